@@ -33,6 +33,7 @@ from tuner.evaluators.emulation.rewriting import (
 )
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
+from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain
 from tuner.evaluators.sandbox.compiling import run_compiler
 
@@ -196,7 +197,7 @@ class EmulationCompiler:
 
     def _includes(self, task: Task) -> list[str]:
         words = ["-internal-isystem", str(_HERE / "include"), "-internal-isystem", self._headers]
-        return [*words, *(word for folder in self._folders(task) for word in ("-I", folder))]
+        return [*words, *search_words(self._folders(task), task.kernel.folder)]
 
     @staticmethod
     def _folders(task: Task) -> list[str]:

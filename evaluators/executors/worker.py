@@ -13,6 +13,9 @@ from tuner.core.types import Build, Measurement, Resolved, Status
 
 __all__ = ["Worker", "fresh_process", "measure_problems"]
 
+_PAUSES_S = (0.5, 3.0)
+"""Between tries: what keeps a machine's clocks apart, a hypervisor with other work, may last for seconds."""
+
 
 class Worker:
     """An evaluation that takes jobs.
@@ -133,7 +136,9 @@ def fresh_process(
         The status, the measurements by problem up to the first failure, and a line on what failed.
     """
     status, measurements, message = Status.LOST, list[Measurement](), ""
-    for _ in range(retries + 1):
+    for attempt in range(retries + 1):
+        if status is Status.REFUSED:
+            time.sleep(_PAUSES_S[min(attempt, len(_PAUSES_S)) - 1])
         session = evaluation.open(build, resolved, purpose=purpose, number=number)
         try:
             verdict = session.verify()

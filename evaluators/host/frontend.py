@@ -26,6 +26,7 @@ from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.openmp import find_openmp
+from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.evaluators.sandbox.compiling import LIMITS, kill_group
 from tuner.evaluators.sandbox.confine import confine_builder, set_limits
@@ -70,6 +71,11 @@ class Source:
         paths = [Path(folder) for folder in self.include]
         found = [str(path if path.is_absolute() else Path(self.folder) / path) for path in paths]
         return (*found, self.folder) if self.folder else tuple(found)
+
+    @property
+    def search_words(self) -> list[str]:
+        """As :func:`search_words`."""
+        return search_words(self.folders, self.folder)
 
     @classmethod
     def of(cls, kernel: Kernel, variant: Variant | None = None) -> Source:
@@ -261,8 +267,7 @@ class FrontEnd:
         words += macro_flags(macros)
         if self._bare:
             words += ["-nostdlibinc"]
-        for folder in source.folders:
-            words += ["-I", folder]
+        words += source.search_words
         if source.openmp:
             words += ["-fopenmp", "-idirafter", source.openmp]
         return [*words, "-idirafter", str(_SHIMS)]

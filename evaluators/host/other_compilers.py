@@ -45,8 +45,7 @@ def build_with(kernel: Kernel, command: Sequence[str], macros: Mapping[str, Valu
         # Several files become one object by a partial link, as the loader takes one.
         how = ["-c"] if len(files) == 1 else ["-r", "-nostdlib"]
         names = [PurePath(f.name).name for f in files]
-        folders = [word for folder in Source.of(kernel).folders for word in ("-I", folder)]
-        words = [program, *command[1:], *macro_flags(macros), *folders]
+        words = [program, *command[1:], *macro_flags(macros), *Source.of(kernel).search_words]
         status, output = run_compiler([*words, *how, *names, "-o", "out.o"], scratch)
         code = (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
     if status is not Status.OK:

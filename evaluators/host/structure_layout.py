@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Layouts", "asked_layout"]
 
+_IN_REGISTERS = 16
+"""Bytes of the largest structure that may be passed in registers. Source: System V ABI for AMD64, 3.2.3."""
+_REGISTER = re.compile(r"(?:(i\d+|ptr)|(?:float|double|half|<\d x (?:float|half)>))(?: noundef)? %\d+")
+_WIDE = re.compile(r"i128|<[48] x float>")
+
 _NAME = "tuner_asked_layout"
 _REFERENCE = """
 template <class T> struct NAME_refers { static constexpr long value = 0; };
@@ -91,7 +96,65 @@ def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -
         references=frozenset(references),
         alignments=alignments,
         members=members,
+        registers=_registers(
+            frontend,
+            kernel,
+            resolved,
+            [o for o in offered if o.name in alignments and sizes[o.name] <= _IN_REGISTERS],
+        ),
     )
+
+
+def _registers(
+    frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved, copied: Sequence[Passed]
+) -> dict[str, tuple[str, ...]]:
+    """What clang passes small structures in, said by the text of functions that take them; none that it does not."""
+    if not copied:
+        return {}
+    name = _free_name(kernel)
+    before = 'extern "C" ' if kernel.language == "c++" else ""
+    lines = [f"{before}void {name}_takes{i}({one.kind} a);" for i, one in enumerate(copied)]
+    lines += [f"{before}void {name}_takes{i}({one.kind} a) {{ }}" for i, one in enumerate(copied)]
+    text, _ = _asked(frontend, kernel, resolved, "\n".join(lines), ("-O0", "-w", "-S", "-emit-llvm"))
+    found: dict[str, tuple[str, ...]] = {}
+    for i, one in enumerate(copied):
+        taken = re.search(rf"^define [^\n]*@{name}_takes{i}\((.*?)\)[^)\n]*\{{$", text.decode(), re.MULTILINE)
+        parts = taken[1].split(", ") if taken else []
+        kinds = [None if _WIDE.search(part) else _REGISTER.fullmatch(part) for part in parts]
+        if kinds and all(kinds):
+            found[one.name] = tuple("whole" if kind and kind[1] else "real" for kind in kinds)
+    return found
+
+
+def _free_name(kernel: Kernel) -> str:
+    name = _NAME
+    while any(name in file.text for file in kernel.variant.files):
+        name += "_"
+    return name
+
+
+def _asked(
+    frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved, text: str, given: Sequence[str]
+) -> tuple[bytes, str]:
+    """What is compiled of a kernel's source with a question behind it, and what the compiler printed.
+
+    Raises:
+        BaselineError: it does not compile.
+    """
+    first, *others = kernel.variant.files
+    # An empty line ends a comment that a backslash goes on with.
+    question = Source(name=first.name, text=f"{first.text}{_TAKEN_BACK}{text}\n")
+    source = front.Source.of(replace(kernel, wrapper=""), Variant(files=(question, *others)))
+    flags = sort_flags(resolved.flags, folder=kernel.folder)
+    flags = replace(flags, given=(*flags.given, *given))
+    status, output, code, printed = frontend.object_and_text_of(source, flags, resolved.macros)
+    if status is not Status.OK:
+        said = front.first_error(output)
+        raise BaselineError(
+            f"the structures of {kernel.wrapped} cannot be looked at: {said}",
+            "correct the source or the members",
+        )
+    return code, printed
 
 
 def _how(kernel: Kernel, one: Passed) -> tuple[str, str, str]:
@@ -211,9 +274,7 @@ def _compiled(
 ) -> tuple[list[int], tuple[str, ...]]:
     """The values of constants, and what the compiler says of the structures' members."""
     plus = kernel.language == "c++"
-    name = _NAME
-    while any(name in file.text for file in kernel.variant.files):
-        name += "_"
+    name = _free_name(kernel)
     kinds = dict.fromkeys(text for (_, is_size), text in _questions(kernel.passed) if is_size)
     held = [text.removeprefix("(long)sizeof(")[:-1] for text in kinds]
     before = (
@@ -227,19 +288,9 @@ def _compiled(
     if plus:
         array = f'extern "C" {{ extern const long NAME[]; {array} }}'
     text = "\n".join([*before, array]).replace("NAME", name)
-    first, *others = kernel.variant.files
-    # An empty line ends a comment that a backslash goes on with.
-    question = Source(name=first.name, text=f"{first.text}{_TAKEN_BACK}{text}\n")
-    source = front.Source.of(replace(kernel, wrapper=""), Variant(files=(question, *others)))
-    flags = sort_flags(resolved.flags, folder=kernel.folder)
-    flags = replace(flags, given=(*flags.given, "-O0", "-w", "-Xclang", "-fdump-record-layouts"))
-    status, output, code, printed = frontend.object_and_text_of(source, flags, resolved.macros)
-    if status is not Status.OK:
-        said = front.first_error(output)
-        raise BaselineError(
-            f"the structures of {kernel.wrapped} cannot be looked at: {said}",
-            "correct the source or the members",
-        )
+    code, printed = _asked(
+        frontend, kernel, resolved, text, ("-O0", "-w", "-Xclang", "-fdump-record-layouts")
+    )
     found = Object(code)
     (symbol,) = (s for s in found.symbols if s.name == name)
     data = found.sections[symbol.section].data[symbol.value : symbol.value + 8 * len(asked)]

@@ -53,6 +53,8 @@ class CallRecorder:
         layout: of the structures among them.
     """
 
+    _thread: int
+
     def __init__(
         self,
         function: Any,
@@ -75,6 +77,7 @@ class CallRecorder:
         own["_instances"] = instances
         own["_lock"] = threading.Lock()
         own["_others"] = False
+        own["_thread"] = 0
         own["_kept"] = []
         own["use"] = KernelUse(name=entry, program="0")
 
@@ -89,6 +92,9 @@ class CallRecorder:
 
     def __call__(self, *given: Any) -> Any:
         """The function's result; the call is captured where it can be."""
+        if self._thread == threading.get_ident():
+            # Called from within itself: the outermost call is recorded.
+            return self._function(*given)
         if not self._lock.acquire(blocking=False):
             # What either changes would be taken for the other's.
             self._others = True
@@ -96,8 +102,10 @@ class CallRecorder:
             return self._function(*given)
         try:
             self._others = False
+            self._thread = threading.get_ident()
             return self._captured(given)
         finally:
+            self._thread = 0
             self._lock.release()
 
     def write(self, folder: Path, name: str) -> list[tuple[Path, Recording]]:
@@ -128,7 +136,7 @@ class CallRecorder:
             recording, places = self._described(given)
             wanted = self._place_for(recording.signature)
             if wanted is not None:
-                before = {n: read(*place) for n, place in places.items()}
+                before = self._contents(places)
         except (SpecError, MachineError) as error:
             reason, wanted = error.message, None
         begin = time.perf_counter()
@@ -137,11 +145,16 @@ class CallRecorder:
         if recording is not None and wanted is not None and self._others:
             reason = _TOGETHER
         if recording is not None and wanted is not None and not reason:
-            after = {n: read(*place) for n, place in places.items()}
-            kept = _Kept(recording=recording, before=before, after=after)
-            self._kept[wanted : wanted + 1] = [kept]
+            try:
+                kept = _Kept(recording=recording, before=before, after=self._contents(places))
+                self._kept[wanted : wanted + 1] = [kept]
+            except MachineError as error:
+                reason = error.message
         self._count(recording.signature if recording else "", seconds, reason)
         return result
+
+    def _contents(self, places: Mapping[int, tuple[int, int]]) -> dict[int, bytes]:
+        return {n: read(*place, self._arguments[n].name) for n, place in places.items()}
 
     def _count(self, signature: str, seconds: float, reason: str) -> None:
         use = self.use
@@ -229,7 +242,10 @@ class CallRecorder:
             dtype = np.dtype(self._arguments[number].dtype)
             # A number that the function writes is there by its address.
             held = values[number] if number in values else read(addresses[number], dtype.itemsize)
-            env[name] = int(np.frombuffer(held, dtype)[0])
+            number_held = np.frombuffer(held, dtype)[0]
+            if not np.isfinite(number_held):
+                raise SpecError(f"the size {name} is {number_held}")
+            env[name] = int(number_held)
         places = {}
         for number, address in sorted(addresses.items()):
             argument = self._arguments[number]
@@ -238,7 +254,7 @@ class CallRecorder:
             for extent in extents:
                 size *= extent
             if not 0 < size <= _MOST_BYTES or min(extents) < 1:
-                raise SpecError("an extent of the spec is no size here")
+                raise SpecError(f"an extent of the spec is no size here: of {argument.name}")
             if number in self._rows:
                 address = in_a_row(address, extents[0], size // extents[0], argument.name)
             places[number] = address, size

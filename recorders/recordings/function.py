@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 
@@ -23,7 +23,6 @@ from tuner.recorders.recordings.c_text import (
     number_text,
     parameter_text,
 )
-from tuner.recorders.recordings.views import HELPERS as VIEW_HELPERS
 from tuner.recorders.recordings.views import Views, plainly_passed
 
 __all__ = ["Interposed", "OwnHead", "recording_library"]
@@ -119,10 +118,14 @@ class Interposed:
 
     @property
     def declared(self) -> str:
-        """Statements that declare the arguments ``a0``, ``a1`` and so on, and whether they are all there: ``whole``."""
-        first_rows = self.views.first_rows(self.names)
-        lines = [*self.views.lines, *first_rows, f"const int whole = {self.views.whole(self.names)};"]
+        """Statements that declare the arguments ``a0``, ``a1`` and so on."""
+        lines = [*self.views.lines, *self.views.first_rows(self.names)]
         return "\n".join(f"    {line}" for line in lines)
+
+    @property
+    def whole(self) -> str:
+        """A condition in C: every structure is there, and rows lie as in one array."""
+        return self.views.whole(self.names)
 
     @property
     def result(self) -> str:
@@ -138,9 +141,18 @@ class Interposed:
         argument = self.arguments[number]
         if argument.shape is None:
             return ""
-        label = f"the extent of {argument.name!r},"
-        sizes = [c_number(extent, self.names, label) for extent in argument.shape]
+        sizes = self._extents(number)
         return functools.reduce(lambda bytes_, size: f"times({bytes_}, {size})", sizes, item_text(argument))
+
+    def is_size(self, number: int) -> str:
+        """A condition in C: every extent of an array is at least 1, and all its bytes together are a size."""
+        parts = [f"{extent} > 0" for extent in self._extents(number)]
+        return " && ".join([*parts, f"({self.extent(number)}) <= MOST_BYTES"])
+
+    def _extents(self, number: int) -> list[str]:
+        argument = self.arguments[number]
+        label = f"the extent of {argument.name!r},"
+        return [c_number(extent, self.names, label) for extent in argument.shape or ()]
 
     @property
     def definition(self) -> str:
@@ -156,7 +168,16 @@ class Interposed:
         """How many words of arguments find no register, and in which register a value comes back: none, RAX or XMM0."""
         whole, real, stack = 0, 0, 0
         for number, parameter in enumerate(self.parameters):
-            if number in self.views.copies:
+            if number in self.views.registers:
+                kinds = self.views.registers[number]
+                wholes, reals = kinds.count("whole"), kinds.count("real")
+                fits = not wholes or whole + wholes <= _WHOLE_IN_REGISTERS
+                if fits and (not reals or real + reals <= _REAL_IN_REGISTERS):
+                    whole, real = whole + wholes, real + reals
+                else:
+                    # All of it on the stack, and what follows may find a register yet.
+                    stack += _WORD * len(kinds)
+            elif number in self.views.copies:
                 size, alignment = self.views.copies[number]
                 stack = -(-stack // alignment) * alignment + -(-size // _WORD) * _WORD
             elif parameter.rpartition(" ")[0] in _REAL:
@@ -180,9 +201,11 @@ class Interposed:
             f"typedef {self.result} (*Function)({parameters});",
             f"{self.definition}{' __asm__(SYMBOL)' if self.own is None else ''};",
             "" if self.own is None else f"{self.own.text()}\n{self._registers}",
-            files(__package__).joinpath("function.c").read_text(encoding="utf-8"),
+            *(
+                files(__package__).joinpath(n).read_text(encoding="utf-8")
+                for n in ("function.c", "reading.c")
+            ),
             HELPERS,
-            VIEW_HELPERS,
         ]
         return "\n".join(lines)
 
@@ -194,6 +217,9 @@ def recording_library(function: Interposed) -> str:
         SpecError: a type that C does not pass by value here, or an extent that cannot be computed in C.
     """
     heads, before, after, signs = _captures(function)
+    reasons = "\n".join(
+        f"    if (!why && ({bad})) why = {json.dumps(why)};" for bad, why in _reasons(function)
+    )
     call = f"function({function.passed_on})"
     parameters = "".join(f", {parameter_text(a)} a{i}" for i, a in enumerate(function.arguments))
     names = "".join(f", a{i}" for i in range(len(function.arguments)))
@@ -206,6 +232,7 @@ def recording_library(function: Interposed) -> str:
         plain=f"return {call};",
         result=function.result,
         declared=function.declared,
+        reasons=reasons,
         heads=heads,
         before=before,
         after=after,
@@ -226,7 +253,6 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
             # As a scalar, whose value is what lies there: problem sizes are read from scalars.
             heads.append(f'    field(capture, "{number}/value", {name}, (size_t)({extent}));')
             signs.append(f"    if ({name}) sign = mix(sign, {name}, (size_t)({extent}));")
-            signs.append("    else if (!why) why = NULL_POINTER;")
             continue
         if not extent:
             heads.append(f'    field(capture, "{number}/value", &{name}, sizeof {name});')
@@ -237,25 +263,43 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
             f' field(capture, "{number}/buffer", words, sizeof words); }}'
         )
         for lines, when in ((before, "before"), (after, "after")):
-            lines.append(f'        array_out(&capture, "{number}/{when}", {name}, (size_t)({extent}));')
-        signs.append(f"    if (!why && (({extent}) <= 0 || ({extent}) > (1L << 40))) why = WRONG_EXTENT;")
+            lines.append(
+                f'        array_out(&capture, "{number}/{when}", {name}, (size_t)({extent}), {_unread(argument)});'
+            )
     return "\n".join(heads), "\n".join(before), "\n".join(after), "\n".join(signs)
 
 
-_TEMPLATE = """
-#define WRONG_EXTENT "an extent of the spec is no size here"
-#define NOT_WHOLE "a structure is a null pointer, or rows do not lie one behind the other"
-#define NULL_POINTER "a number that is passed by pointer is a null pointer"
+def _unread(argument: Argument) -> str:
+    return json.dumps(f"{argument.name} is shorter than the spec says, or leads to no memory")
 
+
+def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
+    """Conditions in C under which a call cannot be captured, and why; each holds once those before it do not."""
+    yield from function.views.missing
+    arrays = [i for i, a in enumerate(function.arguments) if a.is_array and not a.by_pointer]
+    for i in arrays:
+        name = function.arguments[i].name
+        yield f"!({function.is_size(i)})", f"an extent of the spec is no size here: of {name}"
+    for i, condition in function.views.in_rows(function.names).items():
+        yield f"!{condition}", f"the rows of {function.arguments[i].name} do not lie one behind the other"
+    for i in arrays:
+        yield f"!a{i}", f"{function.arguments[i].name} is a null pointer"
+        yield f"!reaches(a{i}, {function.extent(i)})", json.loads(_unread(function.arguments[i]))
+
+
+_TEMPLATE = """
 static void begin_more(const char *mode) {{ (void)mode; }}
 
 /* The kernel refuses to read what is not mapped, where a copy would end the application. */
-__attribute__((unused)) static void array_out(Capture *capture, const char *name, const void *from, size_t size)
+static const char *unread;
+
+__attribute__((unused)) static void array_out(
+    Capture *capture, const char *name, const void *from, size_t size, const char *why)
 {{
     field_head(capture, name, size);
     if (capture->failed) return;
     bytes_out(capture, from, size);
-    if (capture->failed && *__errno_location() == 14) capture->failed = 2;
+    if (capture->failed && *__errno_location() == 14) unread = why;
 }}
 
 static void heads(Capture *capture, uint64_t sign{comma_parameters})
@@ -273,24 +317,25 @@ static void heads(Capture *capture, uint64_t sign{comma_parameters})
 static int others;
 static Capture capture; /* of the call that is watched; there is one at most */
 static uint64_t watched; /* its number; 0 while there is none */
-static int capturing;
+static int capturing; /* 1 while its file is open, 2 while that is put in place */
 static __thread char *frame; /* where this thread's watched call lies on the stack */
+static char **owner; /* the frame of the thread whose call is watched */
 
 /* A call that an exception or a jump left never came back here. The stack shows it: what its thread calls next lies no
- * deeper than it did.
+ * deeper than it did. A signal's handler may leave this one, too: frame is forgotten last.
  */
 static void forget_left(char *here)
 {{
     if (!frame || here < frame) return;
-    frame = NULL;
-    if (capturing) {{
-        close(capture.file);
-        unlink(capture.path);
+    if (__atomic_load_n(&owner, __ATOMIC_ACQUIRE) == &frame) {{
+        if (capturing == 1) close(capture.file);
+        if (capturing) unlink(capture.path);
+        capturing = 0;
+        say("launch\t%s\t0\t0\t0.0\tit was left by an exception or a jump", ENTRY);
+        __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);
     }}
-    say("launch\\t%s\\t0\\t0\\t0.0\\tit was left by an exception or a jump", ENTRY);
-    __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
-    inside--;
-    release(&launch_lock);
+    frame = NULL;
 }}
 
 {definition}
@@ -299,26 +344,28 @@ static void forget_left(char *here)
     begin();
     Function function = (Function)original(__builtin_return_address(0));
     forget_left(__builtin_frame_address(0));
-    if (inside || !mode_record) {plain}
+    if (frame || !mode_record) {plain}
     if (!is_meant((void *)function)) {{
-        say("launch\\t%s\\t1\\t0\\t0.0\\tanother function of that name, of another library", ENTRY);
+        say("launch\t%s\t1\t0\t0.0\tanother function of that name, of another library", ENTRY);
         {plain}
     }}
-    if (__atomic_exchange_n(&launch_lock, 1, __ATOMIC_ACQUIRE)) {{
-        /* Another thread is in it: what either changes would be taken for the other's. */
-        __atomic_store_n(&others, 1, __ATOMIC_RELEASE);
-        say("launch\\t%s\\t0\\t0\\t0.0\\tcalls of several threads at once", ENTRY);
-        {plain}
-    }}
-    inside++;
+    char **none = NULL;
     frame = __builtin_frame_address(0);
+    if (!__atomic_compare_exchange_n(&owner, &none, &frame, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {{
+        /* Another thread is in it: what either changes would be taken for the other's. */
+        frame = NULL;
+        __atomic_store_n(&others, 1, __ATOMIC_RELEASE);
+        say("launch\t%s\t0\t0\t0.0\tcalls of several threads at once", ENTRY);
+        {plain}
+    }}
     uint64_t own = watched = ++calls;
     const char *why = NULL;
     uint64_t sign = 0xCBF29CE484222325u;
 {declared}
-    if (!whole) why = NOT_WHOLE;
+{reasons}
 {signs}
     __atomic_store_n(&others, 0, __ATOMIC_RELEASE);
+    unread = NULL;
     capturing = !why && is_wanted(sign) && open_capture(&capture);
     if (capturing) {{
         heads(&capture, sign{comma_names});
@@ -338,13 +385,15 @@ static void forget_left(char *here)
     if (capturing) {{
 {after}
         if (__atomic_load_n(&others, __ATOMIC_ACQUIRE)) why = "calls of several threads at once";
+        if (unread) why = unread, capture.failed = 0;
+        capturing = 2;
         close_capture(&capture, seconds, !why, sign);
     }}
     say("launch\\t%s\\t0\\t%016lx\\t%.9f\\t%s", ENTRY, (unsigned long)sign, seconds, why ? why : "");
-    frame = NULL;
+    capturing = 0;
     __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
-    inside--;
-    release(&launch_lock);
+    __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);
+    frame = NULL;
     return result;
 }}
 """

@@ -14,14 +14,22 @@ _MOST_AT_ONCE = 64 << 20
 _POINTER = struct.Struct("<Q")
 
 
-def read(address: int, size: int) -> bytes:
+def read(address: int, size: int, name: str = "an array") -> bytes:
     """Bytes that lie at an address.
+
+    Args:
+        address: where they begin.
+        size: how many.
+        name: of what lies there.
 
     Raises:
         MachineError: the array is shorter than the spec says.
     """
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:
+            # Much is not read where the end is not there.
+            memory.seek(address + max(size - 1, 0))
+            memory.read(1)
             memory.seek(address)
             parts = []
             while size:
@@ -33,7 +41,9 @@ def read(address: int, size: int) -> bytes:
     except (OSError, ValueError, OverflowError):
         size = -1
     if size:
-        raise MachineError("an array is shorter than the spec says", "correct its shape in the spec")
+        raise MachineError(
+            f"{name} is shorter than the spec says, or leads to no memory", "correct its shape in the spec"
+        )
     return b"".join(parts)
 
 
@@ -63,7 +73,7 @@ def in_a_row(address: int, rows: int, size: int, name: str) -> int:
         MachineError: there are not as many addresses.
         SpecError: the rows do not lie one behind the other.
     """
-    places = np.frombuffer(read(address, rows * _POINTER.size), np.uint64)
+    places = np.frombuffer(read(address, rows * _POINTER.size, name), np.uint64)
     if not places.size or (np.diff(places) != np.uint64(size)).any() or not places[0]:
         raise SpecError(f"the rows of {name} do not lie one behind the other")
     return int(places[0])

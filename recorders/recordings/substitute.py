@@ -113,6 +113,7 @@ def substituting_library(standing: Sequence[Standing]) -> str:
         here=", ".join(f"(double){function.number(number)}" for _, number in keys) or "0",
         definition=function.definition,
         declared=function.declared,
+        whole=function.whole,
         able=", ".join(
             f"whole && winners[{i}] && {' && '.join(_guard(one.function, one.verified)) or '1'}"
             for i, one in enumerate(standing)
@@ -123,12 +124,12 @@ def substituting_library(standing: Sequence[Standing]) -> str:
 
 def _called(function: Interposed) -> tuple[object, ...]:
     """What has to be the same for functions that share a library."""
-    return function.parameters, function.declared, function.result
+    return function.parameters, function.declared, function.whole, function.result
 
 
 def _guard(function: Interposed, verified: Verified) -> list[str]:
     arrays = [i for i, a in enumerate(function.arguments) if a.is_array]
-    parts = [f"a{i} && ({function.extent(i)}) > 0" for i in arrays]
+    parts = [f"a{i} && {function.is_size(i)}" for i in arrays]
     parts += [f"({bounds})" for bounds in _bounds(function, verified)]
     parts += [f"is_team({verified.threads})"] if verified.threads else []
     for place, i in enumerate(arrays):
@@ -252,6 +253,7 @@ static int nearest(const double *here, const int *able)
     begin();
     Function function = (Function)original(__builtin_return_address(0));
 {declared}
+    const int whole = {whole};
     const double here[] = {{{here}}};
     const int able[] = {{{able}}};
     int point = is_meant((void *)function) ? nearest(here, able) : -1;

@@ -23,37 +23,18 @@ from tuner.recorders.recordings.c_text import (
     parameter_text,
 )
 
-__all__ = ["HELPERS", "Views", "plainly_passed"]
+__all__ = ["Views", "plainly_passed"]
 
 _X86_64 = ("x86_64", "AMD64")
 _IN_REGISTERS = 16
 """Bytes of the largest structure that may be passed in registers; larger ones lie on the stack whatever they hold, but
 for a single vector of more than 16 bytes. Source: System V ABI for AMD64, 3.2.3."""
 
-_ALIGNED = 16
+_ALIGNED, _WORD = 16, 8
+_WORDS = {"whole": "long", "real": "double"}
+"""C types that go in the same registers as any eight bytes that do."""
 
 _POINTER = "sizeof(void *)"
-
-HELPERS = """
-/* What a pointer in a structure points to; nothing where there is no structure. */
-__attribute__((unused)) static void *pointer_at(const void *structure, long offset)
-{
-    void *found = NULL;
-    if (structure) memcpy(&found, (const char *)structure + offset, sizeof found);
-    return found;
-}
-
-/* Whether the rows of an array lie one behind the other, as in one array. */
-__attribute__((unused)) static int in_a_row(const void *addresses, long rows, long bytes)
-{
-    const char *const *each = addresses;
-    if (!each || rows <= 0 || bytes <= 0) return 0;
-    for (long i = 1; i < rows; i++)
-        if (each[i] != each[0] + i * bytes) return 0;
-    return each[0] != NULL;
-}
-"""
-"""C functions that the text calls."""
 
 
 def plainly_passed(arguments: Sequence[Argument]) -> tuple[Passed, ...]:
@@ -77,7 +58,7 @@ class Views:
 
     Raises:
         SpecError: a number that C does not pass by value here.
-        UsageError: a structure that is copied for the call, in registers or by a constructor.
+        UsageError: a structure that is copied for the call by a constructor, or in a way that no other type is.
     """
 
     passed: Sequence[Passed]
@@ -85,9 +66,11 @@ class Views:
     layout: Layout
     types: list[str] = field(default_factory=list)
     copies: dict[int, tuple[int, int]] = field(default_factory=dict)
+    registers: dict[int, tuple[str, ...]] = field(default_factory=dict)
     parameters: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     structures: list[str] = field(default_factory=list)
+    missing: list[tuple[str, str]] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
     held: list[tuple[str, str]] = field(default_factory=list)
     extents: list[str] = field(default_factory=list)
@@ -95,8 +78,10 @@ class Views:
     def __post_init__(self) -> None:
         self.parameters += [self._parameter(one, number) for number, one in enumerate(self.passed)]
         for number, one in _numbers_first(self.passed):
-            if one.members:
-                self._structure(one, f"(const char *)&p{number}" if self._is_copied(one) else f"p{number}")
+            if self._is_copied(one):
+                self._structure(one, f"&p{number}", copied=True)
+            elif one.members:
+                self._structure(one, f"p{number}")
             else:
                 self.lines.append(self._own(one, f"p{number}"))
                 self._note_size(one.argument)
@@ -113,7 +98,8 @@ class Views:
             SpecError: an extent that cannot be computed from the arguments.
         """
         return [
-            f"if ({self._rows_count(number, names)} > 0) a{number} = pointer_at({addresses}, 0);"
+            f"if ({self._rows_count(number, names)} > 0) a{number} ="
+            f"  pointer_at(there({addresses}, {_POINTER}), 0);"
             for number, addresses in self.rows.items()
         ]
 
@@ -132,13 +118,22 @@ class Views:
             SpecError: an extent that cannot be computed from the arguments.
         """
         parts = [f"{structure} != NULL" for structure in self.structures]
+        return " && ".join([*parts, *self.in_rows(names).values()]) or "1"
+
+    def in_rows(self, names: Mapping[str, str]) -> dict[int, str]:
+        """Of each array whose rows' addresses are passed, by number, a condition in C: they lie as in one array.
+
+        Raises:
+            SpecError: an extent that cannot be computed from the arguments.
+        """
+        found: dict[int, str] = {}
         for number, addresses in self.rows.items():
             argument = self.arguments[number]
             label = f"the extent of {argument.name!r},"
             count, *rest = (c_number(extent, names, label) for extent in argument.shape or ())
             each = functools.reduce(lambda left, size: f"times({left}, {size})", rest, item_text(argument))
-            parts.append(f"in_a_row({addresses}, {count}, {each})")
-        return " && ".join(parts) or "1"
+            found[number] = f"in_a_row({addresses}, {count}, {each})"
+        return found
 
     def beside(self, names: Mapping[str, str]) -> list[tuple[str, str]]:
         """Address and bytes in C of what the function reads and no argument that is an array covers.
@@ -158,7 +153,7 @@ class Views:
         return found
 
     def _is_copied(self, one: Passed) -> bool:
-        return one.by_value and one.name not in self.layout.references
+        return bool(one.members) and one.by_value and one.name not in self.layout.references
 
     def _parameter(self, one: Passed, number: int) -> str:
         if one.argument is not None:
@@ -166,6 +161,12 @@ class Views:
         if not self._is_copied(one):
             return f"void * p{number}"
         size, alignment = self.layout.sizes[one.name], self.layout.alignments.get(one.name)
+        registers = self.layout.registers.get(one.name)
+        if platform.machine() in _X86_64 and registers and alignment is not None and alignment <= _WORD:
+            words = " ".join(f"{_WORDS[kind]} w{i};" for i, kind in enumerate(registers))
+            self.types.append(f"typedef struct {{ {words} }} Copied{number};")
+            self.registers[number] = registers
+            return f"Copied{number} p{number}"
         if (
             platform.machine() not in _X86_64
             or alignment is None
@@ -198,21 +199,35 @@ class Views:
         if one.rows:
             self.rows[one.argument] = text
             return f"void *a{one.argument} = NULL;"
+        if argument.by_pointer:
+            return f"void *a{one.argument} = {self._there(text, one.argument)};"
         return f"{parameter_text(argument)} a{one.argument} = {text};"
 
-    def _structure(self, structure: Passed, text: str) -> None:
+    def _there(self, text: str, number: int) -> str:
+        """The address of a number, or a null pointer where it leads to none."""
+        name = self.arguments[number].name
+        self.missing.append((f"!a{number}", f"{name} is a null pointer or leads to no memory"))
+        return f"there({text}, {item_text(self.arguments[number])})"
+
+    def _structure(self, structure: Passed, text: str, *, copied: bool = False) -> None:
         """Its members; ``text`` is a pointer to it."""
-        name = f"s{len(self.structures)}"
+        name, size = f"s{len(self.structures)}", self.layout.sizes[structure.name]
         self.structures.append(name)
-        self.lines.append(f"const char *{name} = {text};")
+        # Of nothing, an application need not have set what leads to more.
+        needed = "".join(f"{size} > 0 && " for size in self.extents)
+        self.lines.append(
+            f"const char *{name} = {f'(const char *){text}' if copied else f'there({text}, {size})'};"
+        )
+        if not copied:
+            reason = f"{structure.name} is a null pointer or leads to no memory"
+            self.missing.append((f"{needed}!{name}", reason))
         for _, member in _numbers_first(structure.reached):
             at = self.layout.offsets[member.name]
             if not member.by_value:
                 self.held.append((f"{name} + {at}", _POINTER))
             if member.members:
-                # Of nothing, an application need not have set what leads to more.
-                there = "".join(f"{size} > 0 && " for size in self.extents)
-                self._structure(member, f"{there}{name} ? pointer_at({name}, {at}) : NULL")
+                needed = "".join(f"{size} > 0 && " for size in self.extents)
+                self._structure(member, f"{needed}{name} ? pointer_at({name}, {at}) : NULL")
             else:
                 self.lines += self._member(member, name, at)
                 self._note_size(member.argument)
@@ -224,8 +239,11 @@ class Views:
             self.rows[member.argument] = f"pointer_at({structure}, {at})"
             return [f"void *{name} = NULL;"]
         if argument.is_array:
-            inside = f"{structure} ? (void *)({structure} + {at}) : NULL"
-            return [f"void *{name} = {inside if member.by_value else f'pointer_at({structure}, {at})'};"]
+            found = f"{structure} ? (void *)({structure} + {at}) : NULL"
+            if not member.by_value:
+                found = f"pointer_at({structure}, {at})"
+                found = self._there(found, member.argument) if argument.by_pointer else found
+            return [f"void *{name} = {found};"]
         self.held.append((f"{structure} + {at}", f"sizeof {name}"))
         return [
             f"{c_type(argument.dtype, argument.name)} {name} = 0;",

@@ -107,7 +107,8 @@ class Accesses:
         declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
         self._local = {d.name for d in declared}
         self._taken = function.taken
-        self._flat = {d.name for d in declared if not d.dims} - self._taken
+        self._rows = function.rows
+        self._flat = {d.name for d in declared if not d.dims} - self._taken - self._rows
         # References that are known as text: what they stand for is also used by another name.
         texts = [n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt)]
         self._referring = {name for text in texts for name in _REFERENCE.findall(text)}
@@ -192,7 +193,7 @@ class Accesses:
         if subscripts:
             param = self._params.get(name)
             if param is not None:
-                if param.is_array and (param.stars + bool(param.suffix)) == 1:
+                if name in self._rows or (param.is_array and (param.stars + bool(param.suffix)) == 1):
                     self.pointers[name] = "restrict" in param.text or "restrict" in " ".join(param.qualifiers)
                     if write:
                         self.written.add(name)
@@ -200,7 +201,7 @@ class Accesses:
                 raise Refused(f"{name} is more than a pointer to elements")
             if name not in self._local:
                 raise Refused(f"{name} is not declared in this function")
-            if name in self._taken:
+            if name in self._taken or name in self._rows:
                 self.pointers[name] = False
                 if write:
                     self.written.add(name)

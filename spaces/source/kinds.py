@@ -37,6 +37,7 @@ __all__ = [
     "is_pure",
     "is_unsigned",
     "keeps_value",
+    "lasts",
     "plain_type",
     "types_of",
     "writable",
@@ -158,8 +159,12 @@ def is_unsigned(kind: str) -> bool:
 
 def keeps_value(decl: Decl) -> bool:
     """Whether a variable is there once and not once for each iteration."""
-    words = decl.type.split()
-    return not _LASTING.isdisjoint(words) and "const" not in words
+    return lasts(decl) and "const" not in decl.type.split()
+
+
+def lasts(decl: Decl) -> bool:
+    """Whether a variable is there once for all calls, and gets its first value in the first."""
+    return not _LASTING.isdisjoint(decl.type.split())
 
 
 def hidden(function: Function) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
-__all__ = ["damage", "tokens", "unbalanced", "unused"]
+__all__ = ["damage", "overloads", "tokens", "unbalanced", "unused"]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -68,6 +69,15 @@ def tokens(text: str) -> list[str]:
     return [
         "#" + m["word"] if m["directive"] else m[0] for m in _PIECE.finditer(text) if m["comment"] is None
     ]
+
+
+@lru_cache(maxsize=64)
+def overloads(text: str) -> bool:
+    """Whether a text of C++ has operators of its own; what comments and strings say does not count."""
+    # What looks like a character may stand between the marks of two numbers (1'000).
+    return "operator" in text and any(
+        t == "operator" or (t[0] == "'" and "operator" in t) for t in tokens(text)
+    )
 
 
 def unused(stem: str, taken: Collection[str]) -> str:

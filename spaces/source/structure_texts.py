@@ -44,10 +44,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Pointee:
-    """What a member points to: its type without qualifiers, and whether it is only for reading."""
+    """What a member points to: its type without qualifiers, and whether it is only for reading.
+
+    ``rows``: the member leads to rows by their addresses, the type being their elements'.
+    """
 
     type: str
     constant: bool
+    rows: bool = False
 
 
 def is_outermost(node: Node) -> bool:
@@ -145,7 +149,7 @@ def type_text(kind: Node) -> str:
 
 
 def pointers_of(body: Node) -> Iterator[tuple[str, Pointee]]:
-    """Members that are pointers, one star each and nothing volatile."""
+    """Members that are pointers, with one star each or two and nothing volatile."""
     for field in body.named_children:
         kind = field.child_by_field_name("type")
         words = {node_text(c) for c in field.children if c.type == "type_qualifier"}
@@ -159,9 +163,13 @@ def pointers_of(body: Node) -> Iterator[tuple[str, Pointee]]:
                 "" if inner is None else node_text(inner)
             }
             plain = declarator.type == "pointer_declarator" and own <= _OWN_QUALIFIERS
+            text = " ".join(node_text(kind).split())
             if plain and inner is not None and inner.type == "field_identifier":
-                text = " ".join(node_text(kind).split())
                 yield node_text(inner), Pointee(text, "const" in words)
+            elif plain and inner is not None and inner.type == "pointer_declarator":
+                named = [c for c in inner.named_children if c.type == "field_identifier"]
+                if len(named) == len(inner.named_children) == 1:
+                    yield node_text(named[0]), Pointee(text, "const" in words, rows=True)
 
 
 _POINTED = ("primitive_type", "sized_type_specifier", "type_identifier", "struct_specifier")

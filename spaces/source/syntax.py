@@ -303,7 +303,9 @@ class Function:
         openmp: whether it is built with OpenMP.
         members: whether its members of structures have been read, and those of functions that it calls are to be.
         taken: local pointers that members of structures were taken into, each to a buffer of its own.
+        tables: likewise those that lead to rows by their addresses.
         conditions: whether what is analysed goes by the conditions around it.
+        rows: parameters and tables that lead to rows by their addresses and whose elements are analysed as an array's.
     """
 
     name: str
@@ -326,4 +328,6 @@ class Function:
     openmp: bool = False
     members: bool = False
     taken: frozenset[str] = frozenset()
+    tables: frozenset[str] = frozenset()
     conditions: bool = False
+    rows: frozenset[str] = frozenset()

@@ -116,6 +116,7 @@ ROWS = {
 
 
 # As many rows as fit in what is emulated.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", [pytest.param(n, marks=pytest.mark.slow if n else ()) for n in range(0, len(ROWS), 12)]
 )

@@ -52,6 +52,7 @@ def renamed(expr: Expr) -> Expr:
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(sums())
 @example("x + (REAL)-a[i] * 2 - (REAL)x")

@@ -36,9 +36,8 @@ extern "C" __global__ void axpy(float a, const float *x, float *y, float *z, int
     if (i < n) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; }
 }
 #else
-int usleep(unsigned);
-double stand_in_worked;  // the device's clock: this machine's would count how late a busy one wakes a sleeper
-#define usleep(us) (stand_in_worked += (us) * 1e-6, usleep(us))
+double stand_in_worked;
+#define work_us(us) (stand_in_worked += (us) * 1e-6)
 const unsigned long axpy_layout[] = {4, 8, 8, 8, 4, 0};
 int axpy(void **args, const unsigned *grid, const unsigned *block, unsigned shared)
 {
@@ -46,11 +45,11 @@ int axpy(void **args, const unsigned *grid, const unsigned *block, unsigned shar
     const float *x = *(const float **)args[1];
     float *y = *(float **)args[2], *z = *(float **)args[3];
     int n = *(int *)args[4];
-    usleep(500);
+    work_us(500);
     for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; }
     return 0;
 }
-#undef usleep
+#undef work_us
 #endif
 """
 

@@ -4,8 +4,9 @@
 // A module may export `double clock_scale`: what events say is multiplied by it, as if the clock had been tampered with,
 // and `const unsigned long NAME_layout[]`: the sizes of a kernel's parameters, with 0 at the end. What it exports as
 // `void stand_in_synchronize(void)` is work in other streams, which only a wait for the whole context waits for;
-// `double stand_in_worked` is the device's clock, in seconds, where the module keeps one instead of this machine's, and no
-// variable of it that anybody is told of;
+// `double stand_in_worked` is the seconds that its kernels would have kept a device at work, and no variable of it that
+// anybody is told of: they return at once and a wait for them sleeps until then, so that a busy machine is late once in
+// many calls; events tell this device's clock, not this machine's;
 // `int stand_in_persisting` is whether lines of the cache that were set aside are still there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,7 +25,7 @@ static int capturing;
 static void *captured;
 #define CHECK if (sticky) return sticky
 
-typedef struct { void *library; } Module;
+typedef struct { void *library; double *worked; } Module;
 typedef struct {
     int (*call)(void **, const unsigned *, const unsigned *, unsigned);
     Module *module;
@@ -61,9 +62,25 @@ int cuCtxSetCurrent(void *context) { current = context; return 0; }
 int cuCtxGetCurrent(void **context) { *context = current; return 0; }
 static void (*elsewhere)(void);
 static int *persisting;
-static double *worked;
+static int own_clock;
+static double device_s, busy_until_s;
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec * 1e-9;
+}
+static void at_work(double seconds) {
+    double now = now_s();
+    device_s += seconds;
+    busy_until_s = (busy_until_s > now ? busy_until_s : now) + seconds;
+}
+static void until_done(void) {
+    struct timespec end = {(time_t)busy_until_s, (long)((busy_until_s - (time_t)busy_until_s) * 1e9) + 1};
+    while (now_s() < busy_until_s) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
+}
 int cuCtxSynchronize(void) {
     if (elsewhere) elsewhere();
+    until_done();
     // To wait for everything spoils the graph that a stream is captured into.
     return capturing ? 900 : sticky;
 }
@@ -72,7 +89,7 @@ int cuCtxResetPersistingL2Cache(void) {
     return sticky ? sticky : 801;
 }
 int cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)1; return 0; }
-int cuStreamSynchronize(void *stream) { return sticky; }
+int cuStreamSynchronize(void *stream) { until_done(); return sticky; }
 int cuGetErrorName(int code, const char **name) {
     *name = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR";
     return 0;
@@ -96,15 +113,16 @@ int cuModuleLoadData(void **module, const void *image) {
     scale = given ? *given : 1.0;
     *(void **)&elsewhere = dlsym(library, "stand_in_synchronize");
     persisting = dlsym(library, "stand_in_persisting");
-    worked = dlsym(library, "stand_in_worked");
     Module *made = malloc(sizeof *made);
     made->library = library;
+    made->worked = dlsym(library, "stand_in_worked");
+    own_clock = made->worked != NULL;
     *module = made;
     return 0;
 }
 int cuModuleUnload(Module *module) {
     CHECK;
-    elsewhere = NULL, persisting = NULL, worked = NULL;
+    elsewhere = NULL, persisting = NULL, own_clock = 0;
     dlclose(module->library);
     free(module);
     return 0;
@@ -149,8 +167,18 @@ int cuMemAlloc_v2(uint64_t *at, size_t size) {
     return 0;
 }
 int cuMemFree_v2(uint64_t at) { return sticky; }
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) { CHECK; memcpy((void *)to, from, size); return 0; }
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { CHECK; memcpy(to, (void *)from, size); return 0; }
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
+    CHECK;
+    until_done();
+    memcpy((void *)to, from, size);
+    return 0;
+}
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
+    CHECK;
+    until_done();
+    memcpy(to, (void *)from, size);
+    return 0;
+}
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, void *stream) {
     CHECK;
     memmove((void *)to, (void *)from, size);
@@ -193,15 +221,15 @@ int cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, un
         for (int i = 0; i < 64 && !layout_of(function, i, &offset, &size); i++) packed[i] = (char *)extra[1] + offset;
         arguments = packed;
     }
+    double *worked = function->module->worked, before = worked ? *worked : 0;
     sticky = function->call(arguments, grid, block, shared);
+    if (worked) at_work(*worked - before);
     return 0;
 }
 int cuEventCreate(void **event, unsigned flags) { *event = calloc(1, sizeof(Event)); return 0; }
 int cuEventRecord(Event *event, void *stream) {
     CHECK;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    event->at = worked ? *worked : now.tv_sec + now.tv_nsec * 1e-9;
+    event->at = own_clock ? device_s : now_s();
     return 0;
 }
 int cuEventElapsedTime(float *ms, Event *start, Event *end) {

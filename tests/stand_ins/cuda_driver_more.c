@@ -111,7 +111,7 @@ int cuLaunchCooperativeKernel(Function *function, unsigned gx, unsigned gy, unsi
                               unsigned bz, unsigned shared, void *stream, void **arguments) {
     return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, NULL);
 }
-int cuEventSynchronize(void *event) { return 0; }
+int cuEventSynchronize(void *event) { until_done(); return 0; }
 int cuEventDestroy_v2(void *event) { free(event); return 0; }
 
 int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status) {

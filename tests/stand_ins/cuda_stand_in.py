@@ -41,18 +41,17 @@ CC = shutil.which("cc")
 
 HEAD = """
 typedef unsigned u;
-int usleep(u);
 double stand_in_worked;
-#define usleep(us) (stand_in_worked += (us) * 1e-6, usleep(us))
+#define work_us(us) (stand_in_worked += (us) * 1e-6)
 int axpy(void **args, const u *grid, const u *block, u shared) {
     float a = *(float *)args[0];
     const float *x = *(const float **)args[1];
     float *y = *(float **)args[2], *z = *(float **)args[3];
     int n = *(int *)args[4];
-    usleep(1500);
+    work_us(1500);
 """
-"""Begins every kernel here. It sleeps, as a device works without this host's processor, and its clock counts what it
-meant to sleep: times are the same on a busy host. Long enough that what a busy host wakes late is little of it."""
+"""Begins every kernel here. It says how long a device would work, which needs none of this host's processors: the
+stand-in's clock counts just that, and who waits for the device sleeps until it would be done."""
 GOOD = HEAD + "for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; } return 0; }"
 
 

@@ -16,7 +16,7 @@ _SIGNLESS = (*_COUNTERS, "unsigned", "size_t")
 
 
 class _Maker:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, rows: bool = False) -> None:
         self.rng = random.Random(seed)
         self.lines: list[str] = []
         floats = self.rng.choice(_FLOATS)
@@ -28,11 +28,16 @@ class _Maker:
         self.sizes = {"n": self.rng.choice(self.counters[5:]), "m": "int"}
         self.locals: dict[str, str] = {}
         self.names = 0
+        # Arrays whose rows are found by their addresses, and local pointers to a row with what they are of.
+        self.tables = {n for n in ("a", "b", "c") if rows and self.rng.random() < 0.7} or (
+            {"a"} if rows else set()
+        )
+        self.rows: dict[str, str] = {}
 
     def text(self) -> str:
         """The function ``f``."""
         params = [
-            f"{'const ' if name in self.read_only else ''}{kind} *{name}"
+            f"{'const ' if name in self.read_only else ''}{kind} {'**' if name in self.tables else '*'}{name}"
             for name, kind in self.arrays.items()
         ] + [f"{kind} {name}" for name, kind in self.sizes.items()]
         self.lines = []
@@ -56,7 +61,7 @@ class _Maker:
         var = self.fresh("ijk"[min(len(counters), 2)])
         self.emit(depth, f"for ({self.head(var, counters)}) {{")
         inside = [*counters, var]
-        saved = dict(self.locals)
+        saved, pointers = dict(self.locals), dict(self.rows)
         deeper = len(counters) < 2 and rng.random() < 0.6
         for _ in range(rng.randint(0 if deeper else 1, 2)):
             self.statement(inside, depth + 1)
@@ -64,7 +69,7 @@ class _Maker:
             self.nest(inside, depth + 1)
             if rng.random() < 0.4:
                 self.statement(inside, depth + 1)
-        self.locals = saved
+        self.locals, self.rows = saved, pointers
         self.emit(depth, "}")
 
     def head(self, var: str, counters: list[str]) -> str:
@@ -107,6 +112,13 @@ class _Maker:
 
     def declare(self, counters: list[str], depth: int) -> None:
         rng = self.rng
+        if self.tables and rng.random() < 0.4:
+            table = rng.choice(sorted(self.tables))
+            name, const = self.fresh("r"), "const " if table in self.read_only else ""
+            steady = " *const " if rng.random() < 0.5 else " *"
+            self.emit(depth, f"{const}{self.arrays[table]}{steady}{name} = {table}[{self.near(counters)}];")
+            self.rows[name] = table
+            return
         if rng.random() < 0.3:
             name = self.fresh("at")
             kind = rng.choice(
@@ -163,10 +175,10 @@ class _Maker:
             op = rng.choice(["=", "=", "+=", "-="])
             self.emit(depth, f"{target} {op} 0.25f * ({value});")
         elif rng.random() < 0.15:
-            element = f"b[{self.place(counters)}]"
+            element = self.cell("b", counters)
             self.emit(depth, f"{target} {rng.choice(['=', '+='])} (int)({element} * 3.3f);")
         elif rng.random() < 0.15 and kind in ("int", "long"):
-            self.emit(depth, f"{target} = ({target} & 1023) + b[{self.place(counters)}] * 1.7f;")
+            self.emit(depth, f"{target} = ({target} & 1023) + {self.cell('b', counters)} * 1.7f;")
         else:
             op = rng.choice(["=", "+=", "+=", "-=", "^=", "*="])
             self.emit(depth, f"{target} {op} {self.whole(counters)};")
@@ -181,7 +193,21 @@ class _Maker:
         found = [a for a, k in self.arrays.items() if k in kinds]
         return self.cell(self.rng.choice(found), counters)
 
+    def near(self, counters: list[str]) -> str:
+        """A subscript that stays within a table's rows, and within a row."""
+        one = self.rng.choice(counters) if counters else "0"
+        two = self.rng.choice(counters) if counters else "1"
+        more = self.rng.randint(1, 3)
+        return self.rng.choice(
+            [*[one] * 5, f"{one} + {more}", f"(int){one} - 1", f"{one} % 4", f"{one} + {two}", "3"]
+        )
+
     def cell(self, name: str, counters: list[str]) -> str:
+        if name in self.tables:
+            known = [r for r, table in self.rows.items() if table == name]
+            if known and self.rng.random() < 0.5:
+                return f"{self.rng.choice(known)}[{self.near(counters)}]"
+            return f"{name}[{self.near(counters)}][{self.near(counters)}]"
         return f"{name}[{self.place(counters)}]"
 
     def fraction(self, counters: list[str]) -> str:
@@ -207,6 +233,6 @@ class _Maker:
         return f"({one} {rng.choice(['+', '-', '*', '&', '^'])} {two})"
 
 
-def made_kernel(seed: int) -> str:
-    """The text of a file with a function ``f``."""
-    return _Maker(seed).text()
+def made_kernel(seed: int, *, rows: bool = False) -> str:
+    """The text of a file with a function ``f``; with ``rows`` some of its arrays are pointers to their rows."""
+    return _Maker(seed, rows=rows).text()

@@ -97,7 +97,7 @@ def same(
     """What differs between a function and its variants in a process of their own; empty when nothing does.
 
     Args:
-        program: arrays of any type of numbers, and numbers, which are sizes.
+        program: arrays of any type of numbers, flat or of rows by their addresses, and numbers, which are sizes.
         name: the function's.
         variants: of it.
         folder: to build in.
@@ -168,11 +168,14 @@ def _type(param: Param) -> str:
 
 def _passed(param: Param) -> str:
     """A parameter's type as the function has it."""
-    return f"{param.base} *" if param.is_array else param.base
+    return f"{param.base} {'*' * max(param.stars, 1)}" if param.is_array else param.base
 
 
 def _given(param: Param, buffer: str, fills: Mapping[str, str]) -> str:
     kind = _type(param)
+    if param.stars == 2:
+        rows = f"static {kind} *t[60]; for (int r = 0; r < 60; r++) t[r] = ({kind} *){buffer} + 70 * r + 20;"
+        return f"({{ {rows} ({_passed(param)})(t + 4); }})"
     middle = f"BYTES / 4 / (int)sizeof({kind})" if kind in fills else "CELLS / 4"
     return f"({kind} *){buffer} + {middle}"
 

@@ -122,13 +122,21 @@ space: {flags: {fast: ["", "-ffast-math"]}}
 """
 
 
+def heeds_interrupts() -> None:
+    """Before a program begins: a shell in the background has those that it starts ignore them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.slow
 def test_ctrl_c_is_said_where_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
     """The command ended without a word."""
     (tmp_path / "slow.c").write_text(SLOW)
     (tmp_path / "slow.yaml").write_text(SLOW_SPEC)
     program = [sys.executable, "-c", "from tuner.cli.main import main; main()"]
     command = [*program, "check", str(tmp_path / "slow.yaml")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_interrupts
+    ) as running:
         assert running.stderr is not None
         while "waiting for the kernel" not in running.stderr.readline():
             assert running.poll() is None
@@ -137,6 +145,68 @@ def test_ctrl_c_is_said_where_there_is_nothing_to_go_on_from(tmp_path: Path) -> 
     assert running.returncode == 130
     assert errors.splitlines()[-1] == "interrupted"
     assert "Traceback" not in errors
+
+
+IN_A_CALLBACK = """
+import os, signal, time, weakref
+import typer
+from tuner.cli.process import run_and_exit
+
+class Thing: pass
+
+app = typer.Typer()
+
+@app.command()
+def command() -> None:
+    thing = Thing()
+    # What is raised while an object goes is printed and ignored.
+    seen = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del thing
+    time.sleep(60)
+
+run_and_exit(app, [], name="command")
+"""
+
+
+def test_ctrl_c_is_heard_wherever_it_comes() -> None:
+    """One that came while Python cleaned up behind an object was lost: the command went on."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_CALLBACK],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        preexec_fn=heeds_interrupts,
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+AT_THE_END = """
+import atexit, os, signal, time
+import typer
+from tuner.cli.process import run_and_exit
+
+app = typer.Typer()
+
+@app.command()
+def command() -> None:
+    atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(0.2)))
+
+run_and_exit(app, [], name="command")
+"""
+
+
+def test_ctrl_c_at_the_very_end_is_no_traceback() -> None:
+    """What was asked for is done; from Python 3.12 on no thread begins there."""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_END],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        preexec_fn=heeds_interrupts,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:

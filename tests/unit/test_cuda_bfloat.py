@@ -74,6 +74,7 @@ def checked(folder: Path, kernel: str) -> tuple[bool, str]:
     return report.ok, " ".join(report.lines[-1])
 
 
+@pytest.mark.slow
 def test_every_operation_rounds_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     ok, said = checked(tmp_path, KERNEL)

@@ -110,6 +110,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made.evaluation.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [None, PREFIX])
 def test_the_variable_is_filled_under_emulation(bench: Bench, pipeline: str | None) -> None:
     if pipeline and missing_parts():
@@ -165,15 +166,14 @@ def _stand_in() -> Any:
 STAND_IN = _stand_in()
 ON_STAND_IN = """
 typedef unsigned u;
-int usleep(u);
 double stand_in_worked;
-#define usleep(us) (stand_in_worked += (us) * 1e-6, usleep(us))
+#define work_us(us) (stand_in_worked += (us) * 1e-6)
 float weights[16];
 int axpy(void **args, const u *grid, const u *block, u shared) {
     const float *x = *(const float **)args[0];
     float *z = *(float **)args[1];
     int n = *(int *)args[2];
-    usleep(500);
+    work_us(500);
     for (int i = 0; i < n; i++) z[i] = WEIGHT * x[i];
     return 0;
 }
@@ -181,7 +181,7 @@ int axpy(void **args, const u *grid, const u *block, u shared) {
 RIGHT = ON_STAND_IN.replace("WEIGHT", "weights[i % 8]")
 NEVER_FILLED = (
     ON_STAND_IN.replace("float weights[16];", "float weights[16], kept[16]; static int calls;")
-    .replace("usleep(500);", "usleep(500); if (!calls++) for (int i = 0; i < 8; i++) kept[i] = weights[i];")
+    .replace("work_us(500);", "work_us(500); if (!calls++) for (int i = 0; i < 8; i++) kept[i] = weights[i];")
     .replace("WEIGHT", "kept[i % 8]")
 )
 TOO_SMALL = RIGHT.replace("weights[16]", "weights[4]").replace("i % 8", "i % 4")
@@ -199,6 +199,7 @@ def _constant_task(text: str) -> Task:
     return replace(task, arguments=arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(STAND_IN.CC is None, reason="no C compiler for the stand-in driver")
 def test_each_call_on_a_device_finds_its_own_values(tmp_path: Path) -> None:
     evaluation = STAND_IN.StandInBackend(tmp_path).prepare(_constant_task(RIGHT), workers=1)

@@ -204,6 +204,7 @@ def test_a_fault_in_a_timed_call_is_seen(bench: Bench) -> None:
         session.close()
 
 
+@pytest.mark.slow
 def test_a_clock_that_says_less_is_not_believed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # What others take from this host is left out of its own clock, which on a busy one may be all there is.
     monkeypatch.setattr("tuner.evaluators.cuda.loaded.waited_s", lambda *pids: 0.0)

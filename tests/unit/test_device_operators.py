@@ -302,6 +302,7 @@ def in_turns() -> Iterator[Any]:
             yield pytest.param(language, *case, id=f"{case[0]}-{language}", marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "label", "name", "steps"), [*in_turns()])
 def test_a_variant_computes_the_same(
     language: str, label: str, name: str, steps: list[dict[str, Any]], benches: Any

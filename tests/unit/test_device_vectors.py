@@ -130,6 +130,7 @@ def everywhere(program: Program, *names: str) -> Iterator[Applied]:
                 yield apply_edits(program, [{"op": name, "function": "f", **site}])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OPENCL]

@@ -32,6 +32,7 @@ def tuned(printed: str) -> bool:
 
 
 def test_a_cluster_of_this_machine_and_one_that_runs(folder: Path) -> None:
+    pytest.importorskip("ray", reason="the ray extra is not installed")
     install, alone, joined = block("docs/scaling.md", "pip install")
     assert install == "pip install 'remix-tuner[ray]'"
     assert tuned(run(f"{alone} {FEW}", folder))

@@ -104,6 +104,7 @@ def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec
     assert seen
 
 
+@pytest.mark.slow
 def test_survivors_get_more_and_failures_little(spec: LoadedSpec, tmp_path: Path) -> None:
     result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2, evaluations=150), backend=backend())
     with RunRecord.read(result.path) as record:
@@ -122,6 +123,7 @@ def test_survivors_get_more_and_failures_little(spec: LoadedSpec, tmp_path: Path
         assert len(variant.trials) <= state.settings.evolution.rung(variant.rung)
 
 
+@pytest.mark.slow
 def test_a_variant_begins_where_its_parent_stands(spec: LoadedSpec, tmp_path: Path) -> None:
     result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2), backend=backend())
     with RunRecord.read(result.path) as record:
@@ -245,6 +247,7 @@ def test_without_evolving_nothing_changes(spec: LoadedSpec, tmp_path: Path) -> N
     assert "evolution" not in result.to_json()
 
 
+@pytest.mark.slow
 def test_a_slow_original_leaves_time_to_confirm(spec: LoadedSpec, tmp_path: Path) -> None:
     """Where each process of the original takes long, searching ends earlier than the share alone would have it."""
     now = [0.0]

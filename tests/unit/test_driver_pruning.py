@@ -136,6 +136,7 @@ def test_prunes_after_the_build_by_what_shows_in_the_code(
     assert audit(found.path).clean
 
 
+@pytest.mark.slow
 def test_random_search_with_code_is_pruned_at_both_stages(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_nothing_is_pruned_by_noise(write: Callable[..., LoadedSpec], tmp_path: 
     assert "out of sample" in saved.why["ask"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_as_it_would_have(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
@@ -211,6 +213,7 @@ def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) 
     assert audit(path).clean
 
 
+@pytest.mark.slow
 def test_a_changed_judgement_is_a_difference(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     from tuner.driver.opening import make_lineup, spec_of
     from tuner.driver.replay import replay_events

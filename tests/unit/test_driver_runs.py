@@ -148,6 +148,7 @@ def test_choosing_leaves_the_time_that_confirming_needs(spec: LoadedSpec, tmp_pa
     assert "not_confirmed" in claims[False]
 
 
+@pytest.mark.slow
 def test_searching_leaves_the_time_that_choosing_and_confirming_need(
     spec: LoadedSpec, tmp_path: Path
 ) -> None:

@@ -197,6 +197,7 @@ extern "C" __global__ void k(const float *x, float *y, int n) {
 """
 
 
+@pytest.mark.slow
 def test_the_last_block_may_read_what_the_others_published(baseline: Run) -> None:
     expected = "np.concatenate([[0, 1, 2, 0, 1, 2], np.ones(n - 9), np.zeros(3)])"
     report = baseline(LAST_BLOCK, expected)
@@ -206,6 +207,7 @@ def test_the_last_block_may_read_what_the_others_published(baseline: Run) -> Non
     assert "nothing orders the two blocks" in report.message
 
 
+@pytest.mark.slow
 def test_templates_and_dynamic_shared_memory(baseline: Run) -> None:
     text = (
         "template <typename T, int BY> __global__ void scale(const T *x, T *y, int n) {"
@@ -268,6 +270,7 @@ extern "C" __global__ void k(const double *x, double *y, int n) {
 """
 
 
+@pytest.mark.slow
 def test_a_plain_read_before_an_own_atomic_operation_is_no_race(baseline: Run) -> None:
     expected = "np.concatenate([[x.sum()], np.zeros(n - 1)])"
     report = baseline(CAS_LOOP, expected, dtype="float64", role="inout")

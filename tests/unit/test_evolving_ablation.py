@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from product_runs import KERNEL, SPEC, backend
 
 from tuner.core.types import Resolved, Variant
@@ -15,6 +16,7 @@ from tuner.spec.load import load_spec
 FLAG = "-mprefer-vector-width=512"
 
 
+@pytest.mark.slow
 def test_flags_and_tunables_of_a_winning_variant_are_taken_back(tmp_path: Path) -> None:
     """The edit, the flag and the parameter each pay, and each is said to, with its interval."""
 

@@ -72,6 +72,7 @@ def test_only_independent_samples_ask_models_too() -> None:
     assert {altered(Options(llm="cassette:x.run"), r).llm for r in RIVALS.values()} == {"off"}
 
 
+@pytest.mark.slow
 def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> None:
     """The source itself is at its best here with one value; nothing that is far slower is started again."""
 
@@ -92,6 +93,7 @@ def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> 
     assert audit(result.path, backend=quiet).differences == []
 
 
+@pytest.mark.slow
 def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def halved(variant: Variant, resolved: Resolved) -> float:
         return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
@@ -110,6 +112,7 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.Cap
     assert all(len(line) < 120 for line in said)
 
 
+@pytest.mark.slow
 def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Path) -> None:
     """The source as given and each variant that was judged, once; then comes the question."""
     options = Options(seed=5, workers=2, evaluations=60, settings=FEW)

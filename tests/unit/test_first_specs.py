@@ -44,6 +44,14 @@ SHAPES = {
     "pixels.cl": {"src": "n, 4", "dst": "n, 4", "w": "n, 8", "u": "n, 2"},
     "particles.cu": {"particles": "n, 6"},
     "pointer_table.c": {"table": "rows, cols", "sums": "rows"},
+    "sparse_rows.cpp": {
+        "A.entry": "rows, 16",
+        "A.column": "rows, 16",
+        "A.diagonal": "rows, 1",
+        "x.values": "rows",
+    },
+    "dot_references.cpp": {"x.values": "n", "result": "1", "most": "1", "finished": "1"},
+    "axpy_references.cpp": {"a": "1", "x": "n", "sum": "1"},
     "jacobi_rows.c": {"a": "1024, 1024", "b": "1023, 1024"},
 }
 
@@ -101,6 +109,50 @@ def test_shapes(name: str, tmp_path: Path) -> None:
     assert {argument: shapes[argument] for argument in SHAPES[name]} == SHAPES[name]
 
 
+def test_what_is_done_with_references(tmp_path: Path) -> None:
+    """One that is only written is an output, one that is read first is both, a size is passed by its address."""
+    arguments = {a.name: a for a in loaded("dot_references.cpp", tmp_path).task.arguments}
+    roles = {name: str(arguments[name].role) for name in ("result", "most", "finished")}
+    assert roles == {"result": "output", "most": "inout", "finished": "output"}
+    assert arguments["n"].by_pointer
+
+
+PASSED_ON = """
+struct Body { double x, v; };
+static void two(double &a, double &b) { double t = a; a = b; b = t; }
+static void deeper(double &a, double &b) { two(a, b); }
+static double &pick(double &a, double &b, bool first) { return first ? a : b; }
+void swaps(int n, double *x, double &a) { for (int i = 0; i + 1 < n; i += 2) deeper(x[i], a); }
+void picks(int n, double *x, double &a) { for (int i = 0; i < n; i++) pick(a, x[i], i & 1) += 1; }
+void address(int n, const double *x, double &a) { double *p = &a; for (int i = 0; i < n; i++) *p += x[i]; }
+void another(int n, double *x, double &a)
+{ double &b = a; for (int i = 0; i < n; i++) { double &e = x[i]; b += e; e = 1; } }
+void bodies(int n, Body *x, double &a) { for (int i = 0; i < n; i++) { Body &b = x[i]; b.x += b.v; a = b.x; } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "x", "a"),
+    [
+        ("swaps", "inout", "inout"),
+        ("picks", "inout", "inout"),
+        ("address", "input", "inout"),
+        ("another", "inout", "inout"),
+        ("bodies", "inout", "output"),
+    ],
+)
+def test_what_is_passed_on_by_reference_or_has_a_second_name(
+    entry: str, x: str, a: str, tmp_path: Path
+) -> None:
+    (tmp_path / "k.cpp").write_text(PASSED_ON)
+    (tmp_path / "k.yaml").write_text(first_spec(tmp_path / "k.cpp", entry=entry).text)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    roles = {one.name: str(one.role) for one in spec.task.arguments}
+    shapes = {one.name: str(one.shape[0]) for one in spec.task.arguments if one.shape}
+    assert (roles["x"], roles["a"]) == (x, a)
+    assert shapes == {"x": "n", "a": "1"}
+
+
 def test_a_part_of_the_problem_is_no_tunable(tmp_path: Path) -> None:
     """Another radius is another filter."""
     assert [p.name for p in loaded("convolve.c", tmp_path).tunables.parameters] == []
@@ -135,6 +187,7 @@ def test_a_template_gets_a_function_that_calls_it(tmp_path: Path) -> None:
     assert "template_tiled_instance.cpp exists already" in str(again.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in CHECKED_BY_DEFAULT else pytest.mark.slow) for n in passing()]
 )

@@ -114,6 +114,7 @@ PARTS = {
 }
 
 
+@pytest.mark.slow
 @nvrtc
 @pytest.mark.parametrize("named", ["kernels.cu", "main.cu", "kernels.cuh"])
 def test_a_kernel_in_a_file_that_another_one_includes(named: str, tmp_path: Path) -> None:
@@ -144,17 +145,19 @@ def test_a_part_that_nobody_includes_is_refused(tmp_path: Path) -> None:
         first_spec(tmp_path / "k.cuh", entry="k")
 
 
-def test_bit_fields_are_left_out_and_said(tmp_path: Path) -> None:
+def test_bit_fields_and_arrays_of_pointers_are_left_out_and_said(tmp_path: Path) -> None:
     text = (
-        "struct flags { unsigned on : 1, kind : 3; int n; double *x; };\n"
-        "void k(struct flags *f) { for (int i = 0; i < f->n; i++) f->x[i] += f->on ? 2 : f->kind; }\n"
+        "struct flags { unsigned on : 1, kind : 3; int n; double *x, *w[3]; };\n"
+        "void k(struct flags *f) { for (int i = 0; i < f->n; i++) f->x[i] += f->on ? f->w[2][i] : f->kind; }\n"
     )
     spec, loaded = first(tmp_path / "k.c", text)
     assert {m["name"] for m in spec["arguments"][0]["members"]} == {"n", "x"}
     assert "# check: f.kind is a bit-field, which no spec fills: it is zero" in loaded.text
+    assert "# check: f.w is an array of pointers, which no spec fills: they are null" in loaded.text
     assert check_spec(loaded, faults=False).ok
 
 
+@pytest.mark.slow
 def test_structures_of_a_namespace_have_its_name(tmp_path: Path) -> None:
     text = (
         "struct Plain { double f; };\n"

@@ -53,25 +53,25 @@ def slow(what: str) -> None:
 
 
 class Trouble:
-    """Takes devices away and adds others, and interrupts the run once."""
+    """Takes devices away and adds others, and interrupts the run after some trials."""
 
-    def __init__(self, kept: list[ThreadExecutor], interruption: Interruption) -> None:
-        self.kept, self.interruption = kept, interruption
+    def __init__(self, kept: list[ThreadExecutor], interruption: Interruption, until: int) -> None:
+        self.kept, self.interruption, self.until = kept, interruption, until
         self.trials = 0
 
     def event(self, kind: str, body: Any) -> None:
         self.trials += kind == "trial"
         if kind != "trial":
             return
-        if self.trials in (10, 20, 30):
+        if self.kept and self.trials in (10, 20, 30):
             self.kept[-1].lose(self.trials // 10)
             self.kept[-1].join("simulated")
-        if self.trials == 40:
+        if self.trials == self.until:
             self.interruption.set()
 
 
 def run(scale_spec: SpecWriter, path: Path, evaluations: int = 100) -> SimulatedBackend:
-    """A run over four devices with duplicates, failures, lost devices, an interruption, and a cost model."""
+    """A run over four devices with duplicates, failures, lost devices, interruptions, and a cost model."""
     (spec,) = load_spec(scale_spec(strategy="random", evaluations=evaluations))
     backend = SimulatedBackend(
         seconds=seconds, outcome=outcome, same_code=code, features=features, on_event=slow
@@ -90,8 +90,13 @@ def run(scale_spec: SpecWriter, path: Path, evaluations: int = 100) -> Simulated
         backend=backend,
         executor=make,
         interruption=interruption,
-        observers=[Trouble(kept, interruption)],
+        observers=[Trouble(kept, interruption, 40)],
     )
+    # Several times, as nothing is abandoned where nothing waits at that moment.
+    for until in (48, 56, 64):
+        interruption = Interruption()
+        troubles = [Trouble([], interruption, until)]
+        resume(path, backend=backend, executor=make, interruption=interruption, observers=troubles)
     resume(path, backend=backend, executor=make)
     return backend
 
@@ -114,6 +119,7 @@ def compare(state: RunState) -> None:
         assert trial.build is None or trial_end(state, trial) is None
 
 
+@pytest.mark.slow
 def test_what_is_noted_of_the_queue_is_what_is_in_it(scale_spec: SpecWriter, tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     run(scale_spec, path)
@@ -129,6 +135,7 @@ def test_what_is_noted_of_the_queue_is_what_is_in_it(scale_spec: SpecWriter, tmp
     assert statuses >= {Status.DUPLICATE, Status.BUILD_ERROR, Status.WRONG_RESULT, Status.OK}
 
 
+@pytest.mark.slow
 def test_decisions_are_those_of_a_look_through_the_whole_queue(
     scale_spec: SpecWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

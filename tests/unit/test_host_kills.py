@@ -160,6 +160,7 @@ def test_killed_workers_are_started_again(tmp_path: Path, kind: str) -> None:
     run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.7, 1.3))
 
 
+@pytest.mark.slow
 def test_a_killed_clang_blames_no_trial(tmp_path: Path) -> None:
     assert run_under_fire(tmp_path, ["clang"], seed=1, pause_s=(0.005, 0.03)) > 0
 

@@ -136,6 +136,7 @@ def test_a_wrong_answer_ends_it(tmp_path: Path) -> None:
                     quiet=True, out=tmp_path)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_metric_that_raises_is_one_line_that_names_the_run(tmp_path: Path) -> None:
     """The run has ended by then, and its record is whole."""
     with pytest.raises(UsageError, match="the metric 'GFLOP/s' raised KeyError: 'flop'; mend it") as raised:
@@ -196,6 +197,7 @@ def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
     assert all(r["block_size_x"] >= 2 * r["block_size_y"] for r in results)
 
 
+@pytest.mark.slow
 def test_cuda_is_checked_without_a_gpu(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     image, filter_ = (

@@ -106,6 +106,7 @@ def test_hostile_variants_gain_nothing_and_leave_nothing(tmp_path: Path) -> None
     assert audit(tmp_path / "runs" / "scale-1.run").differences == []
 
 
+@pytest.mark.slow
 def test_a_model_is_told_why_a_variant_was_refused(tmp_path: Path) -> None:
     """Every reply reads the environment, so whichever tries a prompt has room for, they say that."""
 

@@ -24,7 +24,7 @@ from tuner.driver.audit import audit
 from tuner.driver.opening import open_lineup
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
-from tuner.driver.plan.actions import Decide
+from tuner.driver.plan.actions import Await, Decide
 from tuner.driver.plan.evolving import search_action
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.fold import apply
@@ -158,6 +158,7 @@ def test_a_model_is_asked_over_several_devices(tmp_path: Path) -> None:
     assert report.differences == []
 
 
+@pytest.mark.slow
 def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
     """The model alone makes variants here, so the next prompt is for the same parent."""
 
@@ -180,6 +181,7 @@ def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
     assert set(result.to_json()["evolution"]["by"]) == {"llm/local"}
 
 
+@pytest.mark.slow
 def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path) -> None:
     with server.serving(server.always(NO_MATCH)) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 100, calls: 3")
@@ -197,6 +199,7 @@ def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path
     assert audit(result.path).differences == []
 
 
+@pytest.mark.slow
 def test_a_correction_is_taken(tmp_path: Path) -> None:
     with server.serving(lambda n, body: Reply(NO_MATCH if len(body["messages"]) == 2 else GOOD)) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 40")
@@ -205,6 +208,7 @@ def test_a_correction_is_taken(tmp_path: Path) -> None:
     assert audit(result.path).differences == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "reason"),
     [("calls: 2", "calls"), ("tokens: 9_000", "tokens"), ("usd: 0.013", "usd")],
@@ -236,6 +240,7 @@ def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
     assert result.summary.stopped_by == "evaluations"
 
 
+@pytest.mark.slow
 def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
     with server.serving(server.always("no", status=404)) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 80, calls: 50")
@@ -248,6 +253,7 @@ def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
     assert result.summary.stopped_by == "evaluations"
 
 
+@pytest.mark.slow
 def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     """The model answers only when ten more trials are done; its reply comes between two batches of them."""
     trials = threading.Semaphore(0)
@@ -277,37 +283,30 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     assert all(found[n].body["status"] == "ok" for n in replies)
 
 
-class Quiet:
-    """Tells when no trial has ended for a while."""
-
-    def __init__(self) -> None:
-        self.last_s = time.monotonic()
-
-    def event(self, kind: str, body: Mapping[str, Any]) -> None:
-        if kind == "trial":
-            self.last_s = time.monotonic()
-
-    def wait(self) -> None:
-        while time.monotonic() - self.last_s < 1.0:
-            time.sleep(0.05)
+def _only_waits(path: Path) -> bool:
+    """Whether a live run has nothing left to do but to wait for a model."""
+    with RunRecord.read(path) as record:
+        state = RunState(record.blob)
+        for event in record.events():
+            apply(state, event)
+    return isinstance(search_action(state), Await)
 
 
 @pytest.mark.slow
 def test_devices_wait_for_a_model_before_its_share_goes_elsewhere(tmp_path: Path) -> None:
     """A model that is slower than the devices replies when they have nothing more to do; no call is in vain."""
-    quiet = Quiet()
 
     def many(task: Task) -> Executor:
         return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 3, builders=2)
 
     def script(number: int, body: Any) -> Any:
-        quiet.wait()
+        while not _only_waits(tmp_path / "a.run"):
+            time.sleep(0.05)
         return Reply(GOOD.replace("BY", f"BY{number}"))
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 60")
-        more = {"executor": many, "observers": [quiet]}
-        result = begin(spec, tmp_path / "a.run", options(), backend=backend(), **more)  # type: ignore[arg-type]
+        spec = write(tmp_path, running.url, budget="evaluations: 150")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend(), executor=many)
         asked = len(running.requests)
     kinds = [e.kind for e in events(result.path)]
     assert kinds.count("consult") == kinds.count("reply") == asked >= 1

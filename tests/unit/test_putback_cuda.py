@@ -211,7 +211,7 @@ def test_a_launch_that_it_was_slower_on_is_left_and_others_are_taken_where_the_s
 @pytest.mark.parametrize(
     ("kernel", "body"),
     [
-        (KERNEL.replace("usleep(500)", "usleep(400)"), LAUNCH),
+        (KERNEL.replace("work_us(500)", "work_us(400)"), LAUNCH),
         (KERNEL, '    options[0] = "-DSCALE=3";' + LAUNCH),
         (KERNEL.replace("axpy", "other"), LAUNCH.replace('"axpy"', '"other"')),
     ],
@@ -252,7 +252,7 @@ def test_a_winner_that_does_not_fit_leaves_the_application_as_it_is(
 ) -> None:
     text = WINNER.replace("{4, 8, 8, 8, 4, 0}", change.pop("text", "{4, 8, 8, 8, 4, 0}"))
     code = change.pop("code", None) or code_of(
-        tmp_path, text.replace("int usleep", "int left = 5; int usleep")
+        tmp_path, text.replace("double stand_in_worked", "int left = 5; double stand_in_worked")
     )
     launches = (LaunchPlan(own=OWN, other=change.pop("other", OTHER)),)
     winner = made(recording, code, launches=launches, **change)
@@ -276,7 +276,9 @@ def test_an_old_driver_that_tells_no_layout_leaves_the_application_as_it_is(
 def test_the_winner_takes_the_application_s_constants(
     applications: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    kernel = KERNEL.replace("int usleep", "float factor = 1; int usleep").replace("a * x[i]", "factor * x[i]")
+    kernel = KERNEL.replace("double stand", "float factor = 1; double stand").replace(
+        "a * x[i]", "factor * x[i]"
+    )
     body = LAUNCH.replace(
         "    CU(cuLaunchKernel",
         """
@@ -366,7 +368,7 @@ def test_a_recording_of_an_image_is_tuned_with_a_source_that_gives_what_it_gave(
     assert report.status == status, report.message
 
 
-TWO = KERNEL + KERNEL.replace("axpy", "fill").replace("int usleep(unsigned);", "")
+TWO = KERNEL + KERNEL.replace("axpy", "fill")
 SECOND = """
     CU(cuModuleGetFunction, &function, module, "fill");
     CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);
@@ -434,7 +436,7 @@ def test_winners_for_several_launches_of_one_kernel_each_take_theirs(
 
 # ---- from a recording to a winner in place, through a run ----
 
-SLOW = KERNEL.replace("usleep(500)", "usleep(WAIT)").replace(
+SLOW = KERNEL.replace("work_us(500)", "work_us(WAIT)").replace(
     "\n#ifdef", "\n#ifndef WAIT\n#define WAIT 50000\n#endif\n#ifdef", 1
 )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.driver.applications.applying import run_with
+from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
 from tuner.driver.applications.winners import function_winner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.spec.load import load_spec
+from tuner.recorders.recordings.format import RecordingFile
+from tuner.spec.load import LoadedSpec, load_spec
 
 # Seven whole numbers and nine real ones: one of each, and the arrays behind them, come on the stack.
 KERNEL = """
@@ -87,6 +90,20 @@ arguments:
 """
 
 
+def as_given(loaded: LoadedSpec) -> FunctionWinner:
+    """The kernel as its source has it, to be put in place."""
+    backend, resolved = HostBackend(), Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+    evaluation = backend.prepare(loaded.task, workers=1)
+    try:
+        request = BuildRequest(trial=1, variant=loaded.task.kernel.variant, resolved=resolved)
+        (build,) = evaluation.build([request])
+    finally:
+        evaluation.close()
+    assert build.status is Status.OK, build.message
+    return function_winner(backend.replacement(loaded.task, build.code, resolved), loaded)
+
+
+@pytest.mark.slow
 def test_registers_and_arguments_on_the_stack_are_what_they_were(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,15 +122,101 @@ def test_registers_and_arguments_on_the_stack_are_what_they_were(
         if name == "mix":
             record_spec([str(program)], loaded, instances=1)
             assert capfd.readouterr().out == "42 42 42 7 8 9 8 10 20\n"
-        evaluation = HostBackend().prepare(loaded.task, workers=1)
-        try:
-            resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
-            variant = loaded.task.kernel.variant
-            (build,) = evaluation.build([BuildRequest(trial=1, variant=variant, resolved=resolved)])
-        finally:
-            evaluation.close()
-        assert build.status is Status.OK, build.message
-        winners.append(function_winner(HostBackend().replacement(loaded.task, build.code, resolved), loaded))
+        winners.append(as_given(loaded))
     _, ran = run_with(winners, [str(program)])
     assert [(one.replaced, one.left) for one in ran] == [(1, 1), (1, 0), (1, 0)]
     assert capfd.readouterr().out == "42 42 42 7 8 9 8 10 20\n"
+
+
+# All of each goes in registers, or, where there are too few left, on the stack; what follows may find one yet.
+SMALL_TYPES = """
+struct a { float x, y; }; struct b { double re, im; }; struct c { int a, b; double d; }; struct d { float x, y, z; };
+struct e { signed char c[3]; }; struct f { double *p; long n; }; struct j { int i; float f; };
+double small(struct a, struct b, long, struct c, struct d, struct e, struct f, struct j, double, struct b, double, long,
+             struct c);
+"""
+SMALL = """
+double small(struct a a, struct b b, long n, struct c c, struct d d, struct e e, struct f f, struct j j, double s,
+             struct b last, double t, long r, struct c late) {
+    for (long i = 0; i < n; i++)
+        f.p[i] = f.p[i] * b.re + a.x - a.y + b.im * c.a + c.b * c.d + d.x * d.y - d.z + e.c[0] + 2 * e.c[2] + f.n
+            + j.i * j.f + s + last.re * 3 - last.im + t + r + late.a * late.b + late.d;
+    return f.p[n - 1] + last.im;
+}
+"""
+SMALL_MAIN = """
+int printf(const char *, ...);
+double u[64];
+int main(void) {
+    for (int i = 0; i < 64; i++) u[i] = i;
+    double r = small((struct a){1.5f, 2.25f}, (struct b){0.5, 3}, 64, (struct c){2, 5, 0.125}, (struct d){1, 2, 4},
+                     (struct e){{1, 2, 3}}, (struct f){u, 7}, (struct j){3, 0.5f}, 11, (struct b){13, 17}, 19, 23,
+                     (struct c){29, 31, 37});
+    printf("%g %g\\n", r, u[5]);
+    return 0;
+}
+"""
+SMALL_MEMBERS = {
+    "a": ("a", {"x": "float32", "y": "float32"}),
+    "b": ("b", {"re": "float64", "im": "float64"}),
+    "c": ("c", {"a": "int32", "b": "int32", "d": "float64"}),
+    "d": ("d", {"x": "float32", "y": "float32", "z": "float32"}),
+    "e": ("e", {"c": "int8, shape: [3], by: value, init: {randint: [0, 9]}"}),
+    "f": ("f", {"p": "float64, shape: [n], role: inout", "n": "int64"}),
+    "j": ("j", {"i": "int32", "f": "float32"}),
+    "last": ("b", {"re": "float64", "im": "float64"}),
+    "late": ("c", {"a": "int32", "b": "int32", "d": "float64"}),
+}
+SMALL_ORDER = {
+    "n": "int64, value: n",
+    "s": "float64, value: 1",
+    "t": "float64, value: 1",
+    "r": "int64, value: 1",
+}
+
+
+def small_spec() -> str:
+    """The spec of the function above."""
+    lines = ["kernel: {source: kernel.c, entry: small, returns: float64}", "problem: {n: 64}", "arguments:"]
+    for name in ("a", "b", "n", "c", "d", "e", "f", "j", "s", "last", "t", "r", "late"):
+        if name in SMALL_ORDER:
+            lines.append(f"  - {{name: {name}, dtype: {SMALL_ORDER[name]}}}")
+            continue
+        kind, members = SMALL_MEMBERS[name]
+        lines += [f"  - name: {name}", f"    struct: struct {kind}", "    by: value", "    members:"]
+        for member, dtype in members.items():
+            lines.append(
+                f"      - {{name: {member}, dtype: {dtype}{'' if 'shape' in dtype else ', value: 1'}}}"
+            )
+    return "\n".join([*lines, 'space: {flags: {vector: ["", -fno-vectorize]}, passes: off}', ""])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["executable", "library"])
+def test_small_structures_are_passed_as_the_application_passes_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], where: str
+) -> None:
+    (tmp_path / "kernel.c").write_text(SMALL_TYPES + SMALL)
+    (tmp_path / "main.c").write_text(SMALL_TYPES + SMALL_MAIN)
+    program, library, other = tmp_path / "own", tmp_path / "libsmall.so", tmp_path / "kernel.c"
+    words = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
+    commands = [[*words, "-shared", "-fPIC", "-o", str(library), str(other)]]
+    linked = [str(library), f"-Wl,-rpath,{tmp_path}"] if where == "library" else [str(other)]
+    commands.append([*words, "-o", str(program), str(tmp_path / "main.c"), *linked])
+    for command in commands:
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("no C library to link an application with")
+    (tmp_path / "small.yaml").write_text(small_spec())
+    (loaded,) = load_spec(tmp_path / "small.yaml")
+    (path,) = record_spec([str(program)], loaded, instances=1).recordings
+    printed = capfd.readouterr().out
+    assert printed == "1078.88 1032.88\n"
+    with RecordingFile(path) as file:
+        names = [argument.name for argument in loaded.task.own_arguments]
+        held = {n: file.recording.arguments[i].value for i, n in enumerate(names)}
+    assert np.frombuffer(held["a.y"] + held["d.z"], "f4").tolist() == [2.25, 4]
+    assert np.frombuffer(held["last.im"] + held["late.d"], "f8").tolist() == [17, 37]
+    assert np.frombuffer(held["c.b"] + held["late.b"], "i4").tolist() == [5, 31]
+    _, (ran,) = run_with([as_given(loaded)], [str(program)])
+    assert (ran.replaced, ran.left) == (1, 0)
+    assert capfd.readouterr().out == printed

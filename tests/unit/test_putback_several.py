@@ -78,6 +78,7 @@ def printed(capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_kernels_of_one_program_each_get_their_winner(
     launching: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +188,7 @@ def test_functions_each_get_their_winner_however_they_are_reached(
         assert {one.kernel: (one.replaced, one.left) for one in placed} == {"one": (1, 0), "two": (1, 1)}
 
 
+@pytest.mark.slow
 def test_kernels_and_functions_together(
     launching: list[str], calling: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,6 +114,7 @@ def test_each_launch_gets_the_winner_of_the_nearest_size(
     assert placed[0].to_json()["sizes"] == {"global_x": [1024]}
 
 
+@pytest.mark.slow
 def test_where_no_gain_is_claimed_launches_stay_as_they_are(
     launching: list[str], kernel: Winner, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +130,7 @@ def test_where_no_gain_is_claimed_launches_stay_as_they_are(
     assert (ran.replaced, ran.left) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_launch_that_the_nearest_winner_cannot_take_goes_to_the_next(
     launching: list[str], kernel: Winner, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_launch_that_the_nearest_winner_cannot_take_goes_to_the_next(
     assert printed(capfd) == "100"
 
 
+@pytest.mark.slow
 def test_winners_for_different_devices_take_their_own_s_launches(
     kernel: Winner, launching: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

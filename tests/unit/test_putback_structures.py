@@ -153,6 +153,7 @@ def total(capfd: pytest.CaptureFixture[str]) -> list[float]:
 TWICE = "STEP(c); STEP(c);"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["c", "cc"])
 def test_calls_are_recorded_with_what_the_members_hold_and_lead_to(tmp_path: Path, suffix: str) -> None:
     command = application(tmp_path, TWICE, suffix=suffix, kernel=KERNEL if suffix == "c" else REFERENCE)
@@ -249,7 +250,7 @@ def test_a_winner_in_the_place_of_a_function_that_takes_a_reference(
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("c.ny = 0; c.far = 0; STEP(c);", "a structure is a null pointer"),
+        ("c.ny = 0; c.far = 0; STEP(c);", "an extent of the spec is no size here: of c.u"),
         ("rows[2] = weights; STEP(c);", "rows do not lie one behind the other"),
     ],
 )
@@ -262,10 +263,59 @@ def test_what_cannot_be_captured_is_refused_and_the_application_goes_on(
     assert not (tmp_path / "recordings").exists()
 
 
+CAREFUL = KERNEL.replace("c->far->lo", "(c->in.lo == 7 ? 3 : c->far->lo)").replace(
+    "c->rows[j][i]", "(c->in.lo == 7 ? 1 : c->rows[j][i])"
+)
+WILD = "(void *)0x123456789000"
+NO_PAGES = """
+    char *page = mmap(0, 8192, 3, 0x22, -1, 0);
+    mprotect(page + 4096, 4096, 0);
+"""
+NOWHERE = {
+    "wild": (f"c.far = {WILD};", "c.far is a null pointer or leads to no memory"),
+    "null": ("c.far = 0;", "c.far is a null pointer or leads to no memory"),
+    "no address": ("c.far = (void *)0xdeadbeefdeadbeef;", "c.far is a null pointer or leads to no memory"),
+    "into the next page": (
+        f"{NO_PAGES} c.far = (void *)(page + 4080);",
+        "c.far is a null pointer or leads to no",
+    ),
+    "rows": (f"c.rows = {WILD};", "the rows of c.rows do not lie one behind"),
+    "addresses end": (
+        f"{NO_PAGES} c.rows = (void *)(page + 4072); memcpy(c.rows, rows, 24);",
+        "the rows of c.rows",
+    ),
+    "outer": (
+        f"c.ny = 0; c.u = {WILD}; c.far = {WILD}; c.rows = {WILD};",
+        "an extent of the spec is no size here: of c.u",
+    ),
+    "negative": ("c.nx = -6; c.ny = -4;", "an extent of the spec is no size here: of c.u"),
+    "huge": ("c.ny = -1; c.nx = 2147483647;", "an extent of the spec is no size here: of c.u"),
+}
+
+
+@pytest.mark.parametrize("body", NOWHERE.values(), ids=NOWHERE)
+def test_pointers_that_the_function_does_not_follow_may_lead_nowhere(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], body: tuple[str, str]
+) -> None:
+    setting, why = body
+    main = "#include <string.h>\n#include <sys/mman.h>\n" + MAIN
+    command = application(tmp_path, f"{setting} STEP(c);", kernel=CAREFUL, main=main)
+    subprocess.run(command, check=True)
+    alone = capfd.readouterr().out
+    loaded = spec(tmp_path)
+    with pytest.raises(UsageError, match=why):
+        record_spec(command, loaded, instances=1)
+    assert capfd.readouterr().out == alone
+    ended, (ran,) = run_with([winner(loaded)], command)
+    assert capfd.readouterr().out == alone
+    assert (ended.status, ran.replaced, ran.left) == (0, 0, 1)
+
+
 COPIED = KERNEL.replace("struct chunk *c", "struct chunk c").replace("c->", "c.").replace("c.far.", "c.far->")
 COPIED = COPIED.replace("c.total += sum", "c.u[0] += sum * 0")
 
 
+@pytest.mark.slow
 def test_a_large_structure_that_is_copied_for_the_call(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,17 +336,19 @@ def test_a_large_structure_that_is_copied_for_the_call(
     assert total(capfd) == [208, 1]
 
 
-def test_a_small_structure_that_is_copied_for_the_call_is_refused(tmp_path: Path) -> None:
+def test_a_structure_that_is_copied_as_no_other_type_is_is_refused(tmp_path: Path) -> None:
     (tmp_path / "step.c").write_text(
-        "struct two { int n; float *u; };\nvoid step(struct two t) { t.u[0] = t.n; }\n"
+        "struct two { _Alignas(16) double x; double y; };\n"
+        "void step(struct two t, float *u) { u[0] = t.x; }\n"
     )
     text = """\
 kernel: {source: step.c, entry: step}
 problem: {n: 3}
 arguments:
-  - {name: t, struct: struct two, by: value, members: [{name: n, dtype: int32, value: n}, U]}
+  - {name: t, struct: struct two, by: value, members: [{name: x, dtype: float64, value: 1}]}
+  - {name: u, dtype: float32, shape: [n], role: inout}
 space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
-""".replace("U]", "{name: u, dtype: float32, shape: [n], role: inout}]")
+"""
     (tmp_path / "step.yaml").write_text(text)
     (loaded,) = load_spec(tmp_path / "step.yaml")
     with pytest.raises(UsageError, match="t is passed by value in a way that only its own type tells"):
@@ -426,6 +478,7 @@ class Chunk(ctypes.Structure):
     ]
 
 
+@pytest.mark.slow
 def test_calls_through_ctypes_are_recorded(tmp_path: Path) -> None:
     application(tmp_path, "")
     spec(tmp_path)

@@ -235,6 +235,7 @@ def test_a_warm_start_is_one_run_or_what_is_found(spec, tmp_path):
         tuner.tune(spec, evaluations=2, workers=0, out=tmp_path / "x")
 
 
+@pytest.mark.slow
 def test_earlier_runs_of_the_kernel_are_found_and_others_are_not(spec, tmp_path, capsys):
     folder = tmp_path / "runs"
     (loaded,) = load_spec(spec)

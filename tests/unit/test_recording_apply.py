@@ -123,6 +123,7 @@ def total(capfd: pytest.CaptureFixture[str]) -> float:
     return float(capfd.readouterr().out.split()[-1])
 
 
+@pytest.mark.slow
 def test_the_winner_runs_where_its_work_groups_divide_the_grid(
     winner: Winner, command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -144,13 +144,13 @@ typedef struct { const float *x; float *y; node *list; int n; } view;
 __constant__ float factor;
 extern "C" __global__ void axpy(view v) { walk(v, factor); }
 #else
-int usleep(unsigned);
+double stand_in_worked;
 float factor = 1;
 const unsigned long axpy_layout[] = {sizeof(view), 0};
 int axpy(void **args, const unsigned *grid, const unsigned *block, unsigned shared)
 {
     view v = *(view *)args[0];
-    usleep(500);
+    stand_in_worked += 500e-6;
     for (int i = 0; i < v.n; i++) v.y[i] += factor * v.x[i];
     for (node *at = v.list; at; at = at->next) { v.y[0] += at->value; at->value *= 2; }
     return 0;
@@ -347,9 +347,9 @@ def test_what_cannot_be_captured_is_refused_by_name(
 
 def test_memory_that_kernels_allocate_is_refused(record: Record) -> None:
     kernel = KERNEL.replace(
-        "int usleep(unsigned);", "int usleep(unsigned); void *malloc(unsigned long); void *kept;"
+        "double stand_in_worked;", "double stand_in_worked; void *malloc(unsigned long); void *kept;"
     )
-    kernel = kernel.replace("usleep(500);", "usleep(500); kept = malloc(n);")
+    kernel = kernel.replace("work_us(500);", "work_us(500); kept = malloc(n);")
     with pytest.raises(UsageError, match="memory that kernels allocate themselves"):
         record(LAUNCH, kernel)
 
@@ -540,9 +540,9 @@ def test_what_was_launched_before_a_crash_is_recorded(record: Record) -> None:
 
 
 def test_a_crash_in_the_middle_of_a_recording_leaves_none(record: Record, tmp_path: Path) -> None:
-    kernel = KERNEL.replace("int usleep(unsigned);", "int usleep(unsigned); void abort(void);")
+    kernel = KERNEL.replace("double stand_in_worked;", "double stand_in_worked; void abort(void);")
     with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
-        record(LAUNCH, kernel.replace("usleep(500);", "abort();"))
+        record(LAUNCH, kernel.replace("work_us(500);", "abort();"))
     assert not list((tmp_path / "out").rglob("*.rec"))
     assert not list((tmp_path / "out").rglob("*.part"))
 

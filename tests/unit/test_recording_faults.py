@@ -108,12 +108,18 @@ def test_what_is_timed_is_what_was_verified_and_nothing_is_built_again(
         return ask(worker, header, *given, **named)
 
     monkeypatch.setattr(DeviceWorker, "ask", watched)
-    session = bench.evaluation.open(build, bench.resolved, purpose="confirm", number=3)
-    try:
-        assert session.verify().status is Status.OK
-        assert session.measure(problem=0, calls=8).status is Status.OK
-    finally:
-        session.close()
+    # Beside other work a clock may not be believed; the next session begins anew.
+    for number in range(3, 8):
+        loads.clear()
+        session = bench.evaluation.open(build, bench.resolved, purpose="confirm", number=number)
+        try:
+            assert session.verify().status is Status.OK
+            measured = session.measure(problem=0, calls=8)
+        finally:
+            session.close()
+        if measured.status is Status.OK or "cannot be believed" not in measured.message:
+            break
+    assert measured.status is Status.OK, measured.message
     # The other processes give what is expected of inputs that the search never saw.
     assert [one == build.code for one in loads].count(True) == 1
     assert {one for one in loads if one != build.code} <= {bench.baseline.code}
@@ -149,12 +155,13 @@ def test_buffers_are_filled_again_on_the_device_and_not_from_the_host(
 @needs_compiler
 @pytest.mark.slow
 def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
-    status, message = bench.judge(KERNEL.replace("usleep(500);", "for (;;) usleep(500);"))
+    status, message = bench.judge(KERNEL.replace("work_us(500);", "for (;;) work_us(500);"))
     assert status is Status.TIMED_OUT, message
     status, message = bench.judge(KERNEL)
     assert status is Status.OK, message
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_candidate_that_failed_has_no_score(tmp_path: Path) -> None:
     kernel = KERNEL.replace("    return 0;", "    z[0] += WRONG;\n    return 0;")
@@ -223,11 +230,11 @@ RecordCalls = Callable[..., RecordReport]
 def record_calls(tmp_path: Path) -> RecordCalls:
     """Records calls of an application whose function is in a library."""
 
-    def run(body: str, function: str = FUNCTION) -> RecordReport:
+    def run(body: str, function: str = FUNCTION, before: str = "") -> RecordReport:
         (tmp_path / "axpy.c").write_text(FUNCTION)
         (tmp_path / "own.c").write_text(function)
         (tmp_path / "axpy.yaml").write_text(FUNCTION_SPEC)
-        (tmp_path / "main.c").write_text(CALLS.replace("BODY", body))
+        (tmp_path / "main.c").write_text(before + CALLS.replace("BODY", body))
         words = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
         library = str(tmp_path / "libaxpy.so")
         for command in (
@@ -288,6 +295,34 @@ def test_a_crash_in_the_middle_of_a_recorded_call_leaves_no_recording(
     with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
         record_calls("axpy(64, 2, x, y);", crashing)
     assert not [p for p in (tmp_path / "recordings").rglob("*") if p.is_file()]
+
+
+JUMPS = """
+    for (int ticks = 0; ticks < 200;) {
+        if (!sigsetjmp(back, 1)) {
+            setitimer(ITIMER_REAL, &(struct itimerval){{0, 300}, {0, 300}}, 0);
+            for (;;) axpy(1 << 16, 2, x, y);
+        }
+        ticks++;
+    }
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, 0);
+    axpy(64, 2, x, y);
+"""
+
+
+def test_a_signal_that_jumps_out_of_calls_wherever_they_are_stops_no_later_recording(
+    record_calls: RecordCalls,
+) -> None:
+    handler = "#include <setjmp.h>\n#include <sys/time.h>\nsigjmp_buf back; void out(int n) { siglongjmp(back, 1); }"
+    report = record_calls(f"signal(SIGALRM, out); {JUMPS}", before=handler)
+    assert report.ran.status == 0
+    recorded = []
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            recorded.append(int.from_bytes(file.recording.arguments[0].value, "little"))
+    assert 64 in recorded
+    (use,) = report.ran.kernels
+    assert "it was left by an exception or a jump" in use.refused
 
 
 def test_a_full_disk_loses_the_recorded_call_and_not_the_application(

@@ -136,6 +136,7 @@ queue.finish()
     assert len(spec.task.problems) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pocl")
 def test_the_same_is_refused_as_of_any_application(script: Script) -> None:
     answer = script(
@@ -173,6 +174,7 @@ int launch(void *function, void **words)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 @pytest.mark.parametrize("way", ["by name", "linked", "linked lazily"])
 def test_a_cuda_driver_that_is_reached_from_python(script: Script, tmp_path: Path, way: str) -> None:
@@ -368,3 +370,47 @@ def test_an_array_shorter_than_the_spec_says_is_refused(library: ctypes.CDLL, tm
         tuner.record(tmp_path / "total.yaml", library=library),
     ):
         assert library.total(page, 64) == sum(range(64))
+
+
+UNMAPPING = """
+#include <sys/mman.h>
+void (*hook)(void);
+void scale(float *x, int n, double f) { x[0] *= f; if (hook) hook(); if (f < 0) munmap(x, 4096); }
+"""
+
+
+def test_an_array_that_the_function_takes_away_is_refused_and_the_program_goes_on(
+    library: ctypes.CDLL, tmp_path: Path
+) -> None:
+    stand_in.compile_shared(tmp_path / "libgone.so", UNMAPPING)
+    other, libc = ctypes.CDLL(str(tmp_path / "libgone.so")), ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    other.scale.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_double]
+    page = libc.mmap(None, 4096, 3, 0x22, -1, 0)
+    with (
+        pytest.raises(UsageError, match="x is shorter than the spec says, or leads to no memory"),
+        tuner.record(tmp_path / "scale.yaml", library=other),
+    ):
+        other.scale(page, 64, -1.0)
+
+
+def test_of_a_call_that_leads_to_itself_the_outermost_is_recorded(
+    library: ctypes.CDLL, tmp_path: Path
+) -> None:
+    stand_in.compile_shared(tmp_path / "libagain.so", UNMAPPING)
+    other = ctypes.CDLL(str(tmp_path / "libagain.so"))
+    other.scale.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_double]
+    hook = ctypes.c_void_p.in_dll(other, "hook")
+    x = np.ones(64, np.float32)
+
+    def again() -> None:
+        hook.value = None
+        other.scale(x.ctypes.data, 64, 3.0)
+
+    called = ctypes.CFUNCTYPE(None)(again)
+    hook.value = ctypes.cast(called, ctypes.c_void_p).value
+    with tuner.record(tmp_path / "scale.yaml", library=other) as live:
+        other.scale(x.ctypes.data, 64, 2.0)
+    with RecordingFile(live.recordings[0]) as file:
+        assert np.frombuffer(file.after(0), "f4")[0] == 6

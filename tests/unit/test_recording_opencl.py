@@ -160,6 +160,7 @@ queue.finish()
     np.testing.assert_array_equal(found[3.0][1], 3 * np.arange(256, dtype=np.float32))
 
 
+@pytest.mark.slow
 def test_a_global_offset_is_recorded_and_replayed(record: Record) -> None:
     report = record(
         """
@@ -177,6 +178,7 @@ queue.finish()
     assert found.status is Status.OK, found.message
 
 
+@pytest.mark.slow
 def test_of_a_sub_buffer_only_its_own_region_is_captured(record: Record) -> None:
     report = record(
         """
@@ -281,6 +283,7 @@ queue.finish()
     assert any("also takes 1 earlier recordings" in note for note in again.notes)
 
 
+@pytest.mark.slow
 def test_programs_and_buffers_released_right_after_the_launch(record: Record) -> None:
     report = record(
         """
@@ -337,6 +340,7 @@ queue.finish()
     assert loaded.evolves
 
 
+@pytest.mark.slow
 def test_headers_of_the_application_come_with_the_source(record: Record, tmp_path: Path) -> None:
     (tmp_path / "parts" / "deep").mkdir(parents=True)
     (tmp_path / "parts" / "scale.h").write_text(
@@ -358,6 +362,7 @@ queue.finish()
     assert replay(spec).status is Status.OK
 
 
+@pytest.mark.slow
 def test_a_header_that_is_gone_is_named(record: Record) -> None:
     report = record(
         """
@@ -410,6 +415,7 @@ def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
     assert "target: 'native'" in spec
 
 
+@pytest.mark.slow
 def test_a_kernel_in_place_is_recorded_before_it_writes(record: Record) -> None:
     report = record(
         """
@@ -444,6 +450,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
+@pytest.mark.slow
 def test_a_source_that_computes_something_else_is_no_replay(record: Record) -> None:
     report = record(
         """
@@ -595,6 +602,7 @@ queue.finish()
     assert loaded.task.launch.shared_bytes is None
 
 
+@pytest.mark.slow
 def test_a_buffer_set_to_no_address_at_all_is_null(record: Record) -> None:
     """C programs pass a null pointer in the place of the value, pyopencl eight zero bytes."""
     report = record(
@@ -647,6 +655,7 @@ open(sys.argv[0] + ".done", "w")
     assert not list((tmp_path / "out").rglob("*.rec"))
 
 
+@pytest.mark.slow
 def test_the_list_names_kernels_with_their_share(command: Callable[[str], list[str]]) -> None:
     listing = list_launches(
         command(

@@ -88,6 +88,7 @@ def median_best(name, space, landscape, trials):
     return statistics.median(best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models_beat_chance_at_sixty_trials(name):
     landscape, space = Landscape(failing=0.1, score=hills), parameters()

@@ -65,6 +65,15 @@ FORWARD = """void f(float *a, float *b, const float *x, int n)
     }
 }
 """
+CHANGED = """void next(int *at);
+void f(float *a, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        a[i] = x[i];
+        %s
+    }
+}
+"""
 SUM = """float f(const float *x, int n)
 {
     float sum = 0.0f;
@@ -198,6 +207,16 @@ ILLEGAL = {
         LEAKING,
         edit("strip_mine", loops=["i"], parameters=sizes("T")),
         "outside",
+    ),
+    "a counter that its loop changes": (
+        CHANGED % "i++;",
+        edit("strip_mine", loops=["i"], parameters=sizes("T")),
+        "i may change in loop i",
+    ),
+    "a counter whose address is taken in its loop": (
+        CHANGED % "next(&i);",
+        edit("strip_mine", loops=["i"], parameters=sizes("T")),
+        "i may change in loop i",
     ),
     "a loop that is not there": (SUM, edit("reverse", loop="q"), "no loop 'q'"),
     "a taken name": (PRODUCT, edit("strip_mine", loops=["k"], parameters=sizes("a")), "taken"),

@@ -273,12 +273,13 @@ def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any
     return edits
 
 
-# Loops that a team shares are run in `test_source_teams`, structures that a kernel takes in `test_source_taking`.
-WITH_STRUCTURES = ("inline_by_members", "take_members")
+# Loops that a team shares are run in `test_source_teams`, structures that a kernel takes in `test_source_taking`,
+# rows that are found by their addresses in `test_source_row_pointers`.
+ELSEWHERE = ("inline_by_members", "take_members", "heed_rows", "forward_row")
 CHECKED = [
     name
     for name, operator in OPERATORS.items()
-    if operator.checked and "c" in operator.languages and not operator.openmp and name not in WITH_STRUCTURES
+    if operator.checked and "c" in operator.languages and not operator.openmp and name not in ELSEWHERE
 ]
 
 

@@ -51,6 +51,10 @@ TAKEN = {
         LOOP + "g->u[i] = g->in.width[1] + g->far->hi;",
         ["double *const g_in_width = (g->in.width);", "const int g_far_hi = (g->far->hi);"],
     ),
+    "rows by their addresses": (
+        LOOP + "g->rows[i][0] = g->dt;",
+        ["double **const g_rows = (g->rows);", "g_rows[i][0] = g_dt;"],
+    ),
     "what is written stays": (
         LOOP + "{ g->u[i] = g->dt; g->change += g->u[i]; }",
         ["(g->change) += g_u[i];"],
@@ -129,6 +133,27 @@ def test_a_structure_that_is_written_as_part_of_another_keeps_its_members() -> N
         apply_edits(given, [TAKE])
 
 
+@pytest.mark.parametrize(
+    ("line", "taken"),
+    [
+        ("// the operator of the equation, as an operator+ would be\n", True),
+        ('/* operator\n */ const char *what = "operator";\n', True),
+        ("grid operator+(grid a, grid b);\n", False),
+        ("int a = 1'000; grid operator+(grid a, grid b); int b = 1'000;\n", False),
+    ],
+)
+def test_what_only_remarks_call_an_operator_is_none(line: str, taken: bool) -> None:
+    """One of the project's own may do anything with a structure."""
+    text = f"{TYPES}{line}void f(grid *g)\n{{\n{LOOP}g->u[i] = g->dt;\n}}\n"
+    variant = Variant(files=(Source(name="f.cpp", text=text),))
+    whole = read_program(Kernel(name="f", entry="f", language="c++", variant=variant, folder="."))
+    if taken:
+        assert "g_u[i] = g_dt;" in apply_edits(whole, [TAKE]).variant.files[0].text
+    else:
+        with pytest.raises(EditRefused, match="not known"):
+            apply_edits(whole, [TAKE])
+
+
 @pytest.mark.parametrize("given", ["const struct grid *g", "struct grid const *g"])
 def test_arrays_in_constant_structures_are_constant(given: str) -> None:
     made = apply_edits(program(LOOP + "u[i] = g->in.width[1];", f"{given}, real *u"), [TAKE])
@@ -149,7 +174,7 @@ KEPT = {
     "of bits": "for (int i = 0; i < n; i++) n += g->flags;",
     "changing by itself": "for (int i = 0; i < n; i++) n += g->live;",
     "of another one, which may be the same": "for (int i = 0; i < n; i++) g->in.lo = g->far->lo;",
-    "rows": "for (int i = 0; i < n; i++) g->rows[i][0] = 1;",
+    "rows that change": "for (int i = 0; i < n; i++) g->rows[i][0] = 1; g->rows = 0;",
     "known as text": "int a[2] = {g->nx, 1}; while (n--) g->nx = 2;",
     "within a list": "int a[2] = {g->nx, g->nx++}; n = a[0];",
     "all names are listed": "#pragma omp parallel for default(none) shared(n)\n" + LOOP + "(void)0;",

@@ -108,6 +108,7 @@ def verdicts(loaded: LoadedSpec, *texts: str) -> list[tuple[Status, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_what_a_kernel_does_with_a_structure_is_verified(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path, SPEC.replace("verify: {", "verify: {reference: {python: 'ref.py:step'}, "))
     assert loaded.notices == ()
@@ -295,6 +296,17 @@ def test_a_copy_is_the_function_s_own(tmp_path: Path) -> None:
     [
         ("double u[]", "shape: [n], by: value, role: inout", "as long as what is behind the structure"),
         ("unsigned u : 3", "value: 3, role: output", "'q.u' is a bit-field"),
+        (
+            "double *u[3]",
+            "shape: [3, n], rows: pointers, role: output",
+            "'q.u' is .*, pointers in the structure itself",
+        ),
+        ("double *u[3]", "shape: [n], role: output", "'q.u' is .*, pointers in the structure itself"),
+        (
+            "union { double u; long k; }",
+            "value: 2.0, role: output}\n      - {name: k, dtype: int64, value: 3",
+            "'q.u' and 'q.k' share",
+        ),
     ],
 )
 def test_members_that_cannot_be_filled_are_refused(

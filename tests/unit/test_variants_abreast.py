@@ -75,6 +75,7 @@ def test_each_compile_worker_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> 
         assert audit(result.path, backend=backend()).differences == []
 
 
+@pytest.mark.slow
 def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) -> None:
     """There is nothing to be gained: the two ways of searching are the same."""
     one, other = (
@@ -85,6 +86,7 @@ def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) 
     assert [v for k, v in ours.items() if k is not None] == [v for k, v in theirs.items() if k is not None]
 
 
+@pytest.mark.slow
 def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(spec: LoadedSpec, tmp_path: Path) -> None:
     """A trial that was cut short waits for its build again; that makes no room for another one beside it."""
     whole = begin(spec, tmp_path / "whole.run", options(), backend=backend())

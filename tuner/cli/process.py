@@ -6,8 +6,9 @@ import errno
 import os
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
@@ -20,6 +21,7 @@ from tuner.core.plugins import TRACEBACK
 __all__ = ["EXIT_INTERRUPTED", "run_and_exit", "stop_cleanly"]
 
 EXIT_INTERRUPTED = 130
+_AGAIN_S = 0.05
 
 
 def stop_cleanly(interruption: Any) -> None:
@@ -112,7 +114,26 @@ def _noted_interrupts() -> list[int]:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop)
+        sys.unraisablehook = _heard_again(sys.unraisablehook)
     return noted
+
+
+def _heard_again(otherwise: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Hears of exceptions that end nothing: a Ctrl-C that came while Python cleaned up behind an object comes again."""
+
+    def hear(lost: Any) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            otherwise(lost)
+            return
+        main = threading.main_thread().ident
+        assert main is not None
+        again = threading.Timer(_AGAIN_S, signal.pthread_kill, (main, signal.SIGINT))
+        again.daemon = True
+        with suppress(RuntimeError):
+            # At the interpreter's end no thread begins any more, and nothing is left to interrupt.
+            again.start()
+
+    return hear
 
 
 def _unwritable(error: OSError) -> None:

@@ -51,6 +51,8 @@ class Layout:
         offsets: of each member in the one of these that it is part of, however deep, by name.
         references: parameters that are C++ references, by name.
         alignments: bytes, of each structure that is copied for a call as plain bytes are, by name.
+        registers: of each structure that is copied for a call in registers, by name: what each eight bytes of it go in,
+            ``whole`` or ``real``.
         members: every member of the structures, listed by the spec or not, with place and type, as the compiler has it.
     """
 
@@ -58,6 +60,7 @@ class Layout:
     offsets: Mapping[str, int] = field(default_factory=dict)
     references: frozenset[str] = frozenset()
     alignments: Mapping[str, int] = field(default_factory=dict)
+    registers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     members: tuple[str, ...] = ()
 
 

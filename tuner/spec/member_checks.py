@@ -16,7 +16,7 @@ from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
 from tuner.spec.agreement import check_argument, check_order, check_return, defined_function
 from tuner.spec.models import ArgumentModel
-from tuner.spec.reading.c_types import ROWS, CType
+from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import function_lookup
 from tuner.spec.reading.signature import Function, SourceReader
@@ -71,8 +71,10 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
         if argument.members is None:
             _check_part(argument, flat[argument.name], kind, view, path, what="argument")
             continue
-        for place, found in _check_structure(argument, kind, own, view, path):
+        members = _check_structure(argument, kind, own, view, path)
+        for place, found in members:
             _check_member(place, flat.get(place.name), found, own, view)
+        _check_apart([place for place, _ in members], own, view)
     check_return(function, kernel.returns, view)
     try:
         reader.functions(kernel.entry)
@@ -216,6 +218,9 @@ def _check_member(
             raise view.error(path, f"{what}, no pointer", hint)
         return
     extents = [int(extent) for extent in _EXTENTS.findall(kind.base)]
+    if POINTERS_INSIDE.search(kind.text):
+        hint = "leave it out where it may be null, or write a function that takes each array by itself"
+        raise view.error(path, f"{what}, pointers in the structure itself, which cannot be filled", hint)
     if given.shape is not None and extents and not kind.pointer:
         _check_inside(place, argument, kind, extents, reader, view)
         return
@@ -225,6 +230,28 @@ def _check_member(
     if given.shape is not None and given.by == "value":
         raise view.error((*path, "by"), f"{what}, which is no array", "remove by", key=True)
     _check_part(given, argument, kind, view, path, what="member")
+
+
+def _check_apart(places: Sequence[_Place], reader: SourceReader, view: View) -> None:
+    """No two members lie in the same memory: of a union one can be filled."""
+    if not any("union" in file.text for file in reader.files):
+        return
+    leaves = [place for place in places if place.given.members is None or place.given.by != "value"]
+    split = [place.expression.rpartition("->") for place in leaves]
+    asked = [f"__builtin_offsetof(__typeof__(*{outer}), {member}) + 1" for outer, _, member in split]
+    asked += [f"sizeof({place.expression})" for place in leaves]
+    # A number of the source is known by the length of an array.
+    try:
+        found = reader.types([f"*(char (*)[{number}])0" for number in asked])
+    except BaselineError:
+        return  # A C++ reference has no place of its own.
+    numbers = [int(_EXTENTS.findall(kind.base)[0]) for kind in found]
+    spans = [(at, at + size) for at, size in zip(numbers[: len(leaves)], numbers[len(leaves) :], strict=True)]
+    for i, (place, (outer, *_), (start, end)) in enumerate(zip(leaves, split, spans, strict=True)):
+        for other, (others, *_), (first, last) in zip(leaves[:i], split[:i], spans[:i], strict=True):
+            if outer == others and start < last and first < end:
+                what = f"members {other.name!r} and {place.name!r} share memory in the source, a union"
+                raise view.error(place.path, what, "list the one that the function uses")
 
 
 def _check_inside(

@@ -35,7 +35,16 @@ _TYPES = {
     "uint64": "unsigned long",
 }
 _WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
-_ANY = "struct tuner_any { void *at; template <class T> operator T *() const { return (T *)at; } };\n"
+_ANY = """\
+template <class T> struct tuner_number { typedef T type; };
+template <class T> struct tuner_number<T *> {};
+struct tuner_any {
+    void *at;
+    template <class T> operator T *() const { return (T *)at; }
+    template <class T, class = typename tuner_number<T>::type> operator T &() const { return *(T *)at; }
+};
+"""
+"""A pointer to anything, or what it points to where a function takes a reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,16 @@ from tuner.spaces.source.operators.loops import (
     sweeps,
     waves,
 )
-from tuner.spaces.source.operators.opening import calls, cases, members, pointers, steady, taking, versions
+from tuner.spaces.source.operators.opening import (
+    calls,
+    cases,
+    members,
+    pointers,
+    row_pointers,
+    steady,
+    taking,
+    versions,
+)
 from tuner.spaces.source.operators.teams import teams
 from tuner.spaces.source.operators.values import arrays, scalars, streaming, sums
 
@@ -41,7 +50,7 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (cases, calls, pointers, steady, members, taking, versions)
+_OPENING = (cases, calls, pointers, steady, members, taking, row_pointers, versions)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -43,6 +43,7 @@ from tuner.spaces.source.syntax import (
     Opaque,
     OpaqueStmt,
     Stmt,
+    Unary,
 )
 from tuner.spaces.source.walks import names_in, offered, statements, subtrees, transform, written_names
 from tuner.spaces.source.widths import holds
@@ -330,7 +331,10 @@ def require_simple_loop(function: Function, loop: For) -> None:
 
 
 def require_own_counter(function: Function, loop: For) -> None:
-    """Refuses a loop that does not count in integers, or whose counter is looked at elsewhere."""
+    """Refuses a loop that does not count in integers, or whose counter is looked at elsewhere or changes by the way."""
+    led_to = any(n == Unary("&", Name(loop.var)) for n in subtrees(loop.body))
+    if led_to or loop.var in written_names(loop.body):
+        raise Refused(f"{loop.var} may change in loop {loop.key}")
     kind = counter_type(function, loop)
     if not is_integer(kind):
         raise Refused(f"loop {loop.key} does not count in integers")

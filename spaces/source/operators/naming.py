@@ -15,6 +15,7 @@ RETURN = re.compile(r"return\b(.*);", re.DOTALL)
 _CONTROL = re.compile(
     r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
+_REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*([A-Za-z_]\w*)\s*=[^=]")
 _ANY_WORD = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
@@ -40,10 +41,21 @@ def declared(body: tuple[Stmt, ...]) -> set[str]:
     return found
 
 
-def declared_as_text(function: Function) -> set[str]:
-    """Words of statements that may declare something and could not be read."""
-    texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
-    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _ANY_WORD.findall(text)}
+def declared_as_text(function: Function, *, references: bool = False) -> set[str]:
+    """Words of statements that may declare something and could not be read.
+
+    Args:
+        function: any.
+        references: whether of a reference of C++ its name alone counts.
+    """
+    found: set[str] = set()
+    for text in (n.text.strip() for n in subtrees(function.body) if isinstance(n, OpaqueStmt)):
+        plain = _REFERENCE.match(text) if references and function.language != "c" else None
+        if plain is not None and "," not in text:
+            found.add(plain[1])
+        elif not _CONTROL.match(text):
+            found |= set(_ANY_WORD.findall(text))
+    return found
 
 
 def is_array(function: Function, name: str) -> bool:

@@ -21,6 +21,7 @@ from tuner.spec.load import LoadedSpec
 
 __all__ = ["as_given", "function_library", "function_of"]
 
+_IDENTIFIER = re.compile(r"(?!wrapper_function$|__)[A-Za-z_]\w*")
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -71,11 +72,20 @@ def function_of(task: Task, symbol: str, layout: Layout, command: Sequence[str] 
     )
 
 
-def function_library(text: str, name: str) -> Path:
+def function_library(text: str, name: str, symbol: str) -> Path:
     """The library of a text of :mod:`tuner.recorders.recordings`, made where it is missing.
+
+    Args:
+        text: what follows ``common.c``.
+        name: for the file.
+        symbol: of the function that it stands before. Where the text has a name of its own like that, its own is
+            another one: both would be one in object code.
 
     Raises:
         MachineError: it cannot be made.
     """
     common = package_files("tuner.recorders.recordings").joinpath("common.c").read_text(encoding="utf-8")
-    return shared_library(f"{common}\n{text}", _NAME.sub("_", name))
+    whole = f"{common}\n{text}"
+    own = not re.search(rf"\b(?:extern|EXPORT)\b[^;{{]*\b{re.escape(symbol)}\s*\(", whole)
+    renamed = f"#define {symbol} tuner_own_{symbol}\n" if own and _IDENTIFIER.fullmatch(symbol) else ""
+    return shared_library(f"{renamed}{whole}", _NAME.sub("_", name))

@@ -336,7 +336,9 @@ class FunctionWinner:
             )
             for number, one in enumerate(self.beside or (self,))
         ]
-        return function_library(substituting_library(standing), f"apply-{self.kernel}")
+        return function_library(
+            substituting_library(standing), f"apply-{self.kernel}", standing[0].function.symbol
+        )
 
     def write(self, folder: Path, number: int) -> str:
         """Writes the winner as a library."""

@@ -200,7 +200,7 @@ def record_spec(
         symbol, layout = backend.symbol(spec.task, resolved), backend.layout(spec.task, resolved)
         function = function_of(spec.task, symbol, layout, command)
         text = recording_library(replace(function, returns=function.returns or returns))
-        library = function_library(text, f"record-{kernel.function}")
+        library = function_library(text, f"record-{kernel.function}", symbol)
     elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
             f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
@@ -338,16 +338,19 @@ def nothing_found(
         return UsageError(f"nothing could be recorded: {ran.lost[0]}", hint)
     reasons = [(use.name, why) for use in ran.kernels for why in use.refused]
     if reasons:
-        return UsageError(
-            f"{reasons[0][0]} cannot be recorded: {reasons[0][1]}", "tuner record --list shows what can be"
+        hint = (
+            "record calls that pass all that the spec lists"
+            if function
+            else "tuner record --list shows what can be"
         )
+        return UsageError(f"{reasons[0][0]} cannot be recorded: {reasons[0][1]}", hint)
     ended = f" before it {ran.ended_badly}" if ran.ended_badly else ""
     if not ran.seen:
         _must_have_run(ran, command)
     shown = command[0] if tuple(command) == HERE else repr(shlex.join(command))
     named = " or ".join(map(repr, kernels))
     if function:
-        where = "in a library, or in the executable named first, and neither static nor inlined"
+        where = "in a library or in the executable named first, neither static nor inlined nor stripped, without -flto"
         hint = "call it as an attribute of the library that is named" if tuple(command) == HERE else ""
         return UsageError(f"{shown} never called {named}{ended}", hint or f"it has to be {where}")
     return UsageError(

@@ -23,7 +23,7 @@ from tuner.spec.reading.frames import (
     referenced,
 )
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node
+from tuner.spec.reading.signature import Function, Node, walk
 
 __all__ = ["Findings", "Use", "examine"]
 
@@ -31,6 +31,7 @@ _MAX_CALLS = 3
 _LARGE = 1000
 """A size by which extents are compared."""
 
+_PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
 
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
@@ -74,6 +75,8 @@ class Findings:
         indices: positions of the array arguments whose elements may be indices, bounds or counts.
         pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
         margins: those that loops only stop short of, as `halo` in `i < n - halo`.
+        counts: positions of the array arguments whose elements say how far loops go that begin at a constant.
+        least: what a number must be at least by a comparison, as in `assert(length >= n)`; of the sizes.
     """
 
     uses: dict[int, Use]
@@ -82,6 +85,8 @@ class Findings:
     indices: frozenset[int] = frozenset()
     pitches: frozenset[str] = frozenset()
     margins: frozenset[str] = frozenset()
+    counts: frozenset[int] = frozenset()
+    least: dict[str, str] = field(default_factory=dict)
 
 
 def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
@@ -93,9 +98,14 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
     """
     uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
     frame = Frame(function)
+    frame.rows = frozenset(i for i, (_, kind) in enumerate(function.parameters) if kind.rows)
     numbers = only_read_whole(function.tree)
     for i, node in enumerate(parameter_nodes(function.tree)):
         name, kind = function.parameters[i]
+        if kind.reference:
+            frame.references.add(node["id"])
+            if node["id"] not in frame.modified and any(d.startswith(("int", "uint")) for d in kind.dtypes):
+                frame.values[node["id"]] = variable(name)
         if kind.pointer:
             frame.pointers[node["id"]] = (i, constant(0))
             if node["id"] in numbers and any(d.startswith(("int", "uint")) for d in kind.dtypes):
@@ -115,7 +125,22 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
         indices=index_arrays(function, lookup),
         pitches=frozenset(named - visitor.bound_names),
         margins=frozenset(visitor.bound_names - visitor.ends),
+        counts=frozenset(visitor.counts),
+        least=_least(frame, named),
     )
+
+
+def _least(frame: Frame, sizes: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in walk(frame.function.tree):
+        if node.get("kind") == "BinaryOperator" and node.get("opcode") in (">=", "==", "<="):
+            high, low = map(frame.polynomial, inner_nodes(node)[:: -1 if node["opcode"] == "<=" else 1])
+            if high is None or low is None or not low.names or not low.names <= sizes:
+                continue
+            for name in high.names - sizes:
+                if high == variable(name) and not name.startswith("@"):
+                    found.setdefault(name, low.text())
+    return found
 
 
 class _Visitor:
@@ -125,6 +150,7 @@ class _Visitor:
         self._calls: list[str] = []
         self.bound_names: set[str] = set()
         self.ends: set[str] = set()
+        self.counts: set[int] = set()
         self.deepest = 0
 
     def run(self, frame: Frame, depth: int) -> None:
@@ -132,6 +158,7 @@ class _Visitor:
         frame.learn_bounds()
         self.bound_names |= frame.bound_names
         self.ends |= frame.ends
+        self.counts |= frame.counts
         for child in inner_nodes(frame.function.tree):
             if child.get("kind") == "CompoundStmt":
                 self._visit(child, "read", frame, depth)
@@ -146,7 +173,7 @@ class _Visitor:
         if kind == "ArraySubscriptExpr":
             self._subscript(node, mode, frame, depth)
         elif kind == "DeclRefExpr":
-            self._escape(node, frame)
+            self._name(node, mode, frame)
         elif kind == "BinaryOperator" and node.get("opcode") == "=":
             self._visit(inner[1], "read", frame, depth)
             self._visit(inner[0], "write", frame, depth)
@@ -188,7 +215,14 @@ class _Visitor:
     def _alias(self, node: Node, frame: Frame) -> bool:
         """Notes what a local variable stands for; whether it is a pointer into an argument."""
         value = inner_nodes(node)[-1]
-        if "*" in node.get("type", {}).get("qualType", ""):
+        written = node.get("type", {}).get("qualType", "")
+        if written.endswith("&"):
+            return self._second_name(node["id"], value, frame)
+        if "*" in written:
+            row = frame.row(value)
+            if row is not None and node["id"] not in frame.modified:
+                frame.row_pointers[node["id"]] = row
+                return True
             target = frame.pointer(value)
             if target is not None:
                 position, offset = target
@@ -200,6 +234,16 @@ class _Visitor:
                 frame.values[node["id"]] = known
         return False
 
+    def _second_name(self, name: str, value: Node, frame: Frame) -> bool:
+        """Notes what a local reference refers to; whether it is an argument's number or element."""
+        value = peeled(value)
+        target = frame.pointer({"kind": "UnaryOperator", "opcode": "&", "inner": [value]})
+        if target is None:
+            return False
+        frame.pointers[name] = target
+        frame.references.add(name)
+        return True
+
     def _subscript(self, node: Node, mode: str, frame: Frame, depth: int) -> None:
         indices: list[Node] = []
         while node.get("kind") == "ArraySubscriptExpr":
@@ -208,6 +252,11 @@ class _Visitor:
             node = peeled(base)
         for index in indices:
             self._visit(index, "read", frame, depth)
+        row = frame.row_pointers.get(referenced(node))
+        if row is not None:
+            self._uses[row[0]].note(mode)
+            self._extent(self._uses[row[0]], (row[1], *map(frame.polynomial, indices)), frame)
+            return
         found = frame.pointer(node)
         if found is None:
             # An array that is a member of an element: what happens to it happens to the element.
@@ -234,6 +283,15 @@ class _Visitor:
         use.note(mode)
         self._extent(use, (found[1],), frame)
 
+    def _name(self, node: Node, mode: str, frame: Frame) -> None:
+        found = frame.pointers.get(referenced(node))
+        if referenced(node) not in frame.references:
+            self._escape(node, frame)
+        elif found is not None:
+            use = self._uses[found[0]]
+            use.note(mode)
+            self._extent(use, (found[1],), frame)
+
     def _escape(self, node: Node, frame: Frame) -> None:
         """A pointer that goes where it cannot be followed."""
         found = frame.pointers.get(referenced(node))
@@ -251,17 +309,32 @@ class _Visitor:
             return
         followed = None
         if name and len(self._calls) < _MAX_CALLS and name not in self._calls:
-            pointed = any(frame.pointer(a) is not None for a in arguments)
+            pointed = any((frame.pointer(a) or frame.row(a)) is not None for a in arguments)
             followed = self._lookup(name) if pointed else None
-        if followed is None or len(followed.parameters) != len(arguments):
+        gives_place = followed is not None and followed.returns is not None and "&" in followed.returns.text
+        if followed is None or gives_place or len(followed.parameters) != len(arguments):
             for argument in arguments:
-                self._visit(argument, "read", frame, depth)
+                # Without a conversion to its value, what is called takes the place itself, by reference.
+                passed_on = argument.get("kind") in _PLACES and argument.get("valueCategory") == "lvalue"
+                self._visit(argument, "both" if passed_on else "read", frame, depth)
             return
         inside = Frame(followed)
-        for parameter, argument in zip(parameter_nodes(followed.tree), arguments, strict=True):
-            target = frame.pointer(argument)
+        inside.rows = frame.rows
+        kinds = [kind for _, kind in followed.parameters]
+        for parameter, argument, kind in zip(parameter_nodes(followed.tree), arguments, kinds, strict=True):
+            target, row = frame.pointer(argument), frame.row(argument)
+            if kind.reference:
+                inside.references.add(parameter["id"])
+                if target is None and not kind.constant:
+                    self._visit(argument, "both", frame, depth)
+                    continue
+            elif referenced(peeled(argument)) in frame.references:
+                target = None
             if target is not None:
                 inside.pointers[parameter["id"]] = target
+                continue
+            if row is not None and parameter["id"] not in inside.modified:
+                inside.row_pointers[parameter["id"]] = row
                 continue
             self._visit(argument, "read", frame, depth)
             if parameter["id"] not in inside.modified:

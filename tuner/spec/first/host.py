@@ -15,6 +15,7 @@ from tuner.spec.first.members import Line, grouped
 from tuner.spec.first.scalars import first_value, floating_scalars
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
+from tuner.spec.reading.frames import MOST_COUNTED
 from tuner.spec.reading.macros import Macros, of_problem
 from tuner.spec.reading.polynomials import variable
 
@@ -220,13 +221,20 @@ class _Writer:
             parts.append("rows: pointers")
         if role != "output":
             plain = position not in self._findings.indices
-            parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
+            if position in self._findings.counts and not dtype.startswith("float"):
+                parts.append(f"init: {{randint: [0, {MOST_COUNTED + 1}]}}")
+                notes.append("check: how far loops go; as far as other arrays reach")
+            else:
+                parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
         return Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
     def _scalar(self, position: int, dtype: str, notes: list[str]) -> Line:
         name = self._function.parameters[position][0]
         if name in self._sizes:
             value = name
+        elif name in self._findings.least:
+            value = self._findings.least[name]
+            notes.append("check: the value")
         else:
             value = first_value(dtype, floating_scalars(self._function.parameters[:position]))
             notes.append("check: the value")
@@ -241,6 +249,9 @@ class _Writer:
         if inner and shape is not None and len(shape) == 1 + len(inner):
             # `float a[][64]`: the declaration says how far apart rows lie.
             return ", ".join([shape[0].text(), *inner])
+        if kind.rows and (shape is None or len(shape) == 1):
+            notes.append("check: the shape")
+            return f"{shape[0].text() if shape else self._sizes[0] if self._sizes else 64}, {MOST_COUNTED}"
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
             return ", ".join([self._unknown_shape(), *inner])
@@ -256,7 +267,9 @@ class _Writer:
         """Of an array of which nothing is known: as many elements as the largest other one, or as the loops' sizes."""
         # Nothing that the loops reach is further than all of their sizes together.
         sizes = [variable(name) for name in reversed(self._sizes[: max(1, self._findings.depth)])]
-        shapes = [use.shape for use in self._findings.uses.values() if use.shape is not None]
+        kinds = [kind for _, kind in self._function.parameters]
+        uses = [use for position, use in self._findings.uses.items() if not kinds[position].rows]
+        shapes = [use.shape for use in uses if use.shape is not None]
         known = [s for s in shapes if len(s) <= _MAX_DIMENSIONS and all(e.value != 0 for e in s)]
         largest = max([tuple(sizes), *known], key=lambda s: math.prod(e.at(_LARGE) for e in s))
         return ", ".join(extent.text() for extent in largest) or "1024"

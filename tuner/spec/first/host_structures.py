@@ -1,4 +1,4 @@
-"""Structures of a host function as a first spec can write them: without bit-fields, and under names known outside.
+"""Structures of a host function as a first spec can write them: no members that none fills, names known outside.
 
 Asks the compiler whether names are types. May not run anything.
 """
@@ -9,23 +9,25 @@ import re
 from dataclasses import replace
 
 from tuner.core.errors import BaselineError
-from tuner.spec.reading.flattening import Flat, Structure
+from tuner.spec.reading.c_types import POINTERS_INSIDE
+from tuner.spec.reading.flattening import Flat, Member, Structure
 from tuner.spec.reading.frames import inner_nodes
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["named_from_outside", "without_bit_fields"]
+__all__ = ["named_from_outside", "without_what_none_fills"]
 
 _WHOLE = r"(?:unsigned|signed|int|char|short|long|bool|_Bool|u?int\w*_t|:\s*\w+\s*,)"
 
 
-def without_bit_fields(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...]]:
-    """The function without members that no address can be taken of, and a remark on each.
+def without_what_none_fills(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...]]:
+    """The function without members that no wrapper fills, bit-fields and arrays of pointers, and a remark on each.
 
     Args:
         flat: the function with members in the place of structures.
         text: the source with what it includes.
     """
-    names = {name for name, member in flat.members.items() if _is_bit_field(member.trail[-1], text)}
+    kinds = {name: _unfilled(member, text) for name, member in flat.members.items()}
+    names = {name for name, kind in kinds.items() if kind}
     if not names:
         return flat, ()
     function = flat.function
@@ -36,15 +38,24 @@ def without_bit_fields(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...]]:
         if node.get("kind") != "ParmVarDecl" or node.get("name") not in names
     ]
     members = {name: member for name, member in flat.members.items() if name not in names}
-    remarks = sorted(".".join(flat.members[name].trail) for name in names)
+    remarks = sorted(f"{'.'.join(flat.members[name].trail)} is {kinds[name]}" for name in names)
     return (
         replace(
             flat,
             function=replace(function, parameters=parameters, tree={**function.tree, "inner": nodes}),
             members=members,
         ),
-        tuple(f"{name} is a bit-field, which no spec fills: it is zero" for name in remarks),
+        tuple(remarks),
     )
+
+
+def _unfilled(member: Member, text: str) -> str:
+    """What a member is that no spec fills; empty for what one does."""
+    if _is_bit_field(member.trail[-1], text):
+        return "a bit-field, which no spec fills: it is zero"
+    if POINTERS_INSIDE.search(member.kind.text):
+        return "an array of pointers, which no spec fills: they are null"
+    return ""
 
 
 def _is_bit_field(name: str, text: str) -> bool:

@@ -22,7 +22,7 @@ from tuner.spec.first.device import MISSING_BLOCK, device_spec
 from tuner.spec.first.further_sources import further_sources
 from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.host import host_spec
-from tuner.spec.first.host_structures import named_from_outside, without_bit_fields
+from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
 from tuner.spec.models import KernelModel
 from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.flattening import Flat, flattened
@@ -145,7 +145,7 @@ def first_spec(
     lookup = function_lookup(
         replace(reader, files=(*reader.files, *added), include=(*reader.include, *places))
     )
-    flat, left_out = without_bit_fields(flattened(function, lookup), everything)
+    flat, left_out = without_what_none_fills(flattened(function, lookup), everything)
     flat = named_from_outside(flat, reader)
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))

@@ -7,16 +7,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["DTYPES", "ROWS", "UNSIGNED", "CType", "bare", "c_type", "is_alias", "unaliased", "width_of"]
+__all__ = [
+    "DTYPES",
+    "POINTERS_INSIDE",
+    "ROWS",
+    "UNSIGNED",
+    "CType",
+    "bare",
+    "c_type",
+    "is_alias",
+    "parameter_type",
+    "unaliased",
+    "width_of",
+]
 
 ROWS = "a pointer to pointers"
 """Why most specs cannot describe a `T **`."""
+
+POINTERS_INSIDE = re.compile(r"\*[^*\[]*\[\d+\]")
+"""What the text of an array of pointers has: `double *[3]`."""
 
 _QUALIFIERS = re.compile(
     r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
 )
 _ENUM = re.compile(r"\benum\b")
 _NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
+_REFERENCE = re.compile(r"([\w ]+?) ?&")
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
 
 DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -68,6 +84,7 @@ class CType:
         members: numbers in one element, where the elements are structures of them; else 0.
         rows: whether it is a pointer to the addresses of rows, which some specs can describe.
         inner: elements along each dimension of what it points to, where that is an array with a name of its own.
+        reference: whether it is a pointer that C++ writes as a reference to one number.
     """
 
     text: str
@@ -80,6 +97,7 @@ class CType:
     members: int = 0
     rows: bool = False
     inner: tuple[int, ...] = ()
+    reference: bool = False
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -138,9 +156,19 @@ def c_type(given: Mapping[str, Any]) -> CType:
     )
 
 
+def parameter_type(given: Mapping[str, Any]) -> CType:
+    """A parameter's type of clang's tree: a reference to a number is passed as a pointer to it."""
+    kind = c_type(given)
+    found = _REFERENCE.fullmatch(str(given.get("desugaredQualType", given["qualType"])))
+    if found is None or bare(found[1]) not in DTYPES:
+        return kind
+    constant = "const" in found[1].split()
+    return CType(text=kind.text, base=bare(found[1]), pointer=True, constant=constant, reference=True)
+
+
 def is_alias(kind: CType) -> bool:
     """Whether the type has a name that may stand for another."""
-    return not kind.odd and kind.base not in DTYPES and kind.base != "void" and "[" not in kind.base
+    return kind.odd in ("", ROWS) and kind.base not in DTYPES and kind.base != "void" and "[" not in kind.base
 
 
 def unaliased(kind: CType, known: Mapping[str, tuple[str, int]]) -> CType:

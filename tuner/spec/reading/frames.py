@@ -12,6 +12,7 @@ from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function, Node, walk
 
 __all__ = [
+    "MOST_COUNTED",
     "THROUGH",
     "Frame",
     "callee_name",
@@ -21,6 +22,9 @@ __all__ = [
     "peeled",
     "referenced",
 ]
+
+MOST_COUNTED = 16
+"""What the elements of an array may reach that say how far loops go: as far as small sizes do."""
 
 THROUGH = {
     "ParenExpr",
@@ -49,6 +53,14 @@ class Frame:
         """Names that some loop goes as far as."""
         self.made: dict[str, tuple[Node, Frame]] = {}
         """Initial values of variables that stay as they are, and where they were written."""
+        self.references: set[str] = set()
+        """Names of C++ that refer to one number and are that number; what they refer to is in ``pointers``."""
+        self.rows: frozenset[int] = frozenset()
+        """Arguments whose elements are the addresses of rows."""
+        self.row_pointers: dict[str, tuple[int, Polynomial | None]] = {}
+        """Variables that hold such an address: of which argument, and of which row."""
+        self.counts: set[int] = set()
+        """Arguments whose elements say how far loops go that begin at a constant."""
         self.modified = {
             referenced(child)
             for node in walk(function.tree)
@@ -83,6 +95,7 @@ class Frame:
         parts = sorted(_conjuncts(condition), key=self._moves)
         for part in parts:
             self._limit(part, loop)
+            self._count(part, loop)
 
     def _moves(self, condition: Node) -> bool:
         inner = inner_nodes(condition)
@@ -114,6 +127,54 @@ class Frame:
             if bound.value is not None:
                 self.short.add(loop["id"])
             self.bounds.setdefault(counter, bound)
+
+    def _count(self, condition: Node, loop: Node) -> None:
+        """Of `for (j = 0; j < length[i]; j++)`, where it is read into a variable too, how far `j` goes is made up."""
+        if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "!="):
+            return
+        left, right = (peeled(node) for node in inner_nodes(condition))
+        if referenced(left) not in self._begun(loop):
+            return
+        value, frame = self.made.get(referenced(right), (right, self))
+        found = frame.element(value)
+        if found is not None and referenced(left) not in self.bounds:
+            self.bounds[referenced(left)] = constant(MOST_COUNTED)
+            self.counts.add(found)
+
+    def _begun(self, loop: Node) -> Iterator[str]:
+        """The counters that a loop begins at a constant."""
+        for node in walk(inner_nodes(loop)[0]) if loop["kind"] == "ForStmt" else ():
+            inner = inner_nodes(node)
+            if node.get("kind") == "VarDecl" and inner:
+                name, value = node["id"], inner[-1]
+            elif node.get("kind") == "BinaryOperator" and node.get("opcode") == "=":
+                name, value = referenced(peeled(inner[0])), inner[1]
+            else:
+                continue
+            first = self.polynomial(value)
+            if first is not None and first.value is not None:
+                yield name
+
+    def element(self, node: Node) -> int | None:
+        """The argument that an expression is one element of."""
+        node = peeled(node)
+        if node.get("kind") != "ArraySubscriptExpr":
+            return None
+        base = peeled(inner_nodes(node)[0])
+        pointer, frame = self.made.get(referenced(base), (base, self))
+        found = frame.pointer(pointer)
+        return None if found is None or found[0] in self.rows else found[0]
+
+    def row(self, node: Node) -> tuple[int, Polynomial | None] | None:
+        """Which argument's row an expression is the address of, and which one."""
+        node = peeled(node)
+        if node.get("kind") == "DeclRefExpr":
+            return self.row_pointers.get(referenced(node))
+        if node.get("kind") != "ArraySubscriptExpr":
+            return None
+        base, index = inner_nodes(node)
+        found = self._moved(self.pointer(base), index)
+        return found if found is not None and found[0] in self.rows else None
 
     def _lesser(self, node: Node) -> Polynomial | None:
         """Of `begin + TILE < n ? begin + TILE : n` the part that no counter moves."""
@@ -147,6 +208,8 @@ class Frame:
             return self.pointers.get(referenced(node))
         if node.get("kind") == "UnaryOperator" and node.get("opcode") == "&":
             target = peeled(inner_nodes(node)[0])
+            if target.get("kind") == "DeclRefExpr" and referenced(target) in self.references:
+                return self.pointers.get(referenced(target))
             if target.get("kind") == "ArraySubscriptExpr":
                 base, index = inner_nodes(target)
                 return self._moved(self.pointer(base), index)

@@ -19,8 +19,18 @@ from tuner.core.errors import BaselineError, MachineError
 from tuner.core.types import Source, Value, Variant
 from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import macro_flags
+from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
-from tuner.spec.reading.c_types import UNSIGNED, CType, bare, c_type, is_alias, unaliased, width_of
+from tuner.spec.reading.c_types import (
+    UNSIGNED,
+    CType,
+    bare,
+    c_type,
+    is_alias,
+    parameter_type,
+    unaliased,
+    width_of,
+)
 
 __all__ = [
     "Function",
@@ -230,10 +240,8 @@ class SourceReader:
             first = PurePath(self.files[0].name).name
             command = [toolchain.clang, *action, "-w", "-fno-color-diagnostics", *self.flags]
             command += macro_flags(self.macros)
-            for folder in self.include:
-                command += ["-I", str(Path(self.folder) / folder)]
-            if self.folder:
-                command += ["-I", self.folder]
+            folders = [str(Path(self.folder) / folder) for folder in self.include]
+            command += search_words([*folders, self.folder] if self.folder else folders, self.folder)
             if self.language != "opencl":
                 command += ["-idirafter", shims]
             elif not any(flag.startswith("-cl-std=") for flag in self.flags):
@@ -300,7 +308,7 @@ def _function(tree: Node, *, included: bool) -> Function | None:
         return None
     inner = [c for c in tree.get("inner", []) if c]
     parameters = tuple(
-        (str(c.get("name", "")), c_type(c["type"])) for c in inner if c.get("kind") == "ParmVarDecl"
+        (str(c.get("name", "")), parameter_type(c["type"])) for c in inner if c.get("kind") == "ParmVarDecl"
     )
     result = tree["type"]["qualType"].split("(")[0].strip()
     return Function(

@@ -15,12 +15,13 @@ from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.operators.naming import is_array
 from tuner.spaces.source.operators.opening.callees import (
     changes_nothing,
+    changes_own,
     is_declared,
     local_names,
     reads_memory,
     stands_for_number,
 )
-from tuner.spaces.source.operators.opening.inlining import address_taken
+from tuner.spaces.source.operators.opening.inlining import address_taken, referring
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -43,7 +44,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
 
-__all__ = ["CallSite", "first_site", "require_order"]
+__all__ = ["CallSite", "first_site", "require_order", "site_in_some_cases", "stores"]
 
 _CHANGING = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=|\w\s*\(")
 
@@ -84,10 +85,39 @@ def first_site(function: Function, name: str, helpers: Mapping[str, Function], *
     raise Refused(f"no statement calls {name} in any case")
 
 
-def _roots(
-    function: Function, stmt: Stmt, name: str, helpers: Mapping[str, Function], *, further: bool
-) -> Iterator[Expr]:
-    """The expressions that a statement begins with evaluating, once."""
+def site_in_some_cases(function: Function, name: str, helpers: Mapping[str, Function]) -> CallSite:
+    """The first call of a function wherever it stands, for a value that is put there and nothing before it.
+
+    Args:
+        function: that calls.
+        name: of the function that is called.
+        helpers: the functions that are known.
+    """
+    before: Stmt | None = None
+    for stmt in statements(function.body):
+        bound = isinstance(before, OpaqueStmt) and before.text.lstrip().startswith("#")
+        before = stmt
+        for root in () if bound else _all_roots(stmt):
+            for call in _anywhere(root, function, helpers):
+                same = sum(1 for node in subtrees(stmt) if node is call)
+                if call.function == name and same == 1:
+                    return CallSite(stmt, root, call)
+    raise Refused(f"no statement calls {name} where that can be seen")
+
+
+def _all_roots(stmt: Stmt) -> Iterator[Expr]:
+    """The expressions that a statement itself evaluates, however often."""
+    match stmt:
+        case If(condition=condition):
+            yield condition
+        case For(start=start, limit=limit, step=step):
+            yield from (start, limit, step)
+        case _:
+            yield from _plain_root(stmt)
+
+
+def _plain_root(stmt: Stmt) -> Iterator[Expr]:
+    """The expression of a statement that does nothing else."""
     match stmt:
         case ExprStmt(expr=expr):
             yield expr
@@ -95,6 +125,33 @@ def _roots(
             # A value that names its own variable cannot stand before it.
             if declared not in names_in(init) and _LASTING.isdisjoint(stmt.type.split()):
                 yield init
+
+
+def _anywhere(expr: Expr, function: Function, helpers: Mapping[str, Function]) -> Iterator[Call]:
+    """Calls in an expression that is no macro's argument, the outer ones first."""
+    parts: tuple[Expr, ...] = _parts(expr)
+    match expr:
+        case Ternary(condition=condition, then=then, other=other):
+            parts = (condition, then, other)
+        case Cast(operand=operand):
+            parts = (operand,)
+        case Field(base=base):
+            parts = (base,)
+        case Call():
+            yield expr
+            known = expr.function in helpers or is_pure(replace(expr, arguments=()))
+            parts = parts if known or is_declared(function, expr.function) else ()
+    for part in parts:
+        yield from _anywhere(part, function, helpers)
+
+
+def _roots(
+    function: Function, stmt: Stmt, name: str, helpers: Mapping[str, Function], *, further: bool
+) -> Iterator[Expr]:
+    """The expressions that a statement begins with evaluating, once."""
+    match stmt:
+        case ExprStmt() | Decl():
+            yield from _plain_root(stmt)
         case If(condition=condition) if further:
             yield condition
         case For(start=start, limit=limit) if further:
@@ -147,21 +204,25 @@ def require_order(
         helpers: the functions that are known.
     """
     helper, body = called
-    handed = [n for n in subtrees(site.call.arguments) if isinstance(n, Name | Index | Unary)]
-    if _stores(body) or any(_may_change(n, helpers) for n in subtrees(site.call.arguments)):
+    handed = [n for n in subtrees(site.call.arguments) if isinstance(n, Name | Index | Unary | Opaque)]
+    if stores(body, helper, helpers) or any(_may_change(n, helpers) for n in subtrees(site.call.arguments)):
         _require_alone(function, site)
-    if reads_memory(helper) or any(_may_be_changed(function, n) for n in handed):
+    # Another call of the statement may take a variable by reference; one that takes the value comes after it.
+    apart = (c for c in referring(function, site.root) if not any(n is site.call for n in subtrees(c)))
+    others = [a for c in apart for a in c.arguments]
+    referred = any(isinstance(n, Name) and n.id in names_in(tuple(others)) for n in handed)
+    if referred or reads_memory(helper) or any(_may_be_changed(function, n) for n in handed):
         _require_quiet(site, helpers)
 
 
-def _may_be_changed(function: Function, part: Name | Index | Unary) -> bool:
+def _may_be_changed(function: Function, part: Name | Index | Unary | Opaque) -> bool:
     """Whether something else than an assignment to it may change a part of an argument."""
     if isinstance(part, Name):
         return not is_array(function, part.id) and (
             (part.id not in local_names(function) and not stands_for_number(function.source, part.id))
             or address_taken(function, part.id)
         )
-    return isinstance(part, Index) or part.op == "*"
+    return isinstance(part, Index | Opaque) or part.op == "*"
 
 
 def _always(
@@ -208,12 +269,21 @@ def _parts(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def _stores(body: tuple[Stmt, ...]) -> bool:
-    """Whether statements may change what is not the function's own."""
-    return any(
-        not is_pure(n) if isinstance(n, Call) else isinstance(n, Assign) and not isinstance(n.target, Name)
-        for n in subtrees(body)
-    )
+def stores(body: tuple[Stmt, ...], helper: Function, helpers: Mapping[str, Function]) -> bool:
+    """Whether statements of a function that is called may change what is not its own."""
+    for node in subtrees(body):
+        match node:
+            case Call() if not is_pure(node):
+                if not helper.members or not changes_nothing(node, helpers):
+                    return True
+            case Assign(target=Name()) if not helper.members:
+                continue
+            # A result that early returns assign is a name that the function does not have.
+            case Assign(target=Name(id=name)) if name not in local_names(helper):
+                continue
+            case Assign() if not changes_own(node, helper):
+                return True
+    return False
 
 
 def _require_alone(function: Function, site: CallSite) -> None:

@@ -21,6 +21,7 @@ from tuner.spaces.source.macros import PIECE
 from tuner.spaces.source.operators.naming import RETURN, declared, declared_as_text
 from tuner.spaces.source.operators.opening.membership import types_in as structures_in
 from tuner.spaces.source.operators.opening.membership import with_members
+from tuner.spaces.source.operators.opening.text_places import with_places
 from tuner.spaces.source.own_names import with_own_calls, with_own_names
 from tuner.spaces.source.parse import node_text, parse_file
 from tuner.spaces.source.printer import statement_text
@@ -30,6 +31,7 @@ from tuner.spaces.source.syntax import (
     Call,
     Decl,
     Expr,
+    Field,
     Function,
     Index,
     Name,
@@ -40,7 +42,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import subtrees
+from tuner.spaces.source.walks import map_expressions, statements, subtrees
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
 __all__ = [
     "RETURN",
     "callees",
+    "callees_by_places",
     "changes_nothing",
+    "changes_own",
     "is_declared",
     "local_names",
     "reads_memory",
@@ -101,6 +105,32 @@ def _read(text: str, language: str, settled: Settled, whole: bool, own: Own) -> 
     return made
 
 
+def callees_by_places(function: Function) -> Mapping[str, Function]:
+    """The same with members as places without types, those of references and pointers as well."""
+    text = function.unit or function.file
+    return _placed(
+        text, function.language, function.settled or (), bool(function.unit), function.own, function.members
+    )
+
+
+@lru_cache(maxsize=64)
+def _placed(
+    text: str, language: str, settled: Settled, whole: bool, own: Own, lists: bool
+) -> dict[str, Function]:
+    def untyped(expr: Expr) -> Expr:
+        return replace(expr, type="") if isinstance(expr, Field) and not expr.several else expr
+
+    made: dict[str, Function] = {}
+    for name, function in _defined(text, language, settled, whole, own).items():
+        within = replace(function, file=text, unit=text if whole else "", settled=settled, language=language)
+        types = structures_in(within) if lists else None
+        # Lists of first values are read with the members.
+        read = function if types is None else with_members(function, types)
+        body = with_places(map_expressions(read.body, untyped))
+        made[name] = replace(function, body=body, members=True, language=language)
+    return made
+
+
 @lru_cache(maxsize=64)
 def _defined(text: str, language: str, settled: Settled, whole: bool, own: Own = ()) -> dict[str, Function]:
     try:
@@ -143,27 +173,51 @@ def changes_nothing(call: Call, known: Mapping[str, Function], within: frozenset
     helper = known.get(call.function)
     if helper is None or call.function in within:
         return False
-    own, within = local_names(helper), within | {call.function}
+    within = within | {call.function}
     for node in _nodes(helper):
         match node:
             case Opaque() | OpaqueStmt():
                 return False
             case Decl() if keeps_value(node):
                 return False
-            case Assign(target=Name(id=name)) if name in own:
-                continue
-            case Assign():
+            case Assign() if not changes_own(node, helper):
                 return False
             case Call() if not changes_nothing(node, known, within):
                 return False
     return True
 
 
+def changes_own(assign: Assign, helper: Function) -> bool:
+    """Whether an assignment is to a variable of the function itself, or to a part of one."""
+    target = assign.target
+    if isinstance(target, Name):
+        referred = {p.name for p in helper.params if "?" in p.suffix}
+        return target.id in local_names(helper) - referred
+    if not helper.members:
+        return False
+    subscripts = 0
+    while isinstance(target, Field | Index):
+        subscripts += isinstance(target, Index)
+        target = target.base
+    if not isinstance(target, Name):
+        return False
+    # A name of several declarations may be a pointer in one of them.
+    found = [s for s in statements(helper.body) if isinstance(s, Decl) and s.name == target.id]
+    params = [p for p in helper.params if p.name == target.id]
+    if len(found) + len(params) != 1:
+        return False
+    if params:
+        return not params[0].is_array and not subscripts
+    return not {"*", "&"} & set(found[0].type) and subscripts == len(found[0].dims)
+
+
 def reads_memory(helper: Function) -> bool:
     """Whether a function's result may hang on more than its arguments' values."""
     own = local_names(helper)
+    referred = {p.name for p in helper.params if "?" in p.suffix}
     return any(
         isinstance(node, Index | Opaque | OpaqueStmt)
+        or (isinstance(node, Name) and node.id in referred)
         or (isinstance(node, Call) and not is_pure(node))
         or (isinstance(node, Unary) and node.op == "*")
         or (isinstance(node, Name) and node.id not in own and not stands_for_number(helper.source, node.id))
@@ -195,7 +249,8 @@ def returned(stmt: Stmt, helper: Function) -> Expr | None:
     if MAY_BE_CAST.search(found[1].encode()):
         root = parse_file(helper.source.encode(), helper.language)
         types = {t.decode() for t in types_in(root)} & set(_WORD.findall(found[1])) - local_names(helper)
-    return with_own_names(parse_expression(found[1], types), helper)
+    value = with_own_names(parse_expression(found[1], types), helper)
+    return with_places(value) if helper.members else value
 
 
 def _nodes(helper: Function) -> Iterator[Any]:
@@ -222,7 +277,7 @@ def require_same_meaning(function: Function, helper: Function, *, members: bool 
     if strange:
         raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
     free = (_without_members(text) if members else words) - local_names(helper)
-    hidden = free & (local_names(function) | declared_as_text(function))
+    hidden = free & (local_names(function) | declared_as_text(function, references=members))
     hidden = {w for w in hidden if not _ARITHMETIC.fullmatch(w)}
     if hidden:
         raise Refused(f"{min(hidden)} means something else in {helper.name}")

@@ -6,12 +6,14 @@ function.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.lexical import overloads
 from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.operators.base import (
     Args,
@@ -22,29 +24,30 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.concealed import free_words
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
-from tuner.spaces.source.operators.opening.call_sites import first_site, require_order
+from tuner.spaces.source.operators.opening.call_sites import (
+    CallSite,
+    first_site,
+    require_order,
+    site_in_some_cases,
+)
 from tuner.spaces.source.operators.opening.callees import (
     callees,
+    callees_by_places,
     local_names,
     require_same_meaning,
 )
 from tuner.spaces.source.operators.opening.exits import value_at_end, with_one_exit
+from tuner.spaces.source.operators.opening.handing import HandingOn, declared_value
 from tuner.spaces.source.operators.opening.inlining import Inlining
-from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.reading import parse_place
+from tuner.spaces.source.operators.opening.text_places import as_text, is_reference
 from tuner.spaces.source.syntax import (
     Call,
     Decl,
-    Expr,
     ExprStmt,
-    Field,
     For,
     Function,
-    Opaque,
-    Stmt,
 )
 from tuner.spaces.source.walks import (
-    map_expressions,
     names_in,
     statements,
     subtrees,
@@ -55,7 +58,6 @@ __all__ = ["OPERATORS", "hidden_calls"]
 _SPECIAL = re.compile(
     r"__attribute__|\[\[|template|virtual|weak|auto|decltype|consteval|__global__|__kernel|\bkernel\b"
 )
-_CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _LASTING = frozenset({"static", "_Thread_local", "thread_local"})
 
 
@@ -82,26 +84,84 @@ def inline_branching(function: Function, args: Args) -> Function:
 
 
 def inline_by_members(function: Function, args: Args) -> Function:
-    """The same of a function that names members as variables are named here, or whose members are pointers.
+    """The same of a function that names members, of calls that are made in some cases only, and of references in C++.
 
-    Those stay the text that they are, of the argument's structure in the place of the parameter's.
+    Members stay the text that they are, of the argument's structure in the place of the parameter's.
 
     Args:
         function: to change.
         args: ``call``, the function's name.
     """
-    return _inlined(function, argument(args, "call"), further=True, members=True)
+    name = argument(args, "call")
+    helpers = callees_by_places(function)
+    helper = _known(function, name, helpers)
+    _require_plain(function, helper, helpers)
+    if function.language in ("c++", "cuda") and overloads(function.unit or function.file):
+        raise Refused("an operator of the project's own may stand for a member")
+    require_same_meaning(function, helper, members=True)
+    try:
+        site = first_site(function, name, helpers, further=True)
+    except Refused:
+        site = None
+    if site is not None:
+        try:
+            return _by_members(function, site, helpers)
+        except Refused:
+            # What cannot be said before the statement may fit into it.
+            with contextlib.suppress(Refused):
+                return _by_members(function, site, helpers, within=True)
+            raise
+    return _by_members(function, site_in_some_cases(function, name, helpers), helpers, within=True)
 
 
-def _inlined(function: Function, name: str, *, further: bool, members: bool = False) -> Function:
-    helpers = callees(function)
+def _by_members(
+    function: Function, site: CallSite, helpers: Mapping[str, Function], *, within: bool = False
+) -> Function:
+    """One call, members being places while that is done; ``within`` a statement, as one expression."""
+    stmt, call = site.stmt, site.call
+    helper = helpers[call.function]
+    if len(call.arguments) != len(helper.params):
+        raise Refused(f"{helper.name} is called with {len(call.arguments)} arguments")
+    _require_nothing_kept(helper)
+    body, value = declared_value(*with_one_exit(helper), helper)
+    require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
+    inlining = HandingOn(function, replace(helper, body=body), value, helpers)
+    made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
+    _require_macros_apart(function, helper, (body, value))
+    last = inlining.renamed(value)
+    if isinstance(stmt, ExprStmt) and stmt.expr is call and not within:
+        if value is not None and not inlining.is_quiet(value):
+            raise Refused(f"the value of {helper.name} has effects")
+        return replace_statement(function, stmt, as_text(rekeyed(function, tuple(made), set())))
+    if inlining.changed_for_caller:
+        changed_name = min(inlining.changed_for_caller)
+        raise Refused(
+            f"{helper.name} changes what {changed_name} refers to, and is called among other things"
+        )
+    require_order(function, site, (helper, body), helpers)
+    if within:
+        if made or last is None:
+            raise Refused(f"{helper.name} is called in some cases only, and is more than one expression")
+        values, changed = inlining.put(stmt, call, last)
+    else:
+        values, changed = inlining.used(stmt, call, last)
+    return replace_statement(function, stmt, as_text((*rekeyed(function, (*made, *values), set()), changed)))
+
+
+def _known(function: Function, name: str, helpers: Mapping[str, Function]) -> Function:
+    """A function that is called, as it is known."""
     if name not in helpers or name == function.name:
         raise Refused(f"{name} is no other function of this file, or of a header that was configured with")
     if name in loose_macros(function.source):
         raise Refused(f"{name} is a macro, too")
-    helper = replace(helpers[name], body=_with_places(helpers[name].body)) if members else helpers[name]
+    return helpers[name]
+
+
+def _inlined(function: Function, name: str, *, further: bool) -> Function:
+    helpers = callees(function)
+    helper = _known(function, name, helpers)
     _require_plain(function, helper, helpers)
-    require_same_meaning(function, helper, members=members)
+    require_same_meaning(function, helper)
     site = first_site(function, name, helpers, further=further)
     stmt, call = site.stmt, site.call
     if len(call.arguments) != len(helper.params):
@@ -117,32 +177,10 @@ def _inlined(function: Function, name: str, *, further: bool, members: bool = Fa
     if isinstance(stmt, ExprStmt) and stmt.expr is call:
         if last is not None and not is_pure(last):
             raise Refused(f"the value of {name} has effects")
-        return replace_statement(function, stmt, _as_text(rekeyed(function, tuple(made), set())))
+        return replace_statement(function, stmt, rekeyed(function, tuple(made), set()))
     require_order(function, site, (helpers[name], body), helpers)
     values, changed = inlining.used(stmt, call, last)
-    made = [*_as_text(rekeyed(function, tuple(made), set())), *_as_text(tuple(values)), *_as_text((changed,))]
-    return replace_statement(function, stmt, made)
-
-
-def _with_places(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Statements in which members that are known as text are places, their types left open."""
-
-    def change(expr: Expr) -> Expr:
-        place = parse_place(expr.text) if isinstance(expr, Opaque) and _CHAIN.fullmatch(expr.text) else None
-        return expr if place is None else place
-
-    made: tuple[Stmt, ...] = map_expressions(body, change)
-    return made
-
-
-def _as_text(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Statements with such places as text again."""
-
-    def change(expr: Expr) -> Expr:
-        return Opaque(expression_text(expr)) if isinstance(expr, Field) and not expr.type else expr
-
-    made: tuple[Stmt, ...] = map_expressions(body, change)
-    return made
+    return replace_statement(function, stmt, [*rekeyed(function, tuple(made), set()), *values, changed])
 
 
 def hidden_calls(function: Function) -> dict[str, str]:
@@ -192,11 +230,15 @@ def _require_plain(function: Function, helper: Function, helpers: Mapping[str, F
         raise Refused(f"the parameters of {name} are not known")
     for param in helper.params:
         flat = param.stars == 0 and re.fullmatch(r"\[[^][]*\]", param.suffix)
-        if not (param.plain or flat) or param.stars > 1 or "volatile" in param.text:
+        referred = helper.members and is_reference(param, function.language)
+        if not (param.plain or flat or referred) or param.stars > 1 or "volatile" in param.text:
             raise Refused(f"the parameter {param.name} of {name} is not plain")
     reached, waiting = set[str](), [name]
     while waiting:
-        found = (names_known(helpers[waiting.pop()]) & helpers.keys()) - reached
+        through = helpers[waiting.pop()]
+        # A parameter may be called as a function is.
+        own = local_names(through) if helper.members else set[str]()
+        found = ((names_known(through) - own) & helpers.keys()) - reached
         reached |= found
         waiting += found
     if not reached.isdisjoint({name, function.name}):

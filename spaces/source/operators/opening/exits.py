@@ -34,10 +34,10 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import statements
 
-__all__ = ["value_at_end", "with_one_exit"]
+__all__ = ["LITERALS", "value_at_end", "with_one_exit"]
 
 _FRACTION = r"(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+"
-_LITERALS = {
+LITERALS = {
     "int": re.compile(r"0|[1-9]\d{0,8}"),
     "double": re.compile(_FRACTION),
     "float": re.compile(rf"(?:{_FRACTION})[fF]"),
@@ -165,7 +165,7 @@ def _has_type(value: Expr, kind: str, types: dict[str, str]) -> bool:
     """Whether an expression is known to be of a type; of several of one selection the type is the same then."""
     match value:
         case Number(text=text):
-            wanted = _LITERALS.get(kind)
+            wanted = LITERALS.get(kind)
             return wanted is not None and wanted.fullmatch(text) is not None
         case Name(id=name):
             return "*" not in types.get(name, "*") and plain_type(types[name]) == kind

@@ -35,7 +35,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import map_expressions, names_in, root_of, subtrees, transform, written_names
 
-__all__ = ["Inlining", "address_taken"]
+__all__ = ["Inlining", "address_taken", "is_small", "referring"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
@@ -95,7 +95,7 @@ class Inlining:
             for n in subtrees(self.helper.body)
             if isinstance(n, Assign) and isinstance(n.target, Name)
         }
-        referred = names_in(tuple(_referring(self.function, self.helper.body)))
+        referred = names_in(tuple(referring(self.function, self.helper.body)))
         made: list[Stmt] = []
         for param, expr in zip(self.helper.params, given, strict=True):
             if isinstance(expr, Opaque):
@@ -167,7 +167,7 @@ class Inlining:
             return [], replace(stmt, init=value)
         taken: Expr = value
         made: list[Stmt] = []
-        handed = any(a is call for c in _referring(self.function, stmt) for a in c.arguments)
+        handed = any(a is call for c in referring(self.function, stmt) for a in c.arguments)
         if not (self.plainly and not handed and self._as_it_is(value)):
             taken = Name(self._fresh(f"{self.helper.name}_value"))
             made = [Decl(f"const {kind}", taken.id, (), value)]
@@ -211,7 +211,7 @@ def _decayed(param: Param, function: Function) -> Param:
     return replace(param, base=" ".join([*qualifiers, *found[1].split()]), stars=1)
 
 
-def _referring(function: Function, part: Any) -> Iterator[Call]:
+def referring(function: Function, part: Any) -> Iterator[Call]:
     """Calls that may take an argument by reference, and change it or bind to it for being a variable."""
     if function.language not in ("c++", "cuda"):
         return

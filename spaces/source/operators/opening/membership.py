@@ -42,7 +42,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import children, index_chain, map_expressions, names_in, statements, subtrees
 
-__all__ = ["types_in", "with_members"]
+__all__ = ["declared_kinds", "types_in", "with_members"]
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _OVERLOAD = re.compile(r"\boperator\b")
@@ -155,7 +155,7 @@ class _Reader:
         self._macros = macros - set(types.numbers)
         # What is declared in a way that cannot be read may be anything.
         unsure = declared_as_text(function) | self._macros
-        kinds = {n: k for n, k in _declared(function).items() if n not in unsure and len(k) == 1}
+        kinds = {n: k for n, k in declared_kinds(function).items() if n not in unsure and len(k) == 1}
         self._kinds = {name: next(iter(found)) for name, found in kinds.items()}
 
     def expression(self, expr: Expr) -> Expr:
@@ -254,7 +254,7 @@ class _Reader:
         return not self._macros.isdisjoint(kind.split())
 
 
-def _declared(function: Function) -> dict[str, set[Member]]:
+def declared_kinds(function: Function) -> dict[str, set[Member]]:
     """What names are declared as, with the stars and dimensions of each."""
     found: dict[str, set[Member]] = {}
     for p in function.params:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import Refused, is_integer, is_pure, plain_type, types_of
+from tuner.spaces.source.kinds import Refused, is_integer, is_pure, lasts, plain_type, types_of
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import Args, Operator, argument, replace_statement
 from tuner.spaces.source.operators.naming import is_array, names_known
@@ -33,7 +33,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import children, map_expressions, statements, subtrees
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "require_subscripts_only", "whole_type"]
 
 _UNSIGNED = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
 _FIT = "subscripts fit"
@@ -53,6 +53,8 @@ def forward_pointer(function: Function, args: Args) -> Function:
     decl = found[0]
     if decl.type.count("*") != 1 or "volatile" in decl.type or name in {p.name for p in function.params}:
         raise Refused(f"{name} is no plain pointer")
+    if lasts(decl):
+        raise Refused(f"{name} keeps its value from one call to the next")
     assert decl.init is not None
     base, offset = _place(function, decl.init)
     types = types_of(function)
@@ -60,10 +62,10 @@ def forward_pointer(function: Function, args: Args) -> Function:
         raise Refused(f"{name} and {base.id} point to different types")
     if any(isinstance(n, Assign) and n.target in (base, Name(name)) for n in subtrees(function.body)):
         raise Refused(f"{name} or {base.id} changes")
-    _require_subscripts_only(function, name, types)
+    require_subscripts_only(function, name, types)
     kept: list[Stmt] = []
     if offset is not None and not isinstance(offset, Number):
-        kind = _whole_type(offset, types)
+        kind = whole_type(offset, types)
         at = unused(f"{name}_at", names_known(function))
         kept, offset = [Decl(f"const {kind}", at, (), offset)], Name(at)
 
@@ -97,7 +99,8 @@ def _place(function: Function, expr: Expr) -> tuple[Name, Expr | None]:
     raise Refused("where a pointer points to is not known")
 
 
-def _require_subscripts_only(function: Function, name: str, types: dict[str, str]) -> None:
+def require_subscripts_only(function: Function, name: str, types: dict[str, str]) -> None:
+    """Refuses a pointer that is used for anything but elements at signed whole numbers."""
     uses = subscripts = 0
     for node in subtrees(function.body):
         if isinstance(node, Opaque | OpaqueStmt) and re.search(rf"\b{name}\b", node.text):
@@ -105,12 +108,12 @@ def _require_subscripts_only(function: Function, name: str, types: dict[str, str
         uses += node == Name(name)
         if isinstance(node, Index) and node.base == Name(name):
             subscripts += 1
-            _whole_type(node.index, types)
+            whole_type(node.index, types)
     if uses != subscripts:
         raise Refused(f"{name} is used without a subscript")
 
 
-def _whole_type(expr: Expr, types: dict[str, str]) -> str:
+def whole_type(expr: Expr, types: dict[str, str]) -> str:
     """The signed type that a subscript is computed in."""
     if not is_pure(expr):
         raise Refused("a subscript is no plain expression")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.lexical import overloads
 from tuner.spaces.source.operators.base import Args, Operator, fresh_name
 from tuner.spaces.source.operators.concealed import behind_macros, opaque_words
 from tuner.spaces.source.operators.opening.effects import Effects, effects
@@ -48,7 +49,6 @@ _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _STEP = re.compile(r"(->|\.)([A-Za-z_]\w*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*[A-Za-z_]\w*")
-_OVERLOAD = re.compile(r"\boperator\b")
 _CLOSED = re.compile(r"\bdefault\s*\(\s*none\b")
 _CONST = re.compile(r"^\s*const\b|\bconst\s*(?=\*)")
 _ASSUMED = ["separate buffers", "elements exist"]
@@ -56,11 +56,12 @@ _ASSUMED = ["separate buffers", "elements exist"]
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A member to take: its text, and the type of the local, which is a pointer or a number."""
+    """A member to take: its text, and the type of the local: a number, a pointer, or one to rows by their addresses."""
 
     text: str
     type: str
     pointer: bool
+    rows: bool = False
 
 
 def take_members(function: Function, args: Args) -> Function:
@@ -72,14 +73,14 @@ def take_members(function: Function, args: Args) -> Function:
     """
     del args
     # In C++ an operator of the user's own may do anything with a structure.
-    overloads = function.language == "c++" and _OVERLOAD.search(function.unit or function.file)
-    if not function.whole or overloads:
+    overloaded = function.language == "c++" and overloads(function.unit or function.file)
+    if not function.whole or overloaded:
         raise Refused("types of members are not known")
     written = effects(function)
     fields: dict[str, Field] = {}
     function = replace(function, body=map_expressions(function.body, lambda expr: _as_text(expr, fields)))
     _require_seen_through(function, written)
-    body, taken = list(function.body), set(function.taken)
+    body, taken, tables = list(function.body), set(function.taken), set(function.tables)
     names: dict[str, str] = {}
     for root in _roots(function, written):
         found = _members(function, root, written)
@@ -99,6 +100,7 @@ def take_members(function: Function, args: Args) -> Function:
             name = names[member.text] = fresh_name(function, stem, names.values())
             loads.append(Decl(member.type, name, (), Opaque(member.text)))
             taken |= {name} if member.pointer else set()
+            tables |= {name} if member.rows else set()
         body[place:place] = loads
     own = _own_locals(function, written) - taken
     if not names and not own:
@@ -115,7 +117,7 @@ def take_members(function: Function, args: Args) -> Function:
     made = map_expressions(
         changed, lambda expr: fields.get(expr.text, expr) if isinstance(expr, Opaque) else expr
     )
-    return replace(function, body=made, taken=frozenset(taken | own))
+    return replace(function, body=made, taken=frozenset(taken | own), tables=frozenset(tables))
 
 
 def _as_text(expr: Expr, fields: dict[str, Field]) -> Expr:
@@ -273,8 +275,11 @@ def _typed(text: str, kind: str, written: Effects) -> _Taken | None:
             if last:
                 const = "const " if pointee.constant else ""
                 element = types.meant(pointee.type)
-                known = types.is_arithmetic(element)
-                return _Taken(text, f"{const}{element} *const", True) if known else None
+                known, stars = types.is_arithmetic(element), "**const" if pointee.rows else "*const"
+                made = _Taken(text, f"{const}{element} {stars}", not pointee.rows, pointee.rows)
+                return made if known else None
+            if pointee.rows:
+                return None
             kind, fixed = pointee.type, pointee.constant
         elif member is not None and member.depth == 1 and last:
             # An array in the structure itself: of where it begins.
