@@ -16,10 +16,10 @@ from tuner.core.streams import seed_for, stream
 from tuner.core.types import Build, Resolved, Status, Task
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.freshness import Freshness
+from tuner.evaluators.host.readings import Readings
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.session import FRESH_AFTER, Inputs, made
 from tuner.evaluators.host.supply import Supply, runtime_of
-from tuner.evaluators.lane import TimingLane
 from tuner.evaluators.sensitivity import check_expectations, nothing_compared
 from tuner.evaluators.verification import AcceptedOutputs
 from tuner.evaluators.workloads import Workload
@@ -40,7 +40,8 @@ class Baseline:
 
     Args:
         task: what is tuned.
-        lane: of the device.
+        device: what its timing lane is called.
+        readings: of the machine, while candidates are timed.
         cache_bytes: of the device's last-level cache.
         inputs: how inputs are kept from a candidate, for the record.
         align: every buffer begins at a multiple of this many bytes.
@@ -53,7 +54,8 @@ class Baseline:
         self,
         task: Task,
         *,
-        lane: TimingLane,
+        device: str,
+        readings: Readings,
         cache_bytes: int,
         inputs: str,
         align: int = 1,
@@ -61,7 +63,8 @@ class Baseline:
         slack_s: float | None = None,
     ) -> None:
         self._task = task
-        self._lane = lane
+        self._readings = readings
+        self._lane = readings.lane(device)
         self._cache_bytes = cache_bytes
         self._near_bytes = near_bytes
         self._inputs = inputs
@@ -161,6 +164,7 @@ class Baseline:
             flush_bytes=self.flush_bytes,
             near_bytes=self._near_bytes,
             lane=self._lane,
+            readings=self._readings,
         )
 
     def seed(self, build: Build, *, purpose: str, number: int) -> int:

@@ -20,8 +20,10 @@ from typing import Any
 
 from tuner.core.errors import MachineError
 
-__all__ = ["CacheSizes", "TimingLane", "cache_sizes", "lane_path", "load_notes"]
+__all__ = ["FOLDER_VARIABLE", "CacheSizes", "TimingLane", "cache_sizes", "lane_path", "load_notes"]
 
+FOLDER_VARIABLE = "TUNER_LANE_FOLDER"
+"""Names the folder of the lock files, which all tuners on a machine have to share."""
 _FOLDER = Path("/tmp")
 # Not TMPDIR: users with different ones would not meet.
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _NOTE_EVERY_S = 0.002, 0.02, 10.0
@@ -43,8 +45,10 @@ _held: dict[str, _Held] = {}
 _held_guard = threading.Lock()
 
 
-def lane_path(device: str, folder: Path = _FOLDER) -> Path:
-    """The file whose lock is the lane of a device."""
+def lane_path(device: str, folder: Path | None = None) -> Path:
+    """The file whose lock is the lane of a device; in the folder that the environment names, else in ``/tmp``."""
+    if folder is None:
+        folder = Path(os.environ.get(FOLDER_VARIABLE) or _FOLDER)
     readable = re.sub(r"[^A-Za-z0-9]+", "-", device).strip("-")[:40]
     unique = hashlib.sha256(device.encode()).hexdigest()[:12]
     return folder / f"remix-tuner-lane-{readable}-{unique}"
@@ -58,7 +62,7 @@ class TimingLane:
 
     Args:
         device: a name that every tuner on the machine gives to the same device, for example ``"cpu"``.
-        folder: where the lock files are; all users must be able to write to it.
+        folder: where the lock files are, see :func:`lane_path`; all users must be able to write to it.
         note: told in one line when there is waiting to do, and every ten seconds again.
         timeout_s: the longest wait in seconds; none when left out.
     """
@@ -67,7 +71,7 @@ class TimingLane:
         self,
         device: str,
         *,
-        folder: Path = _FOLDER,
+        folder: Path | None = None,
         note: Callable[[str], None] | None = None,
         timeout_s: float | None = None,
     ) -> None:

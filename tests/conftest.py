@@ -8,12 +8,13 @@ import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from virtual_clock import clock_of
 
 KERNEL = """
 void scale(const float *restrict a, float *restrict b, int n) {
@@ -118,6 +119,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     others = [i for i in items if not any(_name(i) in names for names in LONGEST)]
     cut = max(0, len(items) // 2 - len(first))
     items[:] = [*first, *others[:cut], *second, *others[cut:]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Every test has a virtual clock but those that are marked as measured; before fixtures of any scope are made."""
+    with clock_of(measured=any(item.get_closest_marker(name) for name in ("measured", "gpu"))):
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

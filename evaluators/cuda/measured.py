@@ -24,6 +24,7 @@ from tuner.evaluators.cuda.slabs import widens
 from tuner.evaluators.cuda.supply import Group, Runs, Supply
 from tuner.evaluators.host.bundles import POISON
 from tuner.evaluators.host.freshness import Freshness
+from tuner.evaluators.host.readings import Lane
 from tuner.evaluators.host.reference import OTHER_POISON, BaselineFailed, Reference, baseline_failed
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
@@ -51,6 +52,7 @@ class DeviceRuns:
         device: to run on.
         pool: of its workers.
         watch: of its clocks; NVML's own when left out.
+        lane: the right to time on it; the machine's own when left out.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class DeviceRuns:
         device: Device,
         pool: WorkerPool,
         watch: Watch | None = None,
+        lane: Lane | None = None,
     ) -> None:
         self._task = task
         self._compiler = compiler
@@ -71,7 +74,7 @@ class DeviceRuns:
         self._freshness = Freshness(slack_s=_FRESH_SLACK_S)
         self._baseline = ""
         self._watch = Watch(device.uuid) if watch is None else watch
-        self._lane = TimingLane(device.uuid)
+        self._lane = TimingLane(device.uuid) if lane is None else lane
         # Over twice the cache empties it; more keeps the device busy while the timed call is put into the queue.
         self._flush_bytes = max(_LEAST_FLUSH_BYTES, _FLUSH_FACTOR * device.l2_bytes)
 

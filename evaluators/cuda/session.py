@@ -25,9 +25,9 @@ from tuner.evaluators.cuda.supply import Group, Supply
 from tuner.evaluators.disturbance import undisturbed
 from tuner.evaluators.host.freshness import FRESH_SETS, LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, judge_output
+from tuner.evaluators.host.readings import Lane
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.session import FRESH_AFTER
-from tuner.evaluators.lane import TimingLane
 from tuner.evaluators.verification import AcceptedOutputs
 
 __all__ = ["CudaSession", "Inputs"]
@@ -67,7 +67,7 @@ class Inputs:
     supply: Supply
     accepted: AcceptedOutputs
     pool: WorkerPool
-    lane: TimingLane
+    lane: Lane
     watch: Watch
     freshness: Freshness
     trusted: bool

@@ -32,13 +32,14 @@ from tuner.evaluators.host.openmp import find_openmp, team_variables
 from tuner.evaluators.host.other_compilers import build_with
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
+from tuner.evaluators.host.readings import MachineReadings, Readings
 from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.replacement import USUAL_LIBRARIES, symbol_of
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
 from tuner.evaluators.host.session import HostSession
 from tuner.evaluators.host.structure_layout import asked_layout
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
-from tuner.evaluators.lane import TimingLane, cache_sizes
+from tuner.evaluators.lane import cache_sizes
 from tuner.evaluators.sandbox.support import probe
 
 __all__ = ["HostBackend", "HostEvaluation"]
@@ -59,9 +60,14 @@ _SHARED: dict[Toolchain, HostCompiler] = {}
 
 
 class HostBackend:
-    """A :class:`tuner.core.protocols.Backend`; see there."""
+    """A :class:`tuner.core.protocols.Backend`; see there.
+
+    Attributes:
+        readings: of the machine, while candidates are timed.
+    """
 
     name = "host"
+    readings: Readings = MachineReadings()
 
     def environment(self, target: str) -> Mapping[str, Any]:
         """Processor, caches, kernel, C library, LLVM, Python with their versions, and what confines candidates.
@@ -143,7 +149,7 @@ class HostBackend:
         if task.launch is not None:
             raise SpecError("a function on the host has no launch geometry", "remove `launch`")
         refuse_constants(task)
-        return HostEvaluation(task, workers=workers)
+        return HostEvaluation(task, workers=workers, readings=self.readings)
 
     def symbol(self, task: Task, resolved: Resolved) -> str:
         """What the kernel's entry is called in an application's object code.
@@ -224,19 +230,22 @@ class HostEvaluation:
     Args:
         task: what is tuned.
         workers: how many candidates are compiled at once.
+        readings: of the machine, while candidates are timed.
     """
 
     times = True
     objectives = ("time", "size")
 
-    def __init__(self, task: Task, *, workers: int) -> None:
+    def __init__(self, task: Task, *, workers: int, readings: Readings) -> None:
         self._task = task
+        self._readings = readings
         signature = Signature.of(task)
         # First, as nothing is there to be closed yet where it is missing.
         self._openmp = find_openmp(find_toolchain()) if task.kernel.openmp else None
         self._compiler = HostCompiler(find_toolchain(), task.target, workers=max(1, workers))
         try:
-            self._harness = _harness(self._compiler, harness_text(signature, team=self._openmp is not None))
+            text = harness_text(signature, team=self._openmp is not None, virtual=readings.virtual)
+            self._harness = _harness(self._compiler, text)
         except BaseException:
             self._compiler.close()
             raise
@@ -246,7 +255,8 @@ class HostEvaluation:
         caches = cache_sizes()
         self._baseline = Baseline(
             task,
-            lane=TimingLane(_DEVICE),
+            device=_DEVICE,
+            readings=readings,
             cache_bytes=caches.last_level_bytes,
             near_bytes=caches.l2_bytes,
             inputs="sealed: a candidate that writes to one faults",
@@ -352,6 +362,7 @@ class HostEvaluation:
                     libraries=libraries,
                     harness=self._harness,
                     team=self._openmp is not None,
+                    virtual=self._readings.virtual,
                 )
             except Ended:
                 self._zygote = None

@@ -115,15 +115,18 @@ class Harness:
     Args:
         loader: with the harness linked.
         team: whether it is one for kernels with OpenMP.
+        virtual: whether it has a clock that kernels advance.
     """
 
-    def __init__(self, loader: Loader, *, team: bool = False) -> None:
+    def __init__(self, loader: Loader, *, team: bool = False, virtual: bool = False) -> None:
         self.loader = loader
         self.guard = _function(loader, "tuner_guard")
         self.attach = _function(loader, "tuner_attach")
         self.run = _function(loader, "tuner_run")
         self.window = _function(loader, "tuner_window")
         self.team = _function(loader, "tuner_team") if team else None
+        self.missing = loader.trusted("tuner_missing")
+        self.provided = {name: loader.trusted(name) for name in ("tuner_work",) if virtual}
 
 
 def run_child(
@@ -179,8 +182,8 @@ class _Child:
         if harness.team is not None:
             self._make_team(harness.team, threads, request["openmp"])
         try:
-            missing = harness.loader.trusted("tuner_missing")
-            self._entry = harness.loader.load(text, request["symbol"], request["calls"], missing)
+            calls = {name: harness.provided.get(name, harness.missing) for name in request["calls"]}
+            self._entry = harness.loader.load(text, request["symbol"], calls)
         except LoadError as error:
             self._channel.send(array.array("q", [REFUSED]).tobytes() + str(error).encode()[:2000])
             raise OSError("not loaded") from error

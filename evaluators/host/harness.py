@@ -13,7 +13,7 @@ from importlib.resources import files
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, Task, opaque_bytes
 
-__all__ = ["C_TYPES", "IMPORTS", "WIDER", "Signature", "harness_text"]
+__all__ = ["C_TYPES", "IMPORTS", "VIRTUAL_NS", "WIDER", "Signature", "harness_text"]
 
 C_TYPES = {
     "bool": "_Bool",
@@ -48,6 +48,11 @@ IMPORTS = (
     "sigaltstack",
 )
 """Functions of the C library that the harness calls."""
+
+VIRTUAL_NS = 8
+"""Which word of the fault page is the virtual clock, in nanoseconds; ``harness.c`` has the same."""
+
+_ADVANCE = "void tuner_work(i64 ns) { __atomic_fetch_add(&fault_page[VIRTUAL_NS], ns, __ATOMIC_RELAXED); }\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +131,16 @@ def _check(dtype: str, what: str) -> None:
         )
 
 
-def harness_text(signature: Signature, *, team: bool = False) -> str:
+def harness_text(signature: Signature, *, team: bool = False, virtual: bool = False) -> str:
     """The whole C file: the harness, ``tuner_thunk``, and ``tuner_thunk_wide`` for the float64 reference.
 
     Args:
         signature: of the kernel.
         team: whether the kernel has a team of OpenMP's threads.
+        virtual: whether time is a counter that advances by 10 us with each call, and by what a kernel says through
+            ``tuner_work(nanoseconds)``.
     """
     parts = ("harness.c", "team.c" if team else "no_team.c")
     text = "\n".join(files(__package__).joinpath(part).read_text(encoding="utf-8") for part in parts)
-    text = f"enum {{ TEAM = {int(team)} }};\n{text}"
+    text = f"enum {{ TEAM = {int(team)}, VIRTUAL = {int(virtual)} }};\n{text}{_ADVANCE if virtual else ''}"
     return text + "\n" + signature.thunk("tuner_thunk") + signature.widened().thunk("tuner_thunk_wide")

@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = ["LoadError", "Loader"]
@@ -76,22 +76,21 @@ class Loader:
         """The address of a symbol of the trusted objects."""
         return self._lookup(self._trusted, symbol)
 
-    def load(self, code: bytes, symbol: str, calls: Iterable[str] = (), missing: int = 0) -> int:
+    def load(self, code: bytes, symbol: str, calls: Mapping[str, int]) -> int:
         """Links a candidate and gives the address of one of its symbols; once in a process.
 
         Args:
             code: of the candidate.
             symbol: the one that is wanted.
-            calls: functions that it calls; those that this process does not have become ``missing``.
-            missing: address of a function that takes nothing and does not return.
+            calls: functions that it calls, each with the address of what stands for it where this process has none.
 
         Raises:
             LoadError: it does not link: a bad object, an undefined or a duplicate symbol.
         """
         process = ctypes.CDLL(None)
-        for name in calls:
+        for name, address in calls.items():
             if not hasattr(process, name):
-                self._define(self._candidate, name, missing)
+                self._define(self._candidate, name, address)
         self._add(self._candidate, code)
         return self._lookup(self._candidate, symbol)
 

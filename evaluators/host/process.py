@@ -77,13 +77,22 @@ class Zygote:
         libraries: shared libraries that kernels link with.
         harness: object code of the harness and thunks.
         team: it is one for kernels with OpenMP, whose library is among the others.
+        virtual: it has a clock that kernels advance.
 
     Raises:
         MachineError: it does not start, or a library cannot be loaded.
         Ended: it was killed from outside.
     """
 
-    def __init__(self, *, llvm: str, libraries: Sequence[str], harness: bytes, team: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        llvm: str,
+        libraries: Sequence[str],
+        harness: bytes,
+        team: bool = False,
+        virtual: bool = False,
+    ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", "-s", "-m", "tuner.evaluators.host.zygote", str(theirs.fileno())]
         with theirs:
@@ -104,9 +113,8 @@ class Zygote:
         self._channel.settimeout(_LOAD_S)
         code = sealed_file("harness", [harness])
         try:
-            answer = self._ask(
-                {"op": "load", "llvm": llvm, "libraries": list(libraries), "team": team}, [code]
-            )
+            request = {"op": "load", "llvm": llvm, "libraries": list(libraries), "team": team}
+            answer = self._ask({**request, "virtual": virtual}, [code])
         except MachineError as error:
             self.close()
             if self._process.returncode == -signal.SIGKILL:
@@ -261,6 +269,16 @@ class Child:
         except OSError as error:
             raise Ended from error
 
+    def noted(self, place: int) -> int:
+        """A word of the page that it shares with its parent, which the candidate can write too.
+
+        Raises:
+            Ended: the child was reaped.
+        """
+        if self._exit is not None:
+            raise Ended
+        return memoryview(os.pread(self._page, 8, 8 * place)).cast("q")[0]
+
     def threads(self) -> int:
         """How many threads the process has."""
         try:
@@ -307,6 +325,8 @@ class Child:
             if time.monotonic() > deadline:
                 raise TimedOut
             time.sleep(0)
+            # Whoever lets a whole machine or a group of processes go on may do so just after the first one.
+            self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Lets it run again."""

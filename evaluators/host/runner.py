@@ -33,6 +33,7 @@ from tuner.evaluators.host.child import (
 from tuner.evaluators.host.layout import PAGE
 from tuner.evaluators.host.objects import Object, unknown_calls
 from tuner.evaluators.host.process import Child, Ended, Exit, Fault, TimedOut, Zygote
+from tuner.evaluators.host.readings import Readings
 from tuner.evaluators.python_reference import RETURN
 from tuner.evaluators.sandbox.syscalls import name_of
 
@@ -167,18 +168,14 @@ class Runner:
             return self._idle_threads
         return self._idle_threads + self._limits.threads - 1
 
-    def worked_s(self) -> float:
+    def worked_s(self, readings: Readings) -> float:
         """Processor time that the members of its team have used since it stood still; 0 where there is no team."""
         if self._limits.openmp is None:
             return 0.0
         try:
-            return self.child.others_s() - self._others_s
+            return readings.others_s(self.child) - self._others_s
         except Ended:
             raise self.failure("a pause") from None
-
-    def waited_s(self) -> float:
-        """How long so far its first thread, and the one that asks, were ready to run and had no processor."""
-        return self.child.waited_s()
 
     def _threads(self, during: str) -> int:
         try:
@@ -270,8 +267,11 @@ class Runner:
             self.expect(self.receive(_START_S, "the end of a run"), FINISHED, 1)
         return took
 
-    def stop(self) -> None:
+    def stop(self, readings: Readings | None = None) -> None:
         """Makes the child stand still and looks at its threads.
+
+        Args:
+            readings: of their processor time so far, where that is asked for later.
 
         Raises:
             CandidateFailed: it is gone, or has more threads than it may.
@@ -279,8 +279,8 @@ class Runner:
         try:
             self.child.stop()
             threads = self.child.threads()
-            if self._limits.openmp is not None:
-                self._others_s = self.child.others_s()
+            if readings is not None and self._limits.openmp is not None:
+                self._others_s = readings.others_s(self.child)
         except Ended:
             raise self.failure("a stop") from None
         except TimedOut:

@@ -16,13 +16,14 @@ import numpy as np
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
-from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
+from tuner.evaluators.disturbance import Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.clocks import Clocks, Team
-from tuner.evaluators.host.counters import counted, ratios
+from tuner.evaluators.host.counters import ratios
 from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.openmp import team_variables
 from tuner.evaluators.host.outputs import Failure, check_entries
+from tuner.evaluators.host.readings import Lane, Readings
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
 from tuner.evaluators.host.timing import (
@@ -35,7 +36,7 @@ from tuner.evaluators.host.timing import (
     sizes_for,
     windows_for,
 )
-from tuner.evaluators.lane import TimingLane, load_notes
+from tuner.evaluators.lane import load_notes
 from tuner.evaluators.verification import AcceptedOutputs
 
 __all__ = ["FRESH_AFTER", "HostSession", "Inputs", "made"]
@@ -43,7 +44,6 @@ __all__ = ["FRESH_AFTER", "HostSession", "Inputs", "made"]
 FRESH_AFTER = {"search": 3, "confirm": 1}
 """Batches of a problem after which a candidate is looked at on new inputs, by purpose."""
 
-_LEAST_LIMIT_S = 1.0
 _SLOWER = 20.0
 _VARIED = (
     "; workloads are called in turn by all threads, one, two and all but one: what needs a certain number asks for it "
@@ -67,6 +67,7 @@ class Inputs:
         flush_bytes: what to read and write before each call; 0 for a warm cache.
         near_bytes: of the cache that a core has for itself; 0 where the candidate runs elsewhere.
         lane: of this device.
+        readings: of the machine, while candidates are timed.
     """
 
     verify: Callable[[], Bundle]
@@ -79,7 +80,8 @@ class Inputs:
     accepted: AcceptedOutputs
     flush_bytes: int
     near_bytes: int
-    lane: TimingLane
+    lane: Lane
+    readings: Readings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -208,14 +210,16 @@ class HostSession:
         filled_s = bundle.layout.output_bytes / FILLED_BYTES_PER_S
         # One of a team may have to do the work of all.
         slower = _SLOWER * (self.task.measure.threads if self.task.kernel.openmp else 1)
-        limits = [max(_LEAST_LIMIT_S, slower * bundle.call_s[i]) + filled_s for i in inputs]
+        limits = [
+            max(self.inputs.readings.least_limit_s, slower * bundle.call_s[i]) + filled_s for i in inputs
+        ]
         took = runner.run(attached, entries, limits)
         for i, seconds, limit in zip(inputs, took, limits, strict=True):
             timed = bundle.timed[i]
             seconds = min(seconds, limit)  # the child's own word
             if timed is not None:
                 self._call_s[timed] = min(self._call_s.get(timed, seconds), seconds)
-        runner.stop()
+        runner.stop(self.inputs.readings)
         found = check_entries(
             bundle,
             attached.memory,
@@ -245,9 +249,9 @@ class HostSession:
             assert self._runner is not None
             batch, said = Batch(), dict[str, Any]()
             # They count the first thread, which is not the whole of a team.
-            pid = self._runner.child.pid
+            child = self._runner.child
             counting: AbstractContextManager[Mapping[str, float | None]] = (
-                nullcontext({}) if self.task.kernel.openmp else counted(pid)
+                nullcontext({}) if self.task.kernel.openmp else self.inputs.readings.counted(child)
             )
             with counting as counts:
                 self._time(attached, problem, calls, batch=batch, notes=said)
@@ -263,7 +267,7 @@ class HostSession:
     def _watch(self) -> Watcher:
         assert self._runner is not None
         threads = self.task.measure.threads
-        return Watch(self._runner.child.pid, settles=threads == 1, threads=threads)
+        return self.inputs.readings.watch(self._runner.child, settles=threads == 1, threads=threads)
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
@@ -293,6 +297,7 @@ class HostSession:
         setting = Setting(
             runner=self._runner,
             attached=attached,
+            readings=self.inputs.readings,
             clocks=self._clocks,
             # What a call of the baseline takes bounds the wait too: the child may have lied about its own.
             call_s=max(call_s, max(bundle.call_s)),

@@ -1,11 +1,11 @@
 """Timed batches: how calls are grouped into windows, the talk with the child, and whether its times are believed.
 
-The parent reads the child's processor clock and its own clock at both ends of every window. It compares no outputs.
+The parent reads the child's processor clock and its own clock at both ends of every window, through
+:mod:`tuner.evaluators.host.readings`. It compares no outputs.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +17,7 @@ from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
 from tuner.evaluators.host.clocks import TOLERANCE, Clocks, Team
 from tuner.evaluators.host.process import Ended
+from tuner.evaluators.host.readings import Readings
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner, words_of
 
 __all__ = [
@@ -158,6 +159,7 @@ class Setting:
     Attributes:
         runner: the child.
         attached: the bundle; its outputs are poisoned.
+        readings: of this child and of the machine.
         clocks: of this child.
         call_s: rough seconds of one call, for the time limit.
         rng: for the places that are poisoned between calls.
@@ -168,6 +170,7 @@ class Setting:
 
     runner: Runner
     attached: Attached
+    readings: Readings
     clocks: Clocks
     call_s: float
     rng: np.random.Generator
@@ -250,30 +253,30 @@ def _run_window(setting: Setting, window: Window, batch: Batch, check: Callable[
 
 def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[[Window], None]) -> str:
     """One try; what is wrong with the time between its calls, in which case nothing was added."""
-    runner, attached = setting.runner, setting.attached
+    runner, attached, readings = setting.runner, setting.attached, setting.readings
     message = _request(attached, window, setting.rng, by_wall=setting.by_wall)
     label = attached.bundle.labels[attached.bundle.layout.entries[window.order[0]].inputs]
     runner.send(message, label)
     runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), _READY, 1)
     restored = sum(r.buffer.size_bytes for r in attached.bundle.layout.entries[0].regions if r.golden)
-    limit = max(1.0, 20.0 * setting.call_s * len(window.order))
+    limit = max(readings.least_limit_s, 20.0 * setting.call_s * len(window.order))
     limit += len(window.order) * restored / FILLED_BYTES_PER_S
-    ahead_s = runner.worked_s()
-    waited = runner.waited_s() if setting.by_wall else 0.0
-    cpu, wall = _cpu(runner, label), time.perf_counter()
+    ahead_s = runner.worked_s(readings)
+    waited = readings.waited_s(runner.child) if setting.by_wall else 0.0
+    cpu, wall = _cpu(setting, label), readings.wall_s(runner.child)
     runner.send(b"\0" * 8, label)
     answer = runner.receive(limit, label)
-    wall = time.perf_counter() - wall
+    wall = readings.wall_s(runner.child) - wall
     claimed, cost, times = _read(runner, answer, window)
-    runner.stop()
+    runner.stop(readings)
     # Only now, when outputs cannot change any more: what is computed after the answer counts as well.
-    cpu = _cpu(runner, label) - cpu
+    cpu = _cpu(setting, label) - cpu
     if runner.child.unexpected():
         runner.close()
         raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
     observed = wall if setting.by_wall else cpu
     # Who is kept from a processor, also this process, is late with its reading: that hides no work.
-    late_s = runner.waited_s() - waited if setting.by_wall else 0.0
+    late_s = readings.waited_s(runner.child) - waited if setting.by_wall else 0.0
     between = claimed - float(times.sum())
     apart, why = setting.clocks.add(claimed, max(min(observed, claimed), observed - late_s)), ""
     works_ahead = ahead_s > _ASLEEP_S * (setting.threads - 1)
@@ -294,11 +297,11 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     return why
 
 
-def _cpu(runner: Runner, during: str) -> float:
+def _cpu(setting: Setting, during: str) -> float:
     try:
-        return runner.child.cpu_s()
+        return setting.readings.cpu_s(setting.runner.child)
     except Ended:
-        raise runner.failure(during) from None
+        raise setting.runner.failure(during) from None
 
 
 def _read(runner: Runner, answer: bytes, window: Window) -> tuple[float, float, NDArray[np.float64]]:

@@ -69,7 +69,7 @@ class ForkServer:
             loader = Loader(request["llvm"], request["libraries"])
             with mmap.mmap(files[0], 0, prot=mmap.PROT_READ) as view:
                 loader.add_trusted(bytes(view))
-            self._harness = Harness(loader, team=request["team"])
+            self._harness = Harness(loader, team=request["team"], virtual=request["virtual"])
             # Once for all children, who then give up the rest. /proc: to find what a candidate has left.
             confine_builder(read=["/proc"])
         except (LoadError, OSError) as error:

@@ -17,6 +17,7 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Replacement
 from tuner.core.types import Resolved, Task
 from tuner.evaluators.baseline import refuse_constants
+from tuner.evaluators.host.readings import MachineReadings, Readings
 from tuner.evaluators.opencl.device import Device, choose
 from tuner.evaluators.opencl.device_passes import missing_parts, parts_environment, spirv_catalogue
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
@@ -41,9 +42,13 @@ class OpenClBackend:
     Args:
         share_memory: whether kernels work on the tuner's own pages; where the device is the host's processor when
             left out.
+
+    Attributes:
+        readings: of the machine, while candidates are timed.
     """
 
     name = "opencl"
+    readings: Readings = MachineReadings()
 
     def __init__(self, *, share_memory: bool | None = None) -> None:
         self._share_memory = share_memory
@@ -148,4 +153,4 @@ class OpenClBackend:
         if any(a.dtype == "float64" for a in task.arguments) and not device.doubles:
             raise SpecError(f"{device.text} has no double precision", "use float32, or another target")
         shared = device.cpu if self._share_memory is None else self._share_memory
-        return OpenClEvaluation(task, device=device, workers=workers, shared=shared)
+        return OpenClEvaluation(task, device=device, workers=workers, shared=shared, readings=self.readings)

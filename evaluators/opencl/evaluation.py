@@ -17,9 +17,10 @@ from tuner.evaluators.device_code.compared import clang_words, is_clang
 from tuner.evaluators.device_code.pipelines import OWN_PIPELINE
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.harness import Signature
+from tuner.evaluators.host.readings import Readings
 from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits
-from tuner.evaluators.lane import TimingLane, cache_sizes
+from tuner.evaluators.lane import cache_sizes
 from tuner.evaluators.opencl.builds import Builder
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import missing_parts
@@ -51,9 +52,10 @@ class OpenClEvaluation:
         device: where.
         workers: how many candidates are compiled at once.
         shared: whether kernels work on the tuner's own pages.
+        readings: of the machine, while candidates are timed.
     """
 
-    def __init__(self, task: Task, *, device: Device, workers: int, shared: bool) -> None:
+    def __init__(self, task: Task, *, device: Device, workers: int, shared: bool, readings: Readings) -> None:
         self.times = not device.simulated
         """Whether its times mean anything."""
         self._task = task
@@ -64,7 +66,8 @@ class OpenClEvaluation:
         host = cache_sizes().last_level_bytes
         self._baseline = Baseline(
             task,
-            lane=TimingLane(device.lane),
+            device=device.lane,
+            readings=readings,
             cache_bytes=host if device.cpu else max(device.cache_bytes, _LEAST_FLUSH_BYTES),
             inputs="sealed: a candidate that writes to one faults" if shared else "copied to the device",
             align=ALIGNMENT,

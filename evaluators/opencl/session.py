@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.types import Status, Verdict
-from tuner.evaluators.disturbance import Unwatched, Watch, Watcher
+from tuner.evaluators.disturbance import Unwatched, Watcher
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.process import Ended
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, words_of
@@ -82,7 +82,7 @@ class OpenClSession(HostSession):
             # Its clock counts what the device does, whoever pushes this machine's processes aside.
             return Unwatched()
         assert self._runner is not None
-        return Watch(self._runner.child.pid, settles=False)
+        return self.inputs.readings.watch(self._runner.child, settles=False, threads=1)
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
@@ -119,18 +119,20 @@ class OpenClSession(HostSession):
         label = bundle.labels[bundle.layout.entries[window.order[0]].inputs]
         runner.send(self._request(runner, attached, window), label)
         runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), READY, 1)
-        limit = max(_LEAST_LIMIT_S, _SLOWER * call_s * len(window.order) + _LEAST_LIMIT_S)
+        readings = self.inputs.readings
+        least_s = max(_LEAST_LIMIT_S, readings.least_limit_s)
+        limit = _SLOWER * call_s * len(window.order) + least_s
         # Caches are flushed before each call, while the time runs.
         limit += len(window.order) * window.flush_bytes / FILLED_BYTES_PER_S
-        cpu, begin = _cpu(runner, label), time.perf_counter()
+        cpu, begin = self._cpu(runner, label), readings.wall_s(runner.child)
         runner.send(b"\0" * 8, label)
         answer = runner.receive(limit, label)
-        wall = time.perf_counter() - begin
-        cpu = _cpu(runner, label) - cpu
         words = runner.expect(answer, DONE, 4 + len(window.order))
-        times = np.array(words[4:], dtype=np.float64) * 1e-9
+        times = np.array(readings.device_times([w * 1e-9 for w in words[4:]], runner.child))
+        wall = readings.wall_s(runner.child) - begin
+        cpu = self._cpu(runner, label) - cpu
         runner.expect(runner.receive(_PREPARE_S, f"the outputs of {label}"), SETTLED, 1)
-        runner.stop()
+        runner.stop(readings)
         if runner.child.unexpected():
             runner.close()
             raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
@@ -147,6 +149,12 @@ class OpenClSession(HostSession):
         self._check(attached, sorted(set(window.order)))
         runner.resume()
         runner.send(b"\0" * 8, label)
+
+    def _cpu(self, runner: OpenClRunner, during: str) -> float:
+        try:
+            return self.inputs.readings.cpu_s(runner.child)
+        except Ended:
+            raise runner.failure(during) from None
 
     def _request(self, runner: OpenClRunner, attached: Attached, window: Window) -> bytes:
         poison = poison_places(attached.bundle, window, attached.base, self.rng)
@@ -192,10 +200,3 @@ def _sizes(bundle: Bundle, call_s: float, *, cold: bool) -> Sizes:
     if bundle.copies:
         segments = min(segments, len(bundle.layout.entries))
     return Sizes(per_segment=1, segments=segments)
-
-
-def _cpu(runner: OpenClRunner, during: str) -> float:
-    try:
-        return runner.child.cpu_s()
-    except Ended:
-        raise runner.failure(during) from None

@@ -107,7 +107,7 @@ class BackendContract:
         catalogue = case.backend.pass_catalogue()
         assert catalogue is None or canonical_json(dict(catalogue))
 
-    @pytest.mark.slow
+    @pytest.mark.integration
     def test_builds_come_in_order_with_their_fate(self, ready: Ready) -> None:
         """A candidate that does not build is a status."""
         assert [b.status for b in ready.builds[:3]] == [Status.OK] * 3
@@ -168,7 +168,7 @@ class BackendContract:
         finally:
             session.close()
 
-    @pytest.mark.slow
+    @pytest.mark.integration
     def test_sessions_do_not_disturb_each_other(self, case: Case, ready: Ready) -> None:
         """Interleaved batches of two open sessions."""
         requests = (case.baseline, case.same)

@@ -88,7 +88,7 @@ def test_an_untrue_proposer_is_caught(kernel: Kernel) -> None:
         proposer_conformance.check_all(Claims, kernel, count=6)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_third_partys_proposer_takes_part(installed: None, tmp_path: Path) -> None:
     """It is asked by name, its variants are its own, and the run is replayed with it."""
     (tmp_path / "product.c").write_text(KERNEL)

@@ -114,7 +114,7 @@ for name in sys.argv[2:]:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_proposals_do_not_depend_on_the_process():
     answers = []
     for hash_seed in ("1", "2"):

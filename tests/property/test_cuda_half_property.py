@@ -116,9 +116,9 @@ ROWS = {
 
 
 # As many rows as fit in what is emulated.
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
-    "part", [pytest.param(n, marks=pytest.mark.slow if n else ()) for n in range(0, len(ROWS), 12)]
+    "part", [pytest.param(n, marks=pytest.mark.integration if n else ()) for n in range(0, len(ROWS), 12)]
 )
 def test_every_half_is_what_numpy_has(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")

@@ -130,14 +130,14 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(st.binary(max_size=300), JSON.map(lambda v: json.dumps(v).encode())))
 def test_any_body_is_read_or_malformed(body: bytes) -> None:
     _decoded(body)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @settings(deadline=None, max_examples=200)
 @given(st.lists(JSON, max_size=5), st.integers(0, 400))
 def test_any_stream_is_read_or_malformed(values: list[Any], cut: int) -> None:

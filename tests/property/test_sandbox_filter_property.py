@@ -66,7 +66,7 @@ def meaning(found: list[Rule], number: int, arguments: list[int], default: int) 
     return default
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @given(found=rules, number=numbers, arguments=st.lists(words, min_size=6, max_size=6), default=actions)
 @settings(deadline=None, max_examples=300)
 def test_filter_means_what_its_rules_say(

@@ -52,7 +52,7 @@ def renamed(expr: Expr) -> Expr:
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @settings(max_examples=300, deadline=None)
 @given(sums())
 @example("x + (REAL)-a[i] * 2 - (REAL)x")

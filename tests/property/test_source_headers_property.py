@@ -115,7 +115,7 @@ def printed(files: dict[str, str], folder: Path) -> bytes | None:
     return subprocess.run([folder / "run"], check=True, capture_output=True, timeout=60).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )

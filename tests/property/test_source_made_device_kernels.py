@@ -38,7 +38,7 @@ def test_variants_of_made_up_kernels_give_the_same(seed: int, tmp_path: Path) ->
     assert differing_variants(made, chosen, seed, tmp_path, rounding=2e-3) == [], made.text
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])

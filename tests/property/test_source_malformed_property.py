@@ -105,7 +105,7 @@ def test_conditions(condition: str, definition: str) -> None:
     assert value is None or -(1 << 63) <= value < 1 << 64
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @FEW
 @given(MANY, MANY, MANY)
 def test_files(before: str, inside: str, header: str) -> None:
@@ -125,7 +125,7 @@ def test_files(before: str, inside: str, header: str) -> None:
             pass
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @FEW
 @given(MANY, MANY, TEXTS, st.sampled_from(["c", "c++", "opencl", "cuda"]))
 @example("typedef float real;", "", "(real)-(real)*a+(real)", "c")

@@ -204,7 +204,7 @@ def printed(versions: list[dict[str, str]], values: dict[str, int], folder: Path
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sources())
 def test_an_opened_source_computes_the_same_bits(made: tuple[dict[str, str], dict[str, int], int]) -> None:

@@ -72,7 +72,7 @@ def peeled(program: Program, edits: tuple[dict[str, object], ...] = ()) -> list[
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @given(texts=st.lists(boundaries(), min_size=2, max_size=2))
 @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])

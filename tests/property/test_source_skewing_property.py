@@ -58,7 +58,7 @@ def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -
     assert not (text := same(program, entry, variants, tmp_path, trials=60)), text
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @given(
     reads=st.lists(st.tuples(st.integers(-1, 1), st.integers(-2, 2)), min_size=1, max_size=4),
@@ -115,7 +115,7 @@ def sweeps(draw: st.DrawFn) -> str:
     return f"void f(float *a, float *b, float *c, int steps, int n, int m)\n{{\n{text}\n}}\n"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @given(text=sweeps(), seed=st.integers(0, 1 << 20))
 @settings(

@@ -119,7 +119,7 @@ def variants(text: str, seed: int) -> list[Applied]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @pytest.mark.parametrize("seed", range(2))
 def test_variants_give_the_same_whatever_the_sizes(seed: int, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_verdict_on_known_values_is_never_wrong(text, domains):
         assert not false[i] or value is not True
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @settings(deadline=None, max_examples=400)
 @given(truths(1), st.lists(VALUES, min_size=3, max_size=3), st.integers(0, 2))
 def test_an_open_name_never_rules_out_what_is_valid(text, domains, bound):

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from virtual_clock import FreeLane
+
 from tuner.core.canonical import digest
 from tuner.core.expressions import parse
 from tuner.core.types import (
@@ -196,5 +198,7 @@ class StandInBackend:
         compiler: Any = HostCompiled(self._folder)
         device = describe_device(self.driver)
         watch = None if self._nvml is None else Watch(device.uuid, library=self._nvml)
-        runs = DeviceRuns(task, compiler, device=device, pool=WorkerPool(self.driver), watch=watch)
+        runs = DeviceRuns(
+            task, compiler, device=device, pool=WorkerPool(self.driver), watch=watch, lane=FreeLane()
+        )
         return CudaEvaluation(task, compiler=compiler, runs=runs)

@@ -153,7 +153,7 @@ def test_settings_that_constraints_tie_go_back_together(scale_spec: SpecWriter, 
     assert worths["STEP"].ratio[0] == pytest.approx(2.4, rel=0.03)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_passes_of_the_winner(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """The pipeline as a whole and each of its passes; what is worth something is what the formula says."""
     listing = (GOLDEN / "llvm23_passes.txt").read_text()
@@ -195,7 +195,7 @@ void scale(const float *restrict a, float *restrict b, int n) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_real_compiler_and_real_processes(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """Whatever the search finds, each of its settings is either timed or has the same code, and the record stands."""
     spec = scale_spec(evaluations=16)

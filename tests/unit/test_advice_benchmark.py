@@ -21,7 +21,7 @@ from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 
 # No user meets a benchmark.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 KERNEL_FILE = "product.c"

@@ -217,7 +217,7 @@ def test_worth_is_a_part_of_the_gain() -> None:
     assert worth(8.0, -2.0) == -1.0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_kernel_never_seen_gets_what_won_elsewhere(library: Path, tmp_path: Path) -> None:
     """Before anything else is bred; and a replay, which has no library, derives it again."""
     alone = tuned(tmp_path / "alone", None)
@@ -233,7 +233,7 @@ def test_a_kernel_never_seen_gets_what_won_elsewhere(library: Path, tmp_path: Pa
     assert audit(helped.path, backend=backend(of_variant=swaps_help)).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_same_kernel_gets_its_own_winner(library: Path, tmp_path: Path) -> None:
     (entry,) = Library(library).entries()
     outcome = tuned(tmp_path, library, "other")
@@ -266,7 +266,7 @@ def steps_of(outcome: Outcome, *, advised: bool = False) -> list[Step]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> None:
     """One trial first and then a tenth: all else is what the run tries alone, in that order."""
     alone = tuned(tmp_path / "alone", None, of_variant=swaps_hurt)
@@ -297,7 +297,7 @@ def soon_beaten(variant: Variant, resolved: Resolved) -> float:
     return 0.8 if "interchange" in [e["op"] for e in variant.edits] else 0.5 if variant.edits else 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path, tmp_path: Path) -> None:
     """It leads for a while, and neither goes on nor has a part in who does: on real kernels it took eleven trials."""
     alone = tuned(tmp_path / "alone", None, of_variant=soon_beaten)
@@ -314,7 +314,7 @@ def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path
     assert audit(misled.path, backend=backend(of_variant=soon_beaten)).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, tmp_path: Path) -> None:
     """Then it goes on like any other, and others are bred from it."""
     outcome = tuned(tmp_path, library)
@@ -359,7 +359,7 @@ def far_ahead(variant: Variant, resolved: Resolved) -> float:
     return 0.15 if ops == ["restrict"] else 0.2 if "interchange" in ops else 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_advice_that_is_far_ahead_changes_nothing_while_it_is_outside(library: Path, tmp_path: Path) -> None:
     """Once variants of the run's own were given up after one trial beside it."""
     alone = tuned(tmp_path / "alone", None, of_variant=far_ahead)
@@ -386,7 +386,7 @@ def slightly(variant: Variant, resolved: Resolved) -> float:
     return 0.5 if ops == ["restrict"] else 1.07 if "interchange" in ops else 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_small_gain_gets_one_trial_and_stays_outside(library: Path, tmp_path: Path) -> None:
     outcome = tuned(tmp_path, library, of_variant=slightly)
     first = next(v for v in variants_of(outcome) if v.origin == "library")
@@ -396,7 +396,7 @@ def test_a_small_gain_gets_one_trial_and_stays_outside(library: Path, tmp_path: 
     assert len(first.trials) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_small_gain_stayed_inside_before_the_probation(library: Path, tmp_path: Path) -> None:
     older = replace(EVOLVING, probation=False, first=4, growth=3, rungs=3, abreast=False)
     outcome = tuned(tmp_path, library, of_variant=slightly, settings={"evolution": older})
@@ -412,7 +412,7 @@ def test_a_small_gain_stayed_inside_before_the_probation(library: Path, tmp_path
     assert "original" in origins[2:4]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_was_dropped_is_not_promoted_without_end(library: Path, tmp_path: Path) -> None:
     """Once a run promoted a variant for ever that was over as soon as it was promoted."""
 
@@ -424,7 +424,7 @@ def test_what_was_dropped_is_not_promoted_without_end(library: Path, tmp_path: P
     assert len([kind for kind, _, _ in events(outcome.path) if kind == "promote"]) < 40
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> None:
     def fails(variant: Variant, resolved: Resolved) -> float | Status:
         return Status.WRONG_RESULT if any(e["op"] == "interchange" for e in variant.edits) else 1.0
@@ -435,7 +435,7 @@ def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> 
     assert all(len(v.trials) == 1 for v in own if v.score is None)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_records_from_before_the_purse_go_on_as_they_did(library: Path, tmp_path: Path) -> None:
     evolution = replace(EVOLVING, purse=0.0, probation=False)
     outcome = tuned(tmp_path, library, of_variant=swaps_hurt, settings={"evolution": evolution})
@@ -513,7 +513,7 @@ def advised_ops(outcome: Outcome) -> list[list[str]]:
     return [[e["op"] for e in one["edits"]] for one in body.get("advice", [])]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_advice_is_ordered_by_the_code_that_it_builds_to(coded: Entry, tmp_path: Path) -> None:
     """Code like that of good variants comes first, and what does not build is not advised."""
     swaps = coded.columns.index("interchange_count")
@@ -545,7 +545,7 @@ def test_what_is_built_to_be_looked_at_is_no_trial(coded: Entry, tmp_path: Path,
     assert looked > len(advised_ops(outcome)) if telling else looked == 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_no_more_is_built_to_be_looked_at_than_there_is_time_for(coded: Entry, tmp_path: Path) -> None:
     """Most of a short run is for trials: after the first builds the look is over."""
     Library(tmp_path / "library").add(coded)
@@ -631,7 +631,7 @@ def expected_of(outcome: Outcome) -> dict[str, float]:
     return dict(body.get("expected", {}))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_a_move_paid_elsewhere_is_known_once_advice_has_come_in(library: Path, tmp_path: Path) -> None:
     """It changes what is bred then, and nothing while all advice is in vain."""
     (entry,) = Library(library).entries()

@@ -34,7 +34,7 @@ def test_the_source_is_understood(name: str) -> None:
     assert any(list(o.sites(function, False)) for o in OPERATORS.values())
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
 def test_the_baseline_verifies(name: str) -> None:
     """As ``tuner check`` says."""

@@ -38,7 +38,7 @@ def examples(tmp_path: Path) -> Path:
     return tmp_path / "examples" / "builds"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_path: Path) -> None:
     out, deps = tmp_path / "with space" / "saxpy.o", tmp_path / "saxpy.d"
     spec = examples / "saxpy.yaml"
@@ -60,7 +60,7 @@ def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_
     assert Path(f"{out}.run").stat().st_mtime_ns == record
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
 def test_the_cmake_function(generator: str, examples: Path, tmp_path: Path) -> None:
     needed = ["cmake", "ninja" if generator == "Ninja" else "make", "cc"]
@@ -91,7 +91,7 @@ def test_the_cmake_function(generator: str, examples: Path, tmp_path: Path) -> N
     assert "is not tuned for this source" in done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_wheel_by_setuptools(examples: Path, tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("cc is not installed")

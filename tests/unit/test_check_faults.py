@@ -187,7 +187,7 @@ def test_good_verification_catches_what_is_planted(
     assert faults["missed"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_poor_verification_is_warned_of_with_what_to_add(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,7 +201,7 @@ def test_poor_verification_is_warned_of_with_what_to_add(
     assert "blur.c:" in out
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_faults_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["check", str(check(tmp_path, "")), "--no-faults", "--json"])
@@ -277,7 +277,7 @@ extern "C" __global__ void turn(const float *x, float *y, int n) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(not find_library(), reason="the extra cuda is not installed")
 def test_faults_are_planted_in_cuda_kernels_under_emulation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ def checked(path: Path, capsys: pytest.CaptureFixture[str], **space: object) -> 
     return capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_baseline_with_passes_of_its_own_is_not_called_clangs(
     scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,7 +34,7 @@ def test_a_baseline_with_passes_of_its_own_is_not_called_clangs(
     assert "is that of" not in said
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_each_loop_has_a_line(scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
     path: Path = scale_spec()
     loops = "".join(f"    for (int i = 0; i < n; i++) b[i] += {k}.0f * a[i];\n" for k in range(6))
@@ -48,7 +48,7 @@ def test_each_loop_has_a_line(scale_spec: Callable[..., Path], capsys: pytest.Ca
     assert said[at + 1].startswith(f"{'':15}line ")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_one_size_alone_is_said_to_be_one(
     scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,7 +66,7 @@ objective: time
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_design_example_checks(tmp_path: Path) -> None:
     (tmp_path / "stencil.c").write_text(STENCIL)
     (tmp_path / "stencil.yaml").write_text(DESIGN.replace("2048", "512"))
@@ -127,7 +127,7 @@ def heeds_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_ctrl_c_is_said_where_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
     """The command ended without a word."""
     (tmp_path / "slow.c").write_text(SLOW)

@@ -94,7 +94,7 @@ def test_every_command_that_prints_json_is_tried_here() -> None:
     assert {name for name, one in commands.items() if any("--json" in p.opts for p in one.params)} == TRIED
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_lists_have_a_version_at_their_top(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     first = scale_spec(few=True)
     second = tmp_path / "again.yaml"
@@ -123,7 +123,7 @@ NAMED = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_objects_of_single_commands_have_it_too(folder: Path, run: Path) -> None:
     assert printed("check", folder / "scale.yaml", "--no-faults", "--json")["ok"]
     assert printed("show", run, "--json")["run"] == str(run)
@@ -143,7 +143,7 @@ def test_an_export_says_what_it_wrote_of_which_run(run: Path, tmp_path: Path) ->
     assert files["object"].read_bytes()[:4] == b"\x7fELF"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_apply_says_what_became_of_each_winner_and_of_the_application(folder: Path, run: Path) -> None:
     """Its status is the application's, and what that prints goes elsewhere."""
     value = printed("apply", run, "--json", "--", folder / "app", "x", "y", status=2)
@@ -162,7 +162,7 @@ def test_apply_without_json_leaves_the_output_to_the_application(folder: Path, r
     assert "1 calls with the winner in place" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_apply_says_how_the_application_ended_also_where_nothing_was_put_in_place(
     folder: Path, run: Path
 ) -> None:
@@ -195,7 +195,7 @@ def test_a_kernel_that_does_not_compile_is_an_object_too(folder: Path, tmp_path:
     assert run_tuner("tune", spec, "--out", tmp_path / "runs").stdout == ""
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_cannot_be_done_is_one_line_and_no_object(folder: Path, tmp_path: Path) -> None:
     """Of a file that is no record, one that is cut off, a folder without runs, and a run without a gain."""
     (whole,) = (folder / "runs").glob("*.run")

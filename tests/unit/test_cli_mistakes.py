@@ -38,7 +38,7 @@ def test_the_library_refuses_it_too(scale_spec: SpecWriter, tmp_path: Path, eval
         tuner.tune(scale_spec(), evaluations=evaluations, out=tmp_path / "runs")  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_place_that_cannot_be_written_is_one_line(scale_spec: SpecWriter, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
@@ -160,7 +160,7 @@ main()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_arrays_beyond_the_memory_are_one_line(scale_spec: SpecWriter) -> None:
     """It was numpy's traceback."""
     spec = scale_spec()

@@ -30,7 +30,7 @@ def with_compare(path: Path, *commands: str) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_another_compiler_is_timed_and_the_record_stands(scale_spec: SpecWriter, tmp_path: Path) -> None:
     commands = ("clang -O0", "nosuch-compiler -O3", "clang --no-such-option")
     (spec,) = load_spec(with_compare(scale_spec(few=True), *commands))

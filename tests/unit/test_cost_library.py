@@ -95,7 +95,7 @@ def test_what_fits_the_space_is_taken_over_and_the_rest_left_at_its_default() ->
     assert adapted(space(), [ENTRY, second], 1) == [({"TILE": 32, "WIDTH": 1}, 0)]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_second_run_tries_first_what_the_first_found(
     scale_spec: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -94,7 +94,7 @@ def test_failures_are_foreseen_and_change_no_ranking() -> None:
     assert np.corrcoef(worked, places)[0, 1] > 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_answers_do_not_depend_on_how_calls_were_split() -> None:
     known = trials(140)
     often = Screen()

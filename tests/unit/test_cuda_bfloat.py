@@ -74,14 +74,14 @@ def checked(folder: Path, kernel: str) -> tuple[bool, str]:
     return report.ok, " ".join(report.lines[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_every_operation_rounds_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     ok, said = checked(tmp_path, KERNEL)
     assert ok, said
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -110,7 +110,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made.evaluation.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("pipeline", [None, PREFIX])
 def test_the_variable_is_filled_under_emulation(bench: Bench, pipeline: str | None) -> None:
     if pipeline and missing_parts():
@@ -199,7 +199,7 @@ def _constant_task(text: str) -> Task:
     return replace(task, arguments=arguments)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(STAND_IN.CC is None, reason="no C compiler for the stand-in driver")
 def test_each_call_on_a_device_finds_its_own_values(tmp_path: Path) -> None:
     evaluation = STAND_IN.StandInBackend(tmp_path).prepare(_constant_task(RIGHT), workers=1)

@@ -22,8 +22,10 @@ def test_the_six_are_there() -> None:
 LONG = ("conv2d", "matmul", "nbody")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in NAMES])
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.integration) if n in LONG else n for n in NAMES]
+)
 def test_an_example_verifies(name: str) -> None:
     loaded = load_spec(FOLDER / f"{name}.yaml")[0]
     space = loaded.space(None)
@@ -46,7 +48,7 @@ def test_an_example_verifies(name: str) -> None:
         emulator.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
 def test_many_configurations_of_an_example_verify(name: str) -> None:
     loaded = load_spec(FOLDER / f"{name}.yaml")[0]
@@ -63,7 +65,7 @@ def test_many_configurations_of_an_example_verify(name: str) -> None:
         emulator.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_reference_that_is_never_finite_is_no_reference(tmp_path: Path) -> None:
     """As on the other backends: whatever a candidate gave would pass."""
     (tmp_path / "ref.py").write_text("def ref(x, n):\n    return {'y': x * float('inf') * 0}\n")

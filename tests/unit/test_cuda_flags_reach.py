@@ -75,19 +75,21 @@ def checked(folder: Path, flags: str, sources: str = "include: []") -> dict[str,
     return facts
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "flags",
     [
         "-Ibelow -include below/pre.h -DFACTOR=3 -DONCE",
-        pytest.param("-I below -include=pre.h -D FACTOR=3 -D ONCE=1", marks=pytest.mark.slow),
+        pytest.param("-I below -include=pre.h -D FACTOR=3 -D ONCE=1", marks=pytest.mark.integration),
         pytest.param(
             "--include-path=below --pre-include=below/pre.h --define-macro=FACTOR=3 --define-macro=ONCE",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.integration,
         ),
         "--include-path below --pre-include pre.h --define-macro FACTOR=3 --define-macro ONCE",
         "-Ibelow -include ../beside/pre.h -DFACTOR=3 -DONCE",
-        pytest.param("-Ibelow -include pre.h -DONCE -DFACTOR=2 -UFACTOR -DFACTOR=3", marks=pytest.mark.slow),
+        pytest.param(
+            "-Ibelow -include pre.h -DONCE -DFACTOR=2 -UFACTOR -DFACTOR=3", marks=pytest.mark.integration
+        ),
         "-Ibelow -include pre.h -DONCE -DFACTOR=ID(3) -DID(x)=x",
     ],
 )
@@ -95,20 +97,20 @@ def test_macros_folders_and_files_to_include_reach_all_three(folder: Path, flags
     checked(folder, flags)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_an_absolute_path_to_include_may_be_read(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "pre.h").write_text("static __device__ float pre(float v) { return v + 4; }\n")
     checked(folder, f"-Ibelow -include {tmp_path}/elsewhere/pre.h -DFACTOR=3")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_file_of_the_kernels_own_is_included_as_the_candidate_has_it(folder: Path) -> None:
     (folder / "own.h").write_text("static __device__ float pre(float v) { return v + 4; }\n")
     checked(folder, "-Ibelow -include own.h -DFACTOR=3", sources="sources: [own.h]")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_candidates_own_file_comes_before_the_one_on_the_disk(folder: Path) -> None:
     (folder / "own.h").write_text("static __device__ float pre(float v) { return v + 99; }\n")
     flags = "-Ibelow -include own.h -DFACTOR=3"

@@ -108,7 +108,7 @@ def by_llvm(path: Path) -> Build:
         return compiler.build_by_llvm(task, replace(request))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_all_three_know_the_functions_and_emulation_has_them_right(tmp_path: Path) -> None:
     lines = [f"    y[{row} * n + at] = {text};" for row, text in enumerate(FUNCTIONS)]
     (spec,) = load_spec(write(tmp_path, lines, list(FUNCTIONS.values())))
@@ -156,7 +156,7 @@ def test_atomic_additions_of_halves_are_the_devices_own(tmp_path: Path) -> None:
     assert "add.noftz.f16 " in build.artifacts["ptx"].replace("\t", " ")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_halves_convert_as_the_class_of_cudas_own_does(tmp_path: Path) -> None:
     lines = [
         "    float f = v; half a{f}, b = half(f), c = f, d = 3; half2 e{f, f}, g(f, f), z = half2(a, b);",
@@ -172,7 +172,7 @@ def test_halves_convert_as_the_class_of_cudas_own_does(tmp_path: Path) -> None:
     assert "O3 takes" in dict(report.lines)["LLVM"], dict(report.lines)["LLVM"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_parameter_and_a_template_of_halves(tmp_path: Path) -> None:
     path = write(tmp_path, [], ["2 * F(v)"], passes="{}")
     (tmp_path / "k.cu").write_text(

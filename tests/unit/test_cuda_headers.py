@@ -84,7 +84,7 @@ __global__ void k(const float *x, float *y, int n) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_limits_and_type_traits_of_cpp_are_there_for_all_three(tmp_path: Path) -> None:
     # Nothing but a header of the host brings them.
     program = f"#include <iostream>\n{STD}int main() {{ std::cout << 1; return 0; }}\n"
@@ -93,7 +93,7 @@ def test_limits_and_type_traits_of_cpp_are_there_for_all_three(tmp_path: Path) -
     assert "no pass pipeline" not in dict(report.lines).get("LLVM", ""), report.lines
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_kernel_may_have_the_name_of_a_mathematical_function(tmp_path: Path) -> None:
     text = (
         "__global__ void norm(const float *x, float *y, int n) {\n"
@@ -166,7 +166,7 @@ def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, name: st
     assert report.ok, report.lines
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_cooperative_groups_compile_where_cccl_is_installed(tmp_path: Path) -> None:
     if not any((Path(folder) / "nv" / "target").is_file() for folder in find_headers()):
         pytest.skip("nvidia-cuda-cccl is not installed")

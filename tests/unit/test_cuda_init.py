@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(256, 2) k(const half2 *x, longlong2 *y, int n)
 }
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_body_says_of_the_launch_and_the_shapes(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch

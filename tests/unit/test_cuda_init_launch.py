@@ -145,7 +145,7 @@ def test_sizes_to_verify_with_leave_blocks_and_are_few(tmp_path: Path) -> None:
     assert all(size % 2 for size in small.values())
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
 @pytest.mark.parametrize("entry", ["blur", "scale", "sums"])
 def test_a_spec_of_the_hosts_launch_checks_as_it_is(

@@ -128,7 +128,7 @@ def test_names_in_capitals_that_are_no_macros_of_the_builds_are_left_alone(tmp_p
     assert parameters["WORK"][0] == 4
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
 @pytest.mark.parametrize("text", [SOURCE + HOST.replace("BEGUN", "{width, height}"), VIEWS])
 def test_such_specs_check_as_they_are(tmp_path: Path, text: str) -> None:

@@ -392,7 +392,7 @@ def test_attributes_for_passes_only_are_no_hindrance(transpose: Bench) -> None:
     assert transpose.build(PREFIX, text=text).status is Status.OK
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_check_says_what_llvm_makes_of_the_baseline() -> None:
     spec, _ = load(next(p for p in EXAMPLES if p.stem == "reduction"))
     report = check_spec(spec, faults=False)

@@ -74,7 +74,7 @@ __global__ void conv(const T *__restrict__ in, T *__restrict__ out, int n) {
 
 
 @needs_compiler
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None:
     (tmp_path / "axpy.cu").write_text(stand_in.GOOD.replace("for (int i", f"{SLOW} for (int i"))
     (tmp_path / "axpy.yaml").write_text(SPEC)
@@ -136,7 +136,7 @@ class TestWithoutADevice:
         assert "not measured" in facts["time"]
         assert "verifies" in facts
 
-    @pytest.mark.slow
+    @pytest.mark.integration
     def test_check_rejects_a_wrong_baseline(self, spec_path: Path) -> None:
         spec_path.with_suffix(".cu").write_text(
             CONV.replace("in[y * n + x] : 0", "in[y * n + x + n * n] : 0")

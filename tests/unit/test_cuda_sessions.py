@@ -13,6 +13,7 @@ from typing import Any
 
 import cuda_stand_in as stand_in
 import pytest
+from virtual_clock import FreeLane
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, SpecError, UsageError
@@ -47,7 +48,7 @@ class Bench:
     def __init__(self, driver: str, folder: Path, task: Task) -> None:
         compiler: Any = stand_in.HostCompiled(folder)
         self.pool = WorkerPool(driver)
-        runs = DeviceRuns(task, compiler, device=describe_device(driver), pool=self.pool)
+        runs = DeviceRuns(task, compiler, device=describe_device(driver), pool=self.pool, lane=FreeLane())
         self.evaluation = CudaEvaluation(task, compiler=compiler, runs=runs)
         (self.baseline,) = self.build(task.kernel.variant.files[0].text)
         self.report = self.evaluation.set_baseline(self.baseline, RESOLVED)
@@ -204,7 +205,7 @@ def test_a_fault_in_a_timed_call_is_seen(bench: Bench) -> None:
         session.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_clock_that_says_less_is_not_believed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # What others take from this host is left out of its own clock, which on a busy one may be all there is.
     monkeypatch.setattr("tuner.evaluators.cuda.loaded.waited_s", lambda *pids: 0.0)

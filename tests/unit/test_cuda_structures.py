@@ -12,6 +12,7 @@ import cuda_stand_in as stand_in
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_clock import FreeLane
 
 from tuner.core.errors import SpecError
 from tuner.core.types import (
@@ -135,7 +136,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made.evaluation.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_members_reach_the_kernel_under_emulation_and_faults_are_found(bench: Bench) -> None:
     assert bench.loaded.task.kernel.parcels == (Parcel(name="p", kind="sim::Params"),)
     assert bench.loaded.notices == ("arguments: p.spare is used by step and not listed, so it is zero",)
@@ -422,7 +423,9 @@ def test_a_device_gets_the_structure_and_so_does_the_double_precision_reference(
     task = replace(given, kernel=replace(given.kernel, variant=variant))
     compiler: Any = Packing(tmp_path, given)
     driver = stand_in.build_driver(tmp_path)
-    runs = DeviceRuns(task, compiler, device=describe_device(driver), pool=WorkerPool(driver))
+    runs = DeviceRuns(
+        task, compiler, device=describe_device(driver), pool=WorkerPool(driver), lane=FreeLane()
+    )
     evaluation = CudaEvaluation(task, compiler=compiler, runs=runs)
     texts = [
         C_PART,

@@ -308,7 +308,7 @@ LEFT = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_left_gives_the_same(name: str, tmp_path: Path) -> None:

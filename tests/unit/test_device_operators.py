@@ -298,11 +298,11 @@ def in_turns() -> Iterator[Any]:
     for number, case in enumerate(CASES):
         for turn, language in enumerate(("opencl", "cuda")):
             both = case[0] in BY_DEFAULT_IN_BOTH or number % 2 == turn
-            marks = () if both else pytest.mark.slow
+            marks = () if both else pytest.mark.integration
             yield pytest.param(language, *case, id=f"{case[0]}-{language}", marks=marks)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(("language", "label", "name", "steps"), [*in_turns()])
 def test_a_variant_computes_the_same(
     language: str, label: str, name: str, steps: list[dict[str, Any]], benches: Any
@@ -384,7 +384,7 @@ def test_an_unguarded_kernel_is_not_coarsened(tmp_path: Path) -> None:
         apply_edits(program, edits_of("opencl", [LONG]))
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.integration)])
 @pytest.mark.parametrize("language", ["opencl", "cuda"])
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_proposed_variants_compute_the_same(language: str, name: str, rounds: int, benches: Any) -> None:
@@ -413,7 +413,7 @@ def raw(made: Any) -> bool:
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("path", ["opencl/matmul/matmul.yaml", "cuda/matmul.yaml", "cuda/transpose.yaml"])
 def test_proposed_variants_of_an_example_compute_the_same(path: str, benches: Any) -> None:
     """Kernels with barriers and shared memory of their own; groups merge with those in step."""

@@ -75,7 +75,7 @@ def test_devices_that_wait_are_given_more_ahead(scale_spec: SpecWriter, tmp_path
     assert 2 < deepest <= 2 + MOST
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_devices_that_do_not_wait_hold_one_ahead(scale_spec: SpecWriter, tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     assert most_ahead(path, ran(scale_spec, path, idle_s=0.01, busy_s=5.0)) == (2, 0)

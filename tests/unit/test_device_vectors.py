@@ -130,10 +130,10 @@ def everywhere(program: Program, *names: str) -> Iterator[Applied]:
                 yield apply_edits(program, [{"op": name, "function": "f", **site}])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OPENCL]
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.integration) for n in OPENCL]
 )
 def test_opencl_variants_give_the_same(name: str, tmp_path: Path) -> None:
     made = OPENCL[name]
@@ -142,7 +142,7 @@ def test_opencl_variants_give_the_same(name: str, tmp_path: Path) -> None:
     assert differing_variants(made, variants, 1, tmp_path) == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(find_library() is None, reason="needs NVRTC")
 @pytest.mark.parametrize("name", CUDA)
 def test_cuda_variants_give_the_same(name: str, tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def assert_marked(measured: Measurement, *words: str) -> None:
     assert canonical_json(dict(measured.notes))
 
 
-@pytest.mark.parametrize("language", ["c", pytest.param("opencl", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("language", ["c", pytest.param("opencl", marks=pytest.mark.integration)])
 def test_other_load_is_marked_and_measured_again(language: str) -> None:
     with on_one_processor(), session_of(language) as session, crowd():
         assert_marked(session.measure(problem=0, calls=CALLS), "waited ", "pushed aside ")
@@ -349,7 +349,7 @@ search: {strategy: random, budget: {evaluations: 2}}
 
 
 @needs_compiler
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_record_of_a_run_holds_the_marks(tmp_path: Path, nvml: Any) -> None:
     (tmp_path / "axpy.cu").write_text(stand_in.GOOD)
     (tmp_path / "axpy.yaml").write_text(SPEC)

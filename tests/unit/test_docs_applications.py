@@ -42,7 +42,7 @@ queue.finish()
 print("done", flush=True)
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from pages import ROOT, block, run
 from ray_cluster import cluster
 
-pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
 
 FEW = "--evaluations 4 --strategy random --json"
 

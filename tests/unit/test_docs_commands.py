@@ -42,7 +42,7 @@ def few(line: str) -> str:
     return f"{line} --evaluations 3 --strategy random" if tunes else line
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_gpu_kernels_of_the_first_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         OpenClBackend().device("pocl")
@@ -59,7 +59,7 @@ def test_gpu_kernels_of_the_first_page(tmp_path: Path, monkeypatch: pytest.Monke
             run(few(line), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_openmp_example(tmp_path: Path) -> None:
     try:
         find_openmp(find_toolchain())
@@ -70,7 +70,7 @@ def test_the_openmp_example(tmp_path: Path) -> None:
         run(few(line), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_emulation_says(tmp_path: Path) -> None:
     """The page's lines are those that are printed, but for the time."""
     (line,) = block("docs/emulation.md", "tuner check examples/cuda/matmul.yaml")
@@ -80,7 +80,7 @@ def test_what_emulation_says(tmp_path: Path) -> None:
         assert re.sub(r"[\d.]+ ms", "N ms", wanted) in re.sub(r"[\d.]+ ms", "N ms", printed)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_peers_of_the_searchers(tmp_path: Path) -> None:
     """The benchmark alone, on a made-up space: the peers and the recorded spaces have to be got first."""
     _, line = block("docs/searching.md", "benchmarks/search.py")
@@ -94,7 +94,7 @@ def test_the_peers_of_the_searchers(tmp_path: Path) -> None:
     assert "surrogate" in run(line, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_model_of_the_readers_own(tmp_path: Path) -> None:
     """The page's command, with a server on the loopback that answers like a model."""
     (line,) = block("docs/llm.md", "TUNER_TEST_LLM_URL")
@@ -119,7 +119,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("line", INSTALLS)
 def test_the_project_is_installed_as_pages_say(line: str, wheels: Path, tmp_path: Path) -> None:
     """By pip, from the wheel, each extra known to it; without what it depends on, which .ci/run installs."""

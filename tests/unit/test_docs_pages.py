@@ -55,7 +55,7 @@ LOOKING = ROOT / "docs" / "report.md"
 """Its run is looked at with the first page's commands too."""
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("page", [p for p in MARKED if p != LOOKING], ids=name)
 def test_marked_blocks_run(page: Path, tmp_path: Path) -> None:
     workplace(tmp_path)
@@ -63,7 +63,7 @@ def test_marked_blocks_run(page: Path, tmp_path: Path) -> None:
     run_marked(page, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_looking_at_a_run(tmp_path: Path) -> None:
     """The page's blocks, and on the run that they make what the first page does with one; both show it live."""
     run_marked(LOOKING, workplace(tmp_path))

@@ -51,7 +51,7 @@ def test_a_better_variant_is_found_and_claimed(spec: LoadedSpec, tmp_path: Path)
     assert report.claim_stands
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -> None:
     """Each kept edit is one that the times depend on, or one that those rest on."""
 
@@ -69,7 +69,7 @@ def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -
     assert audit(result.path, backend=quiet).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec, tmp_path: Path) -> None:
     """Two times of one code differ on a busy machine: no edit stays for that, and none is said to be worth it."""
     drawn = random.Random(1)
@@ -104,7 +104,7 @@ def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec
     assert seen
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_survivors_get_more_and_failures_little(spec: LoadedSpec, tmp_path: Path) -> None:
     result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2, evaluations=150), backend=backend())
     with RunRecord.read(result.path) as record:
@@ -123,7 +123,7 @@ def test_survivors_get_more_and_failures_little(spec: LoadedSpec, tmp_path: Path
         assert len(variant.trials) <= state.settings.evolution.rung(variant.rung)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_variant_begins_where_its_parent_stands(spec: LoadedSpec, tmp_path: Path) -> None:
     result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2), backend=backend())
     with RunRecord.read(result.path) as record:
@@ -139,7 +139,7 @@ def test_a_variant_begins_where_its_parent_stands(spec: LoadedSpec, tmp_path: Pa
         assert first.configuration["WIDTH"] in seen
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("strategy", ["random", "auto"])
 def test_killed_at_events_and_resumed_ends_the_same(spec: LoadedSpec, tmp_path: Path, strategy: str) -> None:
     settings = {"choose_processes": 2, "confirm_processes": 4, "control_every": 8}
@@ -247,7 +247,7 @@ def test_without_evolving_nothing_changes(spec: LoadedSpec, tmp_path: Path) -> N
     assert "evolution" not in result.to_json()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_slow_original_leaves_time_to_confirm(spec: LoadedSpec, tmp_path: Path) -> None:
     """Where each process of the original takes long, searching ends earlier than the share alone would have it."""
     now = [0.0]

@@ -121,7 +121,7 @@ def test_audits_are_measured_although_the_model_speaks_against_them(
     assert "pruned" not in audited
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_prunes_after_the_build_by_what_shows_in_the_code(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
@@ -136,7 +136,7 @@ def test_prunes_after_the_build_by_what_shows_in_the_code(
     assert audit(found.path).clean
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_random_search_with_code_is_pruned_at_both_stages(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
@@ -160,7 +160,7 @@ def test_nothing_is_pruned_by_noise(write: Callable[..., LoadedSpec], tmp_path: 
     assert "out of sample" in saved.why["ask"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_an_interrupted_run_goes_on_as_it_would_have(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
@@ -189,7 +189,7 @@ def test_an_interrupted_run_goes_on_as_it_would_have(
     assert audit(path).clean
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     child = os.fork()
@@ -213,7 +213,7 @@ def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) 
     assert audit(path).clean
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_changed_judgement_is_a_difference(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     from tuner.driver.opening import make_lineup, spec_of
     from tuner.driver.replay import replay_events
@@ -250,7 +250,7 @@ search: {{strategy: random, budget: {{evaluations: 90}}}}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(tmp_path: Path) -> None:
     (tmp_path / "product.c").write_text(product_runs.KERNEL)
     (tmp_path / "product.yaml").write_text(PRODUCT_SPEC)

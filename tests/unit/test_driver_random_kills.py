@@ -70,6 +70,6 @@ def test_some_kills_at_random_instants(scale_spec: Callable[..., Path], tmp_path
     survive(scale_spec, tmp_path, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_three_hundred_kills_at_random_instants(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     survive(scale_spec, tmp_path, 300)

@@ -127,7 +127,7 @@ def test_a_failing_baseline_claims_nothing(spec: LoadedSpec, tmp_path: Path) -> 
     assert result.to_json()["baseline"]["time_s"] is None
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_choosing_leaves_the_time_that_confirming_needs(spec: LoadedSpec, tmp_path: Path) -> None:
     """Fresh processes of seconds, as where a compiler's runtime starts in each: fewer of them choose."""
     now = [0.0]
@@ -148,7 +148,7 @@ def test_choosing_leaves_the_time_that_confirming_needs(spec: LoadedSpec, tmp_pa
     assert "not_confirmed" in claims[False]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_searching_leaves_the_time_that_choosing_and_confirming_need(
     spec: LoadedSpec, tmp_path: Path
 ) -> None:
@@ -287,7 +287,9 @@ def test_resume_elsewhere_is_refused_unless_forced(spec: LoadedSpec, tmp_path: P
     ] == "another"
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("random", marks=pytest.mark.slow), "optuna-tpe", "auto"])
+@pytest.mark.parametrize(
+    "strategy", [pytest.param("random", marks=pytest.mark.integration), "optuna-tpe", "auto"]
+)
 def test_killed_at_every_event_and_resumed_ends_the_same(
     scale_spec: SpecWriter, tmp_path: Path, strategy: str
 ) -> None:

@@ -197,7 +197,7 @@ extern "C" __global__ void k(const float *x, float *y, int n) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_last_block_may_read_what_the_others_published(baseline: Run) -> None:
     expected = "np.concatenate([[0, 1, 2, 0, 1, 2], np.ones(n - 9), np.zeros(3)])"
     report = baseline(LAST_BLOCK, expected)
@@ -207,7 +207,7 @@ def test_the_last_block_may_read_what_the_others_published(baseline: Run) -> Non
     assert "nothing orders the two blocks" in report.message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_templates_and_dynamic_shared_memory(baseline: Run) -> None:
     text = (
         "template <typename T, int BY> __global__ void scale(const T *x, T *y, int n) {"
@@ -270,7 +270,7 @@ extern "C" __global__ void k(const double *x, double *y, int n) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_plain_read_before_an_own_atomic_operation_is_no_race(baseline: Run) -> None:
     expected = "np.concatenate([[x.sum()], np.zeros(n - 1)])"
     report = baseline(CAS_LOOP, expected, dtype="float64", role="inout")
@@ -367,7 +367,7 @@ KNOWN_ALGORITHMS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", KNOWN_ALGORITHMS, ids=lambda n: n.replace(" ", "-"))
 def test_a_known_algorithm_passes(baseline: Run, name: str) -> None:
     text, expected, options = KNOWN_ALGORITHMS[name]

@@ -111,7 +111,7 @@ def test_vectors_and_structures_where_they_may_lie_pass(tmp_path: Path, body: st
     assert report.status is Status.OK, report.message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_shift_by_as_many_bits_as_there_are_is_found(tmp_path: Path) -> None:
     report = verified(tmp_path, "if (i < n)\ny[i] = x[i] + (float)(~0u >> (32 - i));")
     assert report.status is Status.WRONG_RESULT
@@ -126,7 +126,7 @@ def test_a_null_pointer_is_not_called_an_element_of_an_array(tmp_path: Path) -> 
     assert "writes memory far from every array (a null pointer?) (4 bytes)" in report.message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_kernel_without_an_end_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulator, "_BASELINE_S", 2.0)
     waited, run = [], emulator.Runner.run

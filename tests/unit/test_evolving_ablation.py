@@ -16,7 +16,7 @@ from tuner.spec.load import load_spec
 FLAG = "-mprefer-vector-width=512"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_flags_and_tunables_of_a_winning_variant_are_taken_back(tmp_path: Path) -> None:
     """The edit, the flag and the parameter each pay, and each is said to, with its interval."""
 

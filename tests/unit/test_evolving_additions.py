@@ -73,7 +73,7 @@ def only(op: str, factor: float) -> Any:
     return seconds
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_simpler_searches_stand_beside_the_result(spec: LoadedSpec, tmp_path: Path) -> None:
     """With the budget of the run itself, in the record and in the JSON; the record passes its audit."""
     options = Options(seed=1, workers=2, evaluations=30)
@@ -149,7 +149,7 @@ def test_what_is_waited_for_counts_from_when_the_run_begins(monkeypatch: pytest.
     assert figures.waited_s() == 3.0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_independent_samples_all_come_from_the_source_as_given(spec: LoadedSpec, tmp_path: Path) -> None:
     options = Options(seed=2, workers=2, evaluations=20)
     result = tune_spec(spec, options, out=tmp_path, backend=backend(), baselines=True)
@@ -163,7 +163,7 @@ def test_independent_samples_all_come_from_the_source_as_given(spec: LoadedSpec,
     assert audit(record, backend=backend()).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_worth_of_the_edits_that_stay_is_told(spec: LoadedSpec, tmp_path: Path) -> None:
     """How many times as long a call takes without each."""
     quiet = backend(of_variant=only("restrict", 0.5), process_noise=0.001, call_noise=0.001)
@@ -176,7 +176,7 @@ def test_the_worth_of_the_edits_that_stay_is_told(spec: LoadedSpec, tmp_path: Pa
     assert gain["ratio"] > 1.3
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: Path) -> None:
     slow = backend(of_variant=only("restrict", 9.0), process_noise=0.001, call_noise=0.001)
     result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=1, evaluations=60), backend=slow)
@@ -188,7 +188,7 @@ def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: 
     assert audit(result.path, backend=slow).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(("plainly", "first"), [(True, 1), (True, 4), (False, 4)])
 def test_variants_that_their_parents_passes_break_are_not_given_up(
     tmp_path: Path, plainly: bool, first: int
@@ -377,7 +377,7 @@ search: {budget: {evaluations: 14}}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_an_opencl_kernel_evolves_on_pocl(tmp_path: Path) -> None:
     """From the spec to an exported winner with a launch of its own, and a replay that finds no difference."""
     try:

@@ -72,7 +72,7 @@ def test_only_independent_samples_ask_models_too() -> None:
     assert {altered(Options(llm="cassette:x.run"), r).llm for r in RIVALS.values()} == {"off"}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> None:
     """The source itself is at its best here with one value; nothing that is far slower is started again."""
 
@@ -93,7 +93,7 @@ def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> 
     assert audit(result.path, backend=quiet).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def halved(variant: Variant, resolved: Resolved) -> float:
         return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
@@ -112,7 +112,7 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.Cap
     assert all(len(line) < 120 for line in said)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Path) -> None:
     """The source as given and each variant that was judged, once; then comes the question."""
     options = Options(seed=5, workers=2, evaluations=60, settings=FEW)
@@ -131,7 +131,7 @@ def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Pat
     assert len(examined) > 3
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) -> None:
     """What was found out of a variant stands in each question about it; a replay finds it where it was."""
     with serving() as running:

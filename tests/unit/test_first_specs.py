@@ -187,9 +187,10 @@ def test_a_template_gets_a_function_that_calls_it(tmp_path: Path) -> None:
     assert "template_tiled_instance.cpp exists already" in str(again.exception)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in CHECKED_BY_DEFAULT else pytest.mark.slow) for n in passing()]
+    "name",
+    [pytest.param(n, marks=() if n in CHECKED_BY_DEFAULT else pytest.mark.integration) for n in passing()],
 )
 def test_a_first_spec_checks_unedited(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs(name)
@@ -198,7 +199,7 @@ def test_a_first_spec_checks_unedited(name: str, tmp_path: Path, monkeypatch: py
     assert report.ok, report.lines
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["nbody_aos.c", "complex_dot.c", "template_tiled.cpp", "fixed_group.cl"])
 def test_a_first_spec_tunes_unedited(name: str, tmp_path: Path) -> None:
     from tuner.api import tune
@@ -208,7 +209,7 @@ def test_a_first_spec_tunes_unedited(name: str, tmp_path: Path) -> None:
     assert result.to_json()["trials"]["ok"] >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_first_spec_elsewhere_finds_its_source_and_headers(tmp_path: Path) -> None:
     """It named the source as if it lay beside it, and headers of other folders could not be named at all."""
     source, headers, there = (tmp_path / name for name in ("src", "inc", "specs"))

@@ -114,7 +114,7 @@ PARTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @nvrtc
 @pytest.mark.parametrize("named", ["kernels.cu", "main.cu", "kernels.cuh"])
 def test_a_kernel_in_a_file_that_another_one_includes(named: str, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_bit_fields_and_arrays_of_pointers_are_left_out_and_said(tmp_path: Path)
     assert check_spec(loaded, faults=False).ok
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_structures_of_a_namespace_have_its_name(tmp_path: Path) -> None:
     text = (
         "struct Plain { double f; };\n"

@@ -259,7 +259,7 @@ def wide_features(resolved: Resolved) -> dict[str, float]:
     return {"loads_count": 1000 * wide_seconds(resolved), "text_bytes": float(resolved.macros["BETA"])}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_cost_model_is_asked_over_several_devices(scale_spec: SpecWriter, tmp_path: Path) -> None:
     more = {"seconds": wide_seconds, "outcome": lambda _: Status.OK, "features": wide_features}
     path = tmp_path / "a.run"

@@ -119,7 +119,7 @@ def compare(state: RunState) -> None:
         assert trial.build is None or trial_end(state, trial) is None
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_is_noted_of_the_queue_is_what_is_in_it(scale_spec: SpecWriter, tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     run(scale_spec, path)
@@ -135,7 +135,7 @@ def test_what_is_noted_of_the_queue_is_what_is_in_it(scale_spec: SpecWriter, tmp
     assert statuses >= {Status.DUPLICATE, Status.BUILD_ERROR, Status.WRONG_RESULT, Status.OK}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_decisions_are_those_of_a_look_through_the_whole_queue(
     scale_spec: SpecWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

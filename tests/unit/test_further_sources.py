@@ -121,7 +121,7 @@ def test_what_is_not_sure_is_said(
     assert says or "# check: deeper" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_members_that_functions_of_other_files_use_are_listed(tmp_path: Path) -> None:
     source = written(
         tmp_path,

@@ -35,7 +35,7 @@ def project(folder: Path) -> Path:
     return source
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_first_spec_of_a_source_in_a_project_checks(tmp_path: Path) -> None:
     source = project(tmp_path)
     spec = source.with_name("smooth.yaml")

@@ -52,7 +52,7 @@ def grid_spec(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("folder", [".", "include"])
 def test_a_run_reaches_loops_behind_headers(
     grid_spec: Callable[[str], Path], tmp_path: Path, folder: str

@@ -17,7 +17,7 @@ SHARED = '#pragma once\n#include "grid.h"\ninline int rows(Grid g) { return g.ny
 GRID = "#pragma once\nstruct Grid { int nx, ny; };\n"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_header_is_one_file_wherever_it_is_included(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "serial").mkdir()

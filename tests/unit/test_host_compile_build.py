@@ -326,7 +326,7 @@ def test_a_compiler_that_hangs_is_stopped() -> None:
     assert good.status is Status.OK, good.message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_compiler_that_eats_memory_is_stopped() -> None:
     table = kernel("char t[SIZE] = {1}; void k(float *x) { *x = t[(int)*x]; }", "k")
     with HostCompiler(find_toolchain(), memory_bytes=640 << 20, timeout_s=60) as small:

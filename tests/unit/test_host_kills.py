@@ -151,21 +151,21 @@ def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[
     "kind",
     [
         "run worker",
-        pytest.param("run zygote", marks=pytest.mark.slow),
+        pytest.param("run zygote", marks=pytest.mark.integration),
         "compile worker",
-        pytest.param("compile zygote", marks=pytest.mark.slow),
+        pytest.param("compile zygote", marks=pytest.mark.integration),
     ],
 )
 def test_killed_workers_are_started_again(tmp_path: Path, kind: str) -> None:
     run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.7, 1.3))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_killed_clang_blames_no_trial(tmp_path: Path) -> None:
     assert run_under_fire(tmp_path, ["clang"], seed=1, pause_s=(0.005, 0.03)) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_three_hundred_kills_of_any_worker(tmp_path: Path) -> None:
     kinds = ["run worker", "run zygote", "compile worker", "compile zygote"]
     kills = seed = 0

@@ -227,7 +227,7 @@ QUICK = {"saxpy.c", "ended.c", "grid.c"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in KERNELS]
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.integration) for n in KERNELS]
 )
 def test_a_first_spec_passes_the_check_unedited(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(KERNELS[name])

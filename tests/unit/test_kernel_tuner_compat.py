@@ -102,7 +102,7 @@ def opencl_or_skip() -> None:
         pytest.skip(f"no OpenCL device: {error}")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_vector_add_in_c(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = 20_000
     arguments = vectors(size)
@@ -136,7 +136,7 @@ def test_a_wrong_answer_ends_it(tmp_path: Path) -> None:
                     quiet=True, out=tmp_path)  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_metric_that_raises_is_one_line_that_names_the_run(tmp_path: Path) -> None:
     """The run has ended by then, and its record is whole."""
     with pytest.raises(UsageError, match="the metric 'GFLOP/s' raised KeyError: 'flop'; mend it") as raised:
@@ -154,7 +154,7 @@ def test_a_metric_that_is_no_function_is_refused_before_the_run(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_candidates_that_fail_have_no_time(tmp_path: Path) -> None:
     source = ADD_C.replace("c[i] = a[i] + b[i]", "c[i] = a[i] + b[i] + (vecsize == 64)")
     source += "\n#if vecsize == 32\n#error no\n#endif\n"
@@ -165,7 +165,7 @@ def test_candidates_that_fail_have_no_time(tmp_path: Path) -> None:
     assert env["best_config"]["vecsize"] in (1, 128)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_vector_add_in_opencl(tmp_path: Path) -> None:
     opencl_or_skip()
     arguments = vectors()
@@ -177,7 +177,7 @@ def test_vector_add_in_opencl(tmp_path: Path) -> None:
     assert "pocl" in env["device_name"].lower() or env["device_name"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
     opencl_or_skip()
     file = tmp_path / "matmul.cl"
@@ -197,7 +197,7 @@ def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
     assert all(r["block_size_x"] >= 2 * r["block_size_y"] for r in results)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_cuda_is_checked_without_a_gpu(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     image, filter_ = (
@@ -274,7 +274,7 @@ def test_what_is_not_supported_is_one_line(
     assert len(str(raised.value).splitlines()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_call_that_names_what_kernel_tuner_leaves_out_works(tmp_path: Path) -> None:
     results, _ = tune_kernel(
         "vector_add", ADD_C, 100, vectors(100), {"vecsize": [1, 2]}, quiet=True, out=tmp_path,

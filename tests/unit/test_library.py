@@ -100,7 +100,7 @@ def test_every_module_and_every_file_beside_one_is_listed_for_the_wheel() -> Non
     assert found > 500
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_wheel_holds_every_module(tmp_path: Path) -> None:
     # From a copy: a build in the checkout leaves its `build/` behind, and the next wheel would take from it.
     copy = tmp_path / "copy"

@@ -82,7 +82,7 @@ def test_a_bound_that_arguments_suggest_refuses_nothing(run: Callable[..., Outco
     assert not found.summary.overstated
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_time_below_what_the_user_vouches_for_is_refused(run: Callable[..., Outcome]) -> None:
     peaks = Peaks(bandwidths=((1 << 10, 1e10),), operations={"float32": 64e9})
     found = run(peaks, stepped, bytes="30000 + 0 * n")
@@ -93,7 +93,7 @@ def test_a_time_below_what_the_user_vouches_for_is_refused(run: Callable[..., Ou
 WHOLE = {"partly_written": []}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_time_below_what_filling_the_outputs_takes_is_refused(run: Callable[..., Outcome]) -> None:
     found = run(at(4e-6), stepped, WHOLE)
     assert found.summary.trials["refused"] > 0
@@ -114,12 +114,12 @@ def test_outputs_that_need_not_be_filled_refuse_nothing(
     assert run(at(4e-6), stepped, notes).summary.trials["refused"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_baseline_faster_than_filling_its_outputs_disproves_it(run: Callable[..., Outcome]) -> None:
     assert run(at(1e-4), stepped, WHOLE).summary.trials["refused"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_baseline_below_the_bound_shows_that_it_is_wrong(
     run: Callable[..., Outcome], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,7 +175,7 @@ def small_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_host_measures_itself_once(small_host: Callable[..., Any]) -> None:
     backend = small_host()
     assert host_peaks(backend, "native", 1, measure=False) is None

@@ -167,7 +167,7 @@ def test_a_program_keeps_its_own_use_of_the_signal(tmp_path: Path) -> None:
     assert list_launches([sys.executable, "-c", script]).ran.status == 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_list_as_it_is_printed(program: Path, as_json: bool) -> None:
     words = ["record", "--list", *(["--json"] if as_json else []), "--", str(program)]

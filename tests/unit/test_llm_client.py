@@ -187,7 +187,7 @@ def test_no_server_is_unreachable(client: Client) -> None:
     assert (answer.status, answer.tries) == ("unreachable", 2)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_killed_process_is_an_answer_and_the_next_request_starts_another() -> None:
     with server.serving(lambda n, b: Reply("again", hang=n == 0)) as running:
         model = Model(name="local", base_url=running.url)

@@ -106,7 +106,7 @@ def test_hostile_variants_gain_nothing_and_leave_nothing(tmp_path: Path) -> None
     assert audit(tmp_path / "runs" / "scale-1.run").differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_model_is_told_why_a_variant_was_refused(tmp_path: Path) -> None:
     """Every reply reads the environment, so whichever tries a prompt has room for, they say that."""
 
@@ -146,7 +146,7 @@ def test_a_key_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_models_on_the_command_line(tmp_path: Path) -> None:
     """What is printed, and mistakes as one line with status 2."""
     with server.serving(server.always(edit("        b[i] = sqrtf(a[i]) * 2.0f + 1.0f;"))) as running:

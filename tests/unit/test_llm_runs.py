@@ -140,7 +140,7 @@ def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None
     assert "+#define BY" in patch
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_model_is_asked_over_several_devices(tmp_path: Path) -> None:
     def many(task: Task) -> Executor:
         return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 3, builders=2)
@@ -158,7 +158,7 @@ def test_a_model_is_asked_over_several_devices(tmp_path: Path) -> None:
     assert report.differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
     """The model alone makes variants here, so the next prompt is for the same parent."""
 
@@ -181,7 +181,7 @@ def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
     assert set(result.to_json()["evolution"]["by"]) == {"llm/local"}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path) -> None:
     with server.serving(server.always(NO_MATCH)) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 100, calls: 3")
@@ -199,7 +199,7 @@ def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path
     assert audit(result.path).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_correction_is_taken(tmp_path: Path) -> None:
     with server.serving(lambda n, body: Reply(NO_MATCH if len(body["messages"]) == 2 else GOOD)) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 40")
@@ -208,7 +208,7 @@ def test_a_correction_is_taken(tmp_path: Path) -> None:
     assert audit(result.path).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("budget", "reason"),
     [("calls: 2", "calls"), ("tokens: 9_000", "tokens"), ("usd: 0.013", "usd")],
@@ -229,7 +229,7 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
     assert audit(result.path).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(
@@ -240,7 +240,7 @@ def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
     assert result.summary.stopped_by == "evaluations"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
     with server.serving(server.always("no", status=404)) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 80, calls: 50")
@@ -253,7 +253,7 @@ def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
     assert result.summary.stopped_by == "evaluations"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     """The model answers only when ten more trials are done; its reply comes between two batches of them."""
     trials = threading.Semaphore(0)
@@ -292,7 +292,7 @@ def _only_waits(path: Path) -> bool:
     return isinstance(search_action(state), Await)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_devices_wait_for_a_model_before_its_share_goes_elsewhere(tmp_path: Path) -> None:
     """A model that is slower than the devices replies when they have nothing more to do; no call is in vain."""
 
@@ -351,7 +351,7 @@ def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
     assert audit(again.path, backend=backend()).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_cassette_runs_on_one_clock_are_equal_to_the_bit(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(tmp_path, running.url)
@@ -370,7 +370,7 @@ def _plain(path: Path) -> list[Any]:
     return [(e.kind, e.trial, {k: v for k, v in e.body.items() if k not in timing}) for e in events(path)[1:]]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_cassette_of_another_run_misses(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(tmp_path, running.url)
@@ -426,17 +426,17 @@ def _survive(tmp_path: Path, count: int) -> None:
     raise AssertionError(f"only {kills} of {count} kills hit a run")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_killed_at_random_instants_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
     _survive(tmp_path, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_killed_sixty_times_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
     _survive(tmp_path, 60)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) -> None:
     class Kill:
         def event(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -465,7 +465,7 @@ def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) 
     assert audit(path, backend=backend()).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_changed_prompt_or_price_is_found_by_the_replay(tmp_path: Path) -> None:
     """A record written anew with a valid chain but another key or price does not pass."""
     with server.serving(server.always(GOOD)) as running:
@@ -489,7 +489,7 @@ def _blobs(value: Any) -> list[str]:
     return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_several_models_are_all_tried(tmp_path: Path) -> None:
     with server.serving(lambda n, b: Reply(GOOD.replace("BY", f"BY{n}"))) as running:
         llm = "models: [cheap, {model: dear, prices: {prompt: 50, completion: 100}}]"

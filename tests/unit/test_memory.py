@@ -43,7 +43,7 @@ def test_what_fits_is_made(scale_spec: SpecWriter, monkeypatch: pytest.MonkeyPat
     assert check_spec(spec, faults=False).ok
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_machine_that_does_not_say_is_trusted(
     scale_spec: SpecWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +52,7 @@ def test_a_machine_that_does_not_say_is_trusted(
     assert check_spec(spec, faults=False).ok
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @given(n=st.integers(1, 1 << 36), doubled=st.booleans())
 def test_it_grows_with_the_arrays(n: int, doubled: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp()

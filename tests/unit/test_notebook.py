@@ -14,7 +14,7 @@ result
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_result_shows_itself(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     import nbformat
     from nbclient import NotebookClient

@@ -98,7 +98,7 @@ def test_energies_are_read_and_written():
     assert [row.energy_j for row in rows.values()] == [0.5, None]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_over_several_devices_a_run_gives_the_front_as_well(tmp_path):
     (spec,) = load_spec(spec_of(tmp_path, "[time, energy]"))
 
@@ -166,7 +166,7 @@ def _named(proposal):
     return {"clock": proposal.configuration["CLOCK"], "tile": proposal.configuration["TILE"]}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_time_and_size_on_the_host(tmp_path):
     (tmp_path / "sum.c").write_text(
         "void sum(const float *a, float *out, int n) {\n"

@@ -131,7 +131,7 @@ def confirmed(evaluation: OpenClEvaluation, text: str) -> Verdict:
         session.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("text", "finding"),
     [(RACE, "data race in local memory"), (BEYOND, "invalid read of 4 bytes in local memory")],
@@ -152,7 +152,7 @@ def test_a_clean_candidate_is_left_alone(clean: OpenClEvaluation) -> None:
     assert confirmed(clean, SHIFT.replace("part[t] :", "part[t] * 1.0f :")).status is Status.OK
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_baseline_with_a_race_is_a_warning_and_no_measure_for_others() -> None:
     evaluation = prepared(RACE)
     try:
@@ -164,7 +164,7 @@ def test_a_baseline_with_a_race_is_a_warning_and_no_measure_for_others() -> None
         evaluation.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("text", [DIVERGENT, RETURNED])
 def test_a_baseline_with_a_divergent_barrier_fails_before_the_device_runs_it(
     text: str, monkeypatch: pytest.MonkeyPatch
@@ -191,7 +191,7 @@ def test_a_candidate_with_a_divergent_barrier_never_runs_on_the_device(
     assert verdict.message.startswith("under Oclgrind: Work-group divergence")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_barrier_in_a_uniform_branch_is_left_alone(clean: OpenClEvaluation) -> None:
     verdict = confirmed(clean, UNIFORM)
     assert verdict.status is Status.OK, verdict.message
@@ -202,7 +202,7 @@ def test_a_barrier_in_a_uniform_branch_is_left_alone(clean: OpenClEvaluation) ->
         evaluation.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_baseline_took(
     clean: OpenClEvaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +223,7 @@ def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_base
     assert float(limit[1]) < 0.5 * MOST_S
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     spinning = SHIFT.replace(
         "    barrier", "    while (((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
@@ -240,7 +240,7 @@ def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch
     assert "remix-tuner[oclgrind]" in found.message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_sizes_that_are_all_too_large_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is looked at then, which must not look like a clean kernel."""
     evaluation = prepared(RACE, sizes=(1 << 17,), small=())
@@ -266,7 +266,7 @@ def test_sizes_that_are_all_too_large_are_said(monkeypatch: pytest.MonkeyPatch) 
     assert "Oclgrind did not look at its barriers: the smallest size has 131,072 work-items" in hung.message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_one_of_several_sizes_that_can_be_simulated_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counts is work-items, whatever the buffers take."""
     from tuner.evaluators.opencl import simulation
@@ -284,7 +284,7 @@ def test_one_of_several_sizes_that_can_be_simulated_is(monkeypatch: pytest.Monke
     assert "data race in local memory" in found.notes["oclgrind"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("sizes", "says"), [("{n: 64}", "clean"), ("{n: 131072}", "not simulated: the smallest")]
 )

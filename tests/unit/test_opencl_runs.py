@@ -140,7 +140,7 @@ HELPER = """__kernel void helper(__global float *y) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "text",
     [
@@ -189,7 +189,7 @@ def test_right_candidates_of_several_sizes(evaluation: OpenClEvaluation, block: 
             "while (n > 0) { part[0] += 1; } {",
             Status.TIMED_OUT,
             "no end within",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.integration,
         ),
     ],
 )
@@ -236,7 +236,7 @@ def test_the_same_work_has_the_same_key(evaluation: OpenClEvaluation) -> None:
     assert plain.features["work_group_items"] == 64
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_fresh_evaluation_builds_the_same_code(
     backend: OpenClBackend, evaluation: OpenClEvaluation
 ) -> None:
@@ -248,7 +248,7 @@ def test_a_fresh_evaluation_builds_the_same_code(
         other.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_cold_caches_and_several_problems(backend: OpenClBackend) -> None:
     made = backend.prepare(
         task(
@@ -272,7 +272,7 @@ def test_cold_caches_and_several_problems(backend: OpenClBackend) -> None:
         made.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_headers_and_a_python_reference(backend: OpenClBackend, tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(
         "def add(x, count, f, **_):\n    return {'y': f * x, 'count': count + 1}\n"
@@ -306,7 +306,7 @@ def blanks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.usefixtures("blanks")
 def test_the_folder_of_temporary_files_may_have_blanks_in_its_name(backend: OpenClBackend) -> None:
     made = backend.prepare(task(), workers=1)
@@ -318,7 +318,7 @@ def test_the_folder_of_temporary_files_may_have_blanks_in_its_name(backend: Open
         made.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("one", [False, True])
 def test_lists_of_drivers_lie_in_any_folder_that_the_user_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: bool
@@ -339,7 +339,7 @@ def test_lists_of_drivers_lie_in_any_folder_that_the_user_can_read(
         made.close()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.usefixtures("blanks")
 def test_headers_lie_in_any_folder_that_the_user_can_read(backend: OpenClBackend, tmp_path: Path) -> None:
     """Beside the source, in closed folders, in folders below; those include one another; names hold blanks."""

@@ -59,7 +59,7 @@ def test_an_example_loads_with_its_defaults_in_the_source(path: Path) -> None:
     assert count >= 100
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_an_example_checks_on_pocl(path: Path) -> None:
     require_pocl()
@@ -197,7 +197,7 @@ def test_passes_that_are_asked_for_are_a_notice(tmp_path: Path) -> None:
     assert load_recorded(spec.text, spec.files, folder=str(tmp_path)).space(None).passes is None
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_run_is_audited_and_exported(tmp_path: Path) -> None:
     require_pocl()
     plain = ADD.replace("t[get_local_id(0)] = 1;", "t[get_local_id(0)] = x[0];")

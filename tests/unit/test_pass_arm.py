@@ -65,7 +65,7 @@ def test_groups_get_smaller_where_every_pass_changes_the_code() -> None:
     assert max(len(group) for group in groups[-3:]) <= 2
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_rare_effective_passes_are_joined() -> None:
     told = run({"loop-interchange", "loop-data-prefetch"}, 400)
     best = min(o.score for o in told if o.score is not None)

@@ -464,7 +464,7 @@ def tuned(spec: Path, folder: Path, backend: Backend) -> Path:
     return Path(result.to_json()["run"])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_from_an_application_to_its_winner_in_place(
     applications: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,7 +103,7 @@ def as_given(loaded: LoadedSpec) -> FunctionWinner:
     return function_winner(backend.replacement(loaded.task, build.code, resolved), loaded)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_registers_and_arguments_on_the_stack_are_what_they_were(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,7 +191,7 @@ def small_spec() -> str:
     return "\n".join([*lines, 'space: {flags: {vector: ["", -fno-vectorize]}, passes: off}', ""])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("where", ["executable", "library"])
 def test_small_structures_are_passed_as_the_application_passes_them(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], where: str

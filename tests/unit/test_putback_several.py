@@ -78,7 +78,7 @@ def printed(capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out.strip().splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_kernels_of_one_program_each_get_their_winner(
     launching: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,7 +188,7 @@ def test_functions_each_get_their_winner_however_they_are_reached(
         assert {one.kernel: (one.replaced, one.left) for one in placed} == {"one": (1, 0), "two": (1, 1)}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_kernels_and_functions_together(
     launching: list[str], calling: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,7 +257,7 @@ def test_an_index_that_names_no_run_is_said_so(tmp_path: Path, monkeypatch: pyte
         chosen_runs([tmp_path / "kernels.json"], note=notes.append)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_of_several_runs_those_without_a_gain_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,7 +306,7 @@ def test_a_wisdom_file_stands_for_its_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert notes == ["z.run is not there, so nothing says where the kernel had better stay as it is"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_newest_run_of_each_recorded_kernel_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

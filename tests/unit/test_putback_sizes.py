@@ -114,7 +114,7 @@ def test_each_launch_gets_the_winner_of_the_nearest_size(
     assert placed[0].to_json()["sizes"] == {"global_x": [1024]}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_where_no_gain_is_claimed_launches_stay_as_they_are(
     launching: list[str], kernel: Winner, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +130,7 @@ def test_where_no_gain_is_claimed_launches_stay_as_they_are(
     assert (ran.replaced, ran.left) == (1, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_launch_that_the_nearest_winner_cannot_take_goes_to_the_next(
     launching: list[str], kernel: Winner, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_launch_that_the_nearest_winner_cannot_take_goes_to_the_next(
     assert printed(capfd) == "100"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_winners_for_different_devices_take_their_own_s_launches(
     kernel: Winner, launching: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,7 +376,7 @@ void scale(int n, int m, float *y) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_runs_of_a_function_at_two_sizes(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,7 +405,7 @@ def test_runs_of_a_function_at_two_sizes(
     assert "scale (n = 4096): 1 calls replaced, 0 left" in shown
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_runs_of_a_kernel_recorded_at_two_sizes(launching: list[str], tmp_path: Path) -> None:
     """What the page says, as it stands there, of an application that launches both sizes where it is given none."""
     (tmp_path / "app").write_text(

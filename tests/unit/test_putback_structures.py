@@ -153,7 +153,7 @@ def total(capfd: pytest.CaptureFixture[str]) -> list[float]:
 TWICE = "STEP(c); STEP(c);"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("suffix", ["c", "cc"])
 def test_calls_are_recorded_with_what_the_members_hold_and_lead_to(tmp_path: Path, suffix: str) -> None:
     command = application(tmp_path, TWICE, suffix=suffix, kernel=KERNEL if suffix == "c" else REFERENCE)
@@ -315,7 +315,7 @@ COPIED = KERNEL.replace("struct chunk *c", "struct chunk c").replace("c->", "c."
 COPIED = COPIED.replace("c.total += sum", "c.u[0] += sum * 0")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_large_structure_that_is_copied_for_the_call(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -478,7 +478,7 @@ class Chunk(ctypes.Structure):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_calls_through_ctypes_are_recorded(tmp_path: Path) -> None:
     application(tmp_path, "")
     spec(tmp_path)

@@ -68,7 +68,7 @@ def run_pytest(folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_same_code_passes_and_slower_code_fails(project: Path) -> None:
     (project / "smooth.c").write_text("/* a comment changes nothing */" + SOURCE)
     status, printed = run_pytest(project)

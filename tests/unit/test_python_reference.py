@@ -155,7 +155,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
         run_reference(the_task, workloads(the_task), memory_bytes=1 << 30)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_function_that_never_ends_is_ended_with_what_it_started(tmp_path: Path) -> None:
     text = f"""
         import subprocess, time

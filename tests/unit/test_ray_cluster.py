@@ -61,7 +61,7 @@ def spec(scale_spec: SpecWriter) -> LoadedSpec:
     return loaded
 
 
-pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
 
 
 def test_two_nodes_give_the_result_of_one_machine(nodes: Nodes, spec: LoadedSpec, tmp_path: Path) -> None:

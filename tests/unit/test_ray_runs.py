@@ -36,7 +36,7 @@ from tuner.testing import SimulatedBackend
 
 SpecWriter = Callable[..., Path]
 
-pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
 
 QUICK = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
 

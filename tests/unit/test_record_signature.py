@@ -126,7 +126,7 @@ def test_key_that_cannot_be_used_is_one_line(
     assert not signature_path(run).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_missing_package_is_one_line_with_the_command(run: Path, tmp_path: Path) -> None:
     key = pem(Ed25519PrivateKey.generate(), tmp_path)
     program = (

@@ -212,7 +212,7 @@ def test_killed_while_creating_leaves_a_whole_record_or_none(tmp_path: Path) -> 
         assert len(list(folder.iterdir())) == 2 * len(numbers)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_readers_see_a_growing_whole_record_while_it_is_written(tmp_path: Path) -> None:
     path, progress = tmp_path / "a.run", tmp_path / "progress"
     progress.write_bytes(bytes(16))

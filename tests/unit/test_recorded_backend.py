@@ -95,7 +95,7 @@ def test_failures_stand_in_the_record_with_what_they_cost(spec, tmp_path):
     assert "virtual_s" in text
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_of_a_partly_recorded_space_only_what_was_recorded_is_searched(tmp_path):
     space = recorded(restrictions=None)
     data = tmp_path / "conv.json"
@@ -235,7 +235,7 @@ def test_a_warm_start_is_one_run_or_what_is_found(spec, tmp_path):
         tuner.tune(spec, evaluations=2, workers=0, out=tmp_path / "x")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_earlier_runs_of_the_kernel_are_found_and_others_are_not(spec, tmp_path, capsys):
     folder = tmp_path / "runs"
     (loaded,) = load_spec(spec)

@@ -123,7 +123,7 @@ def total(capfd: pytest.CaptureFixture[str]) -> float:
     return float(capfd.readouterr().out.split()[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_winner_runs_where_its_work_groups_divide_the_grid(
     winner: Winner, command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,7 +220,7 @@ def test_buffers_overlap_only_within_one_allocation() -> None:
     assert Recording(api="opencl", entry="k", arguments=(one,)).block == ()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_winner_that_differs_in_its_launch_alone_is_the_applications_own_program(tmp_path: Path) -> None:
     # Its source was read from a file before, never equal to the recorded text, and so built again.
     text = (

@@ -77,7 +77,7 @@ queue.finish()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_came_before_is_not_taken_for_what_is_launched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,7 +153,7 @@ def test_buffers_are_filled_again_on_the_device_and_not_from_the_host(
 
 
 @needs_compiler
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
     status, message = bench.judge(KERNEL.replace("work_us(500);", "for (;;) work_us(500);"))
     assert status is Status.TIMED_OUT, message
@@ -161,7 +161,7 @@ def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
     assert status is Status.OK, message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @needs_compiler
 def test_a_candidate_that_failed_has_no_score(tmp_path: Path) -> None:
     kernel = KERNEL.replace("    return 0;", "    z[0] += WRONG;\n    return 0;")

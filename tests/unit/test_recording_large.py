@@ -17,7 +17,7 @@ def field(name: str, size: int) -> bytes:
     return struct.pack("<QQ", len(name), size) + name.encode()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_buffer_above_two_gigabytes(tmp_path: Path) -> None:
     path = tmp_path / "launch-1-000000.raw"
     small = {

@@ -136,7 +136,7 @@ queue.finish()
     assert len(spec.task.problems) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.usefixtures("pocl")
 def test_the_same_is_refused_as_of_any_application(script: Script) -> None:
     answer = script(
@@ -174,7 +174,7 @@ int launch(void *function, void **words)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 @pytest.mark.parametrize("way", ["by name", "linked", "linked lazily"])
 def test_a_cuda_driver_that_is_reached_from_python(script: Script, tmp_path: Path, way: str) -> None:

@@ -160,7 +160,7 @@ queue.finish()
     np.testing.assert_array_equal(found[3.0][1], 3 * np.arange(256, dtype=np.float32))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_global_offset_is_recorded_and_replayed(record: Record) -> None:
     report = record(
         """
@@ -178,7 +178,7 @@ queue.finish()
     assert found.status is Status.OK, found.message
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_of_a_sub_buffer_only_its_own_region_is_captured(record: Record) -> None:
     report = record(
         """
@@ -221,7 +221,7 @@ queue.finish()
         load_spec(report.specs[0])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_parts_of_one_buffer_that_do_not_overlap_are_tuned(record: Record) -> None:
     report = record(
         """
@@ -283,7 +283,7 @@ queue.finish()
     assert any("also takes 1 earlier recordings" in note for note in again.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_programs_and_buffers_released_right_after_the_launch(record: Record) -> None:
     report = record(
         """
@@ -340,7 +340,7 @@ queue.finish()
     assert loaded.evolves
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_headers_of_the_application_come_with_the_source(record: Record, tmp_path: Path) -> None:
     (tmp_path / "parts" / "deep").mkdir(parents=True)
     (tmp_path / "parts" / "scale.h").write_text(
@@ -362,7 +362,7 @@ queue.finish()
     assert replay(spec).status is Status.OK
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_header_that_is_gone_is_named(record: Record) -> None:
     report = record(
         """
@@ -415,7 +415,7 @@ def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
     assert "target: 'native'" in spec
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_kernel_in_place_is_recorded_before_it_writes(record: Record) -> None:
     report = record(
         """
@@ -436,7 +436,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_nan_and_infinity_come_out_of_the_replay_again(record: Record) -> None:
     report = record(
         """
@@ -450,7 +450,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_source_that_computes_something_else_is_no_replay(record: Record) -> None:
     report = record(
         """
@@ -498,7 +498,7 @@ queue.finish()
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_local_memory_passed_as_an_argument_is_replayed(record: Record) -> None:
     report = record(
         """
@@ -521,7 +521,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_work_group_left_to_the_driver_is_said_so(record: Record) -> None:
     report = record(
         """
@@ -602,7 +602,7 @@ queue.finish()
     assert loaded.task.launch.shared_bytes is None
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_buffer_set_to_no_address_at_all_is_null(record: Record) -> None:
     """C programs pass a null pointer in the place of the value, pyopencl eight zero bytes."""
     report = record(
@@ -655,7 +655,7 @@ open(sys.argv[0] + ".done", "w")
     assert not list((tmp_path / "out").rglob("*.rec"))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_list_names_kernels_with_their_share(command: Callable[[str], list[str]]) -> None:
     listing = list_launches(
         command(

@@ -121,7 +121,7 @@ def test_of_several_processes_no_more_is_kept_than_of_one(tmp_path: Path, comman
             assert file.recording.count == 2
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kernel", "dtypes"), [("third", ["float32", "bytes16", "bytes16"]), ("maybe", ["int32", "bytes8"])]
 )

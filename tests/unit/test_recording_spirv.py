@@ -267,7 +267,7 @@ def standing_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: bytes, o
     return name
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_module_is_recorded_with_a_spec_and_replaced_by_another(
     application: Path, standing_in: str, scale: bytes, other: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -311,7 +311,7 @@ program = program""",
     return command(folder, device)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_constants_that_were_given_values_are_refused_by_name(
     application: Path, standing_in: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,7 +70,7 @@ def said(outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [lines[begins[0]], *(rest[:1] if rest[0].startswith("   ") else [])]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_text_in_the_way_is_said_with_its_loops(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +101,7 @@ def test_a_source_without_a_loop_to_change_is_said(
     assert len(line) <= LONGEST_LINE
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_nothing_is_said_where_operators_had_enough_to_try(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

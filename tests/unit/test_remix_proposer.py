@@ -136,7 +136,7 @@ def test_assumptions_are_stated() -> None:
     assert "separate buffers" in assumed
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("path", sorted(KERNELS.glob("*.yaml")), ids=lambda p: p.stem)
 def test_offspring_of_every_benchmark_kernel_are_right(path: Path) -> None:
     """Generations of variants at random sizes, compiled and run; wrong ones must come from unchecked edits."""

@@ -18,7 +18,7 @@ CHROMIUM = next(
 )
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.integration,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
 ]
 

@@ -30,7 +30,7 @@ CHROMIUM = next(
 )
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.integration,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
 ]
 
@@ -590,7 +590,7 @@ def test_the_live_page_follows_a_run(browser: Any, run: Path, tmp_path: Path) ->
         record.close()
 
 
-@pytest.mark.parametrize("trials", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("trials", [1000, pytest.param(10_000, marks=pytest.mark.integration)])
 def test_large_runs_open_and_stay_fluid(browser: Any, tmp_path: Path, trials: int) -> None:
     """Every tab of a run of thousands of trials; what it took is printed, since machines differ."""
     target = tmp_path / "large.html"

@@ -65,7 +65,7 @@ def test_the_answer_is_the_results(recorded: Path) -> None:
     assert data["finals"]["choose"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_importance_finds_what_moves_the_time(recorded: Path) -> None:
     """Shares follow the formula of the times: the block's width and the layout first, the stages next to nothing."""
     found = read(recorded, None)["importance"]
@@ -80,7 +80,7 @@ def test_importance_finds_what_moves_the_time(recorded: Path) -> None:
     assert found["pairs"] == sorted(found["pairs"], key=lambda p: -p["share"])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_too_few_trials_say_nothing(tmp_path: Path) -> None:
     """A forest over five trials would say something; it is not asked."""
     data = read(made.made_run(tmp_path, 5).path, None)
@@ -117,7 +117,7 @@ def test_columns_hold_every_trial(recorded: Path) -> None:
     assert trials["clock_s"] == sorted(trials["clock_s"])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_pass_that_pays_is_seen_to(passes: Path) -> None:
     """One pass takes a fifth of the time: measured pairs and the regression both say so, and of no other."""
     found = read(passes, None)["passes"]
@@ -133,7 +133,7 @@ def test_a_pass_that_pays_is_seen_to(passes: Path) -> None:
     assert states["loop-interchange"] == "added"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_lineage_tells_who_was_made_of_whom(evolved: Path) -> None:
     """Every variant but the first has parents and a difference; the winner's line leads to the source as given."""
     found = read(evolved)["variants"]
@@ -234,7 +234,7 @@ def test_exchanges_with_models_are_summed(recorded: Path) -> None:
     assert rows["b"]["calls"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @settings(
     deadline=None,
     max_examples=15,
@@ -255,7 +255,7 @@ def test_a_run_can_be_looked_at_at_any_moment(
     assert data["ended"] is (share > 0.999 or data["phase"] == "done")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_following_comes_to_the_same_as_reading_at_once(recorded: Path, tmp_path: Path) -> None:
     """A reader that looks after every few events ends with what one look at the end gives."""
     target = tmp_path / "growing.run"

@@ -127,7 +127,7 @@ def test_json_holds_no_tag() -> None:
     assert json.loads(text) == value
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_audit_stands_on_the_page(run: Path, hostile: Path, tmp_path: Path) -> None:
     """A sound record passes; a record that was made up does not, and the page says so."""
     assert Reader(report_page(run)).data()["audit"]["clean"] is True

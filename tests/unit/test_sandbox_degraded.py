@@ -72,7 +72,7 @@ def test_whole_sandbox_is_required_or_the_run_refused(
     assert not list(tmp_path.glob("runs/*"))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_run_goes_on_with_less_and_its_record_says_so(
     scale_spec: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -104,7 +104,7 @@ def test_run_goes_on_with_less_and_its_record_says_so(
     assert len(sandbox["missing"]) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_doctor_names_what_is_missing_and_the_cure() -> None:
     done = tuner("landlock,namespaces", "doctor")
     assert done.returncode == 0

@@ -243,7 +243,7 @@ void gemv_(const int *m, const int *n_, const double *a, const int *lda, double 
     assert any(line.startswith("problem: {m: 2048, n_: 2048, lda: 2048}") for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("language", ["cuda", "opencl"])
 def test_kernels_of_devices_take_them_too(tmp_path: Path, language: str) -> None:
     if language == "opencl":

@@ -115,7 +115,7 @@ print("done")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_killed_tuner_s_folders_are_gone_after_the_next_run(tmp_path: Path) -> None:
     place = tmp_path / "temporary"
     place.mkdir()

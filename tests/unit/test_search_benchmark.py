@@ -14,7 +14,7 @@ from tuner.core.types import Status
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 
 # No user meets a benchmark.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
 A, B = (16, 32, 48, 64, 96, 128), (1, 2, 4, 8)

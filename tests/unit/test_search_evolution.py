@@ -101,7 +101,7 @@ def test_asking_changes_nothing() -> None:
     assert canonical_json(evolution.archive.to_json()) == before
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_failures_have_no_offspring() -> None:
     told = history(8)
     failed = {j.number for j in told if j.score is None}

@@ -114,7 +114,7 @@ def test_worth_is_a_rank_test_and_failures_are_worst() -> None:
     assert failing.deviations == pytest.approx(-worth.deviations)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_it_keeps_the_rules_of_searchers() -> None:
     small = Space([Parameter.integer("A", low=1, high=4), Parameter.choice("B", ["x", "y", "z"])])
     conformance.check_all(pooled, wide(), small=small)

@@ -25,8 +25,8 @@ SEEDS = range(3)
 MODELS = (
     "auto",
     "optuna-tpe",
-    pytest.param("skopt-gp", marks=pytest.mark.slow),
-    pytest.param("skopt-forest", marks=pytest.mark.slow),
+    pytest.param("skopt-gp", marks=pytest.mark.integration),
+    pytest.param("skopt-forest", marks=pytest.mark.integration),
 )
 
 
@@ -88,7 +88,7 @@ def median_best(name, space, landscape, trials):
     return statistics.median(best)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", MODELS)
 def test_models_beat_chance_at_sixty_trials(name):
     landscape, space = Landscape(failing=0.1, score=hills), parameters()
@@ -101,14 +101,14 @@ def test_cmaes_beats_chance_later():
     assert median_best("optuna-cmaes", space, landscape, 150) < median_best("random", space, landscape, 150)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_evolution_beats_random_pipelines():
     landscape, space = Landscape(failing=0.05, score=pipelines), Space([], passes=pass_space())
     evolved = median_best("passes", space, landscape, 150)
     assert evolved < 1.5 * median_best("random", space, landscape, 150) < 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_auto_gains_from_parameters_and_from_passes():
     space = parameters(pass_space())
     landscape = Landscape(score=lambda c: hills(c) + pipelines(c))
@@ -118,7 +118,7 @@ def test_auto_gains_from_parameters_and_from_passes():
     assert joint < median_best("random", space, landscape, 80) - 0.3
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_failures_are_kept_away_from():
     # Half of the space fails, and next to that half is the best of the rest: at its edge failures are the price of
     # looking. In a single run of 31 late trials their part scatters by 0.08.

@@ -62,7 +62,7 @@ def test_it_beats_random_search_by_far():
     assert np.median(ours) <= 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_fifth_of_failures_does_not_stop_it():
     assert np.median([found("surrogate", seed, trials=60, failing=0.2) for seed in range(5)]) <= 0.3
 
@@ -85,7 +85,7 @@ def test_failures_are_avoided_once_they_are_seen():
     assert np.median([late_failures(seed) for seed in range(3)]) < 15
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_space_with_a_million_points_is_searched_whole_or_in_part_and_adopts():
     space = Space([Parameter.integer(f"A{i}", low=1, high=18) for i in range(5)])
     assert len(space.listing()) > 1_000_000

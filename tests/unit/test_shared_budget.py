@@ -99,7 +99,7 @@ def test_room_counts_where_shares_are_equal(tmp_path: Path) -> None:
     assert evaluations(high) > evaluations(low)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_an_interrupted_group_goes_on_as_it_would_have(tmp_path: Path) -> None:
     own = members(tmp_path, HOT_AND_COLD)
     whole = tune(own, tmp_path / "whole")
@@ -136,7 +136,7 @@ def test_an_interrupted_group_goes_on_as_it_would_have(tmp_path: Path) -> None:
         find_together(tmp_path / "cut", [own[1].spec, own[0].spec])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_over_several_devices(tmp_path: Path) -> None:
     def fleet(task: Task) -> Executor:
         return ThreadExecutor(
@@ -153,7 +153,7 @@ def test_over_several_devices(tmp_path: Path) -> None:
         assert report.clean, report.differences
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_budget_in_time_is_shared_as_a_whole(tmp_path: Path) -> None:
     now = 0.0
 

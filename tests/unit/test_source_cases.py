@@ -170,7 +170,7 @@ def test_what_may_have_a_comparison_of_its_own_stays() -> None:
     assert "if (mode == 2) {" in apply_edits(in_cpp(choice()), [EDIT]).variant.files[0].text
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 def test_branches_give_what_the_switch_gave(tmp_path: Path) -> None:
     # The variants lie in one file, where an enumeration may stand once.

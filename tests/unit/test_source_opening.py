@@ -286,7 +286,7 @@ void product(const float *a, const float *b, float *c, int n)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_run_reaches_loops_that_are_hidden(tmp_path: Path) -> None:
     """In a helper under a conditional; the tunable that decided is fixed for the variant, and all of it replays."""
     (tmp_path / "product.c").write_text(HIDDEN)

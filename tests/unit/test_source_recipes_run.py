@@ -117,7 +117,7 @@ def _tiled(program: Program) -> list[Edit]:
     return list(apply_edits(program, [edit]).variant.edits)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", sorted(p.stem for p in KERNELS.glob("*.yaml")))
 def test_every_recipe_is_right(name: str, evaluation: HostEvaluation) -> None:
     """Of every kernel."""

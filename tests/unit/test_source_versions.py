@@ -205,7 +205,7 @@ def test_a_version_rests_on_numbers_that_stay() -> None:
         apply_edits(program_of(text, "f"), [edit])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @pytest.mark.parametrize("text", [HALO, WINDOW, SIGNLESS, ENDS], ids=["halo", "window", "signless", "ends"])
 def test_both_versions_give_the_same_whatever_the_sizes(text: str, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_rows_whose_length_is_a_sum_have_versions() -> None:
     assert "if (halo >= -2) {" in text_of(made)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_versions_of_many_loops_hide_none() -> None:
     """What is kept for other sizes does not count as loops that are looked at."""
     nest = "for (int t = 0; t < 3; t++)\n" + HALO[HALO.index("    for (int i") : HALO.rindex("}")]

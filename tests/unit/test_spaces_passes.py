@@ -233,7 +233,7 @@ def test_the_space_around_o3():
     assert "unknown pass" in space.explain("nope,default<O3>")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_random_mutate_and_crossover_stay_in_the_space():
     space, draw = PassSpace(CATALOGUE, max_edits=6), rng(1)
     texts = [space.random(draw) for _ in range(120)]

@@ -193,7 +193,7 @@ def test_independent_groups_are_counted_exactly_however_many():
     assert all(c["P0"] < c["P1"] for c in space.sample(rng(), 20))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_rare_valid_region_of_a_huge_space_is_found():
     low, high = 0, 10**6
     wide = {n: Parameter.integer(n, low=low, high=high) for n in "ABCD"}

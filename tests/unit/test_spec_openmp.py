@@ -146,7 +146,7 @@ def test_a_check_names_library_and_threads(write: Callable[..., Path]) -> None:
     assert "threads 2" in told
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @needs_openmp
 def test_a_run_says_what_it_ran_with_and_an_audit_elsewhere_tells_it(
     write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -170,7 +170,7 @@ def test_a_run_says_what_it_ran_with_and_an_audit_elsewhere_tells_it(
     assert "not as in the run: cores, openmp.spin_ms;" in note
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @needs_openmp
 def test_a_record_is_audited_without_the_library(
     write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -108,7 +108,7 @@ def verdicts(loaded: LoadedSpec, *texts: str) -> list[tuple[Status, str]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_a_kernel_does_with_a_structure_is_verified(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path, SPEC.replace("verify: {", "verify: {reference: {python: 'ref.py:step'}, "))
     assert loaded.notices == ()
@@ -364,7 +364,7 @@ def test_other_backends_refuse_structures_and_static_functions_are_not_recorded(
         record_spec(["true"], spec_of(tmp_path), instances=1)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_wrapper_is_nobody_else_s(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path)
     begin(loaded, tmp_path / "a.run", Options(evaluations=2))
@@ -390,7 +390,7 @@ def test_remarks_are_of_the_user_s_lines(tmp_path: Path) -> None:
     assert max(lines) <= KERNEL.count("\n")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_faults_are_planted_where_the_kernel_may_come_by(tmp_path: Path) -> None:
     """Not in the other functions of its file, though what is called is the wrapper."""
     other = "".join(f"int other{i}(int a) {{ return a * {i + 2} + 3 < 4; }}\n" for i in range(30))

@@ -140,7 +140,7 @@ def test_the_name_of_the_function_that_calls_it_is_free(tmp_path: Path) -> None:
     assert loaded.task.kernel.entry == "axpy_instance_"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_template_s_own_text_evolves_and_is_exported(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path, SPEC.replace("passes: off", "passes: off\n  source: {evolve: true}"))
     kernel = loaded.task.kernel

@@ -39,7 +39,7 @@ def status(arguments: list[str]) -> int:
     return ended.value.code
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_trials_are_a_frame_with_units_in_its_columns(recorded: tuner.Result) -> None:
     """A line for each trial; missing values are missing, not magic numbers."""
     frame, rows = recorded.trials, recorded.rows

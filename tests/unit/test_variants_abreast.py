@@ -62,7 +62,7 @@ def evaluations(path: Path) -> int:
     return state.evaluations
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_each_compile_worker_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
     """Which are then timed one after the other; no more evaluations are begun than there may be."""
     abreast = begin(spec, tmp_path / "a.run", options(), backend=backend())
@@ -75,7 +75,7 @@ def test_each_compile_worker_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> 
         assert audit(result.path, backend=backend()).differences == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) -> None:
     """There is nothing to be gained: the two ways of searching are the same."""
     one, other = (
@@ -86,7 +86,7 @@ def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) 
     assert [v for k, v in ours.items() if k is not None] == [v for k, v in theirs.items() if k is not None]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(spec: LoadedSpec, tmp_path: Path) -> None:
     """A trial that was cut short waits for its build again; that makes no room for another one beside it."""
     whole = begin(spec, tmp_path / "whole.run", options(), backend=backend())
@@ -111,7 +111,7 @@ def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(spec: Loaded
     assert decided(path) == decided(whole.path)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_each_device_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
     def four(task: Task) -> Executor:
         return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 4, builders=2)

@@ -54,8 +54,10 @@ def spec(tmp_path: Path) -> Path:
     return tmp_path / "ever.yaml"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [["check"], pytest.param(["tune", "--no-library"], marks=pytest.mark.slow)])
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "words", [["check"], pytest.param(["tune", "--no-library"], marks=pytest.mark.integration)]
+)
 def test_what_is_waited_for_is_said_before_the_limit(spec: Path, words: list[str]) -> None:
     ran = run_tuner(words[0], "ever.yaml", *words[1:], cwd=spec.parent)
     waits = "waiting for the kernel as given, of which a call may take 4 s (measure.limit_s in the spec), "
@@ -64,7 +66,7 @@ def test_what_is_waited_for_is_said_before_the_limit(spec: Path, words: list[str
     assert "no end within 4 s in n=1000, given; measure.limit_s allows more" in ran.stdout + ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_terminal_sees_the_seconds_go_by(spec: Path) -> None:
     parent, child = pty.openpty()
     process = subprocess.Popen(
@@ -115,7 +117,7 @@ def test_what_is_at_work_is_said_in_other_words_as_it_changes(
     assert all(re.fullmatch(r"k: planting faults, \d of 10 looked at, \d s so far", line) for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_check_tells_what_takes_long(scale_spec: SpecWriter) -> None:
     """Inputs, the kernel, the reference, what they give, and each planted fault."""
     (spec,) = load_spec(scale_spec())

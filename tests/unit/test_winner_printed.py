@@ -61,7 +61,7 @@ def printed(summary: Summary, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return lines
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_sizes_that_are_worth_something_come_first_and_the_rest_is_folded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,0 +1,136 @@
+"""A clock that kernels advance, in the place of the machine's: what is decided by times is the same on any machine.
+
+Each call of a kernel takes 10 us, and what it says by ``void tuner_work(long long ns)`` beside; a launch on an OpenCL
+device takes 20 us. Everything else of a run is real: compilers, processes, the sandbox, what is compared.
+
+Every test has it that is not marked ``measured`` (:func:`clock_of`). The commands that a test starts find it as the
+backends ``host`` and ``opencl`` of an installed package, which ``tests/virtual_clock`` is when ``PYTHONPATH`` names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from tuner.evaluators.disturbance import Unwatched, Watcher
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.harness import VIRTUAL_NS
+from tuner.evaluators.host.process import Child
+from tuner.evaluators.opencl.backend import OpenClBackend
+
+__all__ = ["CALL_S", "LAUNCH_S", "FreeLane", "VirtualReadings", "clock_of", "host", "opencl"]
+
+CALL_S = 10e-6
+LAUNCH_S = 20e-6
+
+_FOLDERS = [str(Path(__file__).parents[1] / "virtual_clock"), str(Path(__file__).parent)]
+_NO_LANES = "/nonexistent/only tests that are marked as measured may time"
+
+
+class FreeLane:
+    """The right to time, which needs nobody's leave: others do not change what a virtual clock says."""
+
+    waited_s = 0.0
+
+    def __enter__(self) -> FreeLane:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+@dataclass
+class VirtualReadings:
+    """A :class:`tuner.evaluators.host.readings.Readings`.
+
+    Attributes:
+        least_limit_s: as there. Long, as it is real time.
+        hidden_s: seconds by which the kernel's account of each window is longer than the child's own.
+        waited: seconds that each window's process was kept from a processor, by the kernel's account.
+        ahead_s: processor time that a team's members have used before each window.
+        disturbances: what the machine did to one batch after the other; nothing after the last.
+    """
+
+    virtual: bool = True
+    least_limit_s: float = 30.0
+    hidden_s: float = 0.0
+    waited: float = 0.0
+    ahead_s: float = 0.0
+    disturbances: list[list[str]] = field(default_factory=list)
+    windows: int = 0
+    _launched_s: float = 0.0
+
+    def lane(self, device: str) -> FreeLane:
+        return FreeLane()
+
+    def cpu_s(self, child: Child) -> float:
+        """Read twice for each window: what is hidden comes in between."""
+        self.windows += 1
+        return child.noted(VIRTUAL_NS) * 1e-9 + self._launched_s + self.hidden_s * (self.windows // 2)
+
+    def wall_s(self, child: Child) -> float:
+        return child.noted(VIRTUAL_NS) * 1e-9 + self._launched_s + self.hidden_s * (self.windows // 2)
+
+    def waited_s(self, child: Child) -> float:
+        return self.waited * (self.windows // 2)
+
+    def others_s(self, child: Child) -> float:
+        return 0.0
+
+    def watch(self, child: Child, *, settles: bool, threads: int) -> Watcher:
+        return _Disturbed(self.disturbances.pop(0)) if self.disturbances else Unwatched()
+
+    def counted(self, child: Child) -> AbstractContextManager[Mapping[str, float | None]]:
+        return nullcontext({})
+
+    def device_times(self, times_s: Sequence[float], child: Child) -> Sequence[float]:
+        self._launched_s += LAUNCH_S * len(times_s)
+        return [LAUNCH_S] * len(times_s)
+
+
+@dataclass
+class _Disturbed:
+    found: list[str]
+
+    def disturbances(self, wall_s: float) -> list[str]:
+        return self.found
+
+
+def host() -> HostBackend:
+    """The host by a virtual clock."""
+    backend = HostBackend()
+    backend.readings = VirtualReadings()
+    return backend
+
+
+def opencl() -> OpenClBackend:
+    """An OpenCL device by a virtual clock."""
+    backend = OpenClBackend()
+    backend.readings = VirtualReadings()
+    return backend
+
+
+@contextmanager
+def clock_of(*, measured: bool) -> Iterator[None]:
+    """The clock that a test has, in this process and in those that it starts.
+
+    Args:
+        measured: the machine's; else the virtual one, and whoever waits for a timing lane fails.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not measured:
+            patch.setattr(HostBackend, "readings", VirtualReadings())
+            patch.setattr(OpenClBackend, "readings", VirtualReadings())
+            patch.setenv(
+                "PYTHONPATH", os.pathsep.join([*_FOLDERS, *os.environ.get("PYTHONPATH", "").split()])
+            )
+            patch.setenv("TUNER_LANE_FOLDER", _NO_LANES)
+        yield
