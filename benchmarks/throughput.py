@@ -13,6 +13,7 @@ Both sides work on one candidate at a time, in turn (interleaved); the ratio is 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -111,10 +112,13 @@ class Plain:
 
 
 def find_tools() -> dict[str, str] | None:
-    """LLVM's tools beside this Python or on the path."""
-    here = Path(sys.executable).parent
-    found = {n: shutil.which(n, path=str(here)) or shutil.which(n) for n in ("clang", "opt", "llc", "ld.lld")}
-    return None if None in found.values() else {k: str(v) for k, v in found.items()}
+    """LLVM's tools beside this Python or in one folder of the path: one version cannot read another's bitcode."""
+    folders = [str(Path(sys.executable).parent), *os.environ.get("PATH", "").split(os.pathsep)]
+    for folder in folders:
+        found = {name: shutil.which(name, path=folder) for name in ("clang", "opt", "llc", "ld.lld")}
+        if None not in found.values():
+            return {name: str(path) for name, path in found.items()}
+    return None
 
 
 def plain_side(spec: LoadedSpec, resolved: Resolved, folder: Path, tools: dict[str, str]) -> Plain:
@@ -157,7 +161,8 @@ def plain_side(spec: LoadedSpec, resolved: Resolved, folder: Path, tools: dict[s
         "timed": [],
     }
     plain = Plain(folder=folder, tools=tools, macros=macros)
-    plain.build("default<O3>")
+    if not plain.build("default<O3>"):
+        raise SystemExit(f"{', '.join(tools.values())} do not build {spec.name} with default<O3>")
     _expected(plain, data, layout, [*works, *timed])
     layout["works"], layout["timed"] = works, timed
     (folder / "layout.json").write_text(json.dumps(layout))

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import needs
 import pytest
 
 from tuner.core.canonical import canonical_json
-from tuner.core.errors import MachineError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Backend, BaselineReport, Evaluation
 from tuner.core.types import (
@@ -257,10 +257,6 @@ __kernel void axpy(float a, __global const float *x, __global float *y, int n)
 
 
 def _opencl_case(backend: OpenClBackend) -> Case:
-    try:
-        backend.device("pocl")
-    except (MachineError, ValueError) as error:
-        pytest.skip(f"no PoCL: {error}")
     baseline, same, wrong, broken = _requests(
         OPENCL_AXPY,
         OPENCL_AXPY.replace("a * x[i] + y[i]", "y[i] + x[i] * a"),
@@ -277,6 +273,7 @@ def _opencl_case(backend: OpenClBackend) -> Case:
     return Case(backend=backend, task=task, baseline=baseline, same=same, wrong=wrong, broken=broken)
 
 
+@needs.pocl
 class TestOpenCl(BackendContract):
     """The OpenCL backend on PoCL, on the tuner's own pages."""
 
@@ -286,6 +283,7 @@ class TestOpenCl(BackendContract):
         return _opencl_case(OpenClBackend())
 
 
+@needs.pocl
 class TestOpenClCopies(BackendContract):
     """The same with buffers copied to the device and back."""
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
+import needs
 
 
 def load(path: Path) -> Any:
@@ -28,7 +28,7 @@ stand_in = load(HERE.parent / "stand_ins" / "cuda_stand_in.py")
 case, ready = contract.case, contract.ready
 
 
-@pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+@needs.cc
 class TestCudaStandIn(contract.BackendContract):  # type: ignore[misc, name-defined]
     """Kernels are called on the host; all the rest is as on a card."""
 

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
 from tuner.core.canonical import canonical_json
-from tuner.core.errors import MachineError
 from tuner.core.expressions import parse
 from tuner.core.types import (
     Argument,
@@ -39,9 +39,8 @@ from tuner.core.types import (
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.device import Device, describe_device
 from tuner.evaluators.cuda.nvml import Watch
-from tuner.evaluators.cuda.nvrtc import find_library
 
-pytestmark = pytest.mark.gpu
+pytestmark = [*needs.gpu, *needs.nvrtc]
 
 
 def load(path: Path) -> Any:
@@ -73,15 +72,10 @@ __global__ void axpy(float a, const float *x, float *y, float *z, int n) {
 RESOLVED = Resolved(macros={"BLOCK": 128}, scalars={}, flags=(), pipeline=None)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def device() -> Device:
-    """The card; without one everything here is skipped."""
-    if not find_library():
-        pytest.skip("NVRTC is not installed: extra cuda")
-    try:
-        return describe_device()
-    except MachineError as error:
-        pytest.skip(f"no card: {error.message}")
+    """The card."""
+    return describe_device()
 
 
 def make_task(text: str = SOURCE, *, cache: str = "warm", shared: str | None = None) -> Task:

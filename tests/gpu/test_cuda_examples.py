@@ -7,29 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 
-from tuner.core.errors import MachineError
 from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
-from tuner.evaluators.cuda.device import describe_device
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import LoadedSpec, load_spec
 
-pytestmark = pytest.mark.gpu
+pytestmark = [*needs.gpu, *needs.nvrtc]
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cuda").glob("*.yaml"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card() -> None:
-    if not find_library():
-        pytest.skip("NVRTC is not installed: extra cuda")
-    try:
-        describe_device()
-    except MachineError as error:
-        pytest.skip(f"no card: {error.message}")
 
 
 def load(path: Path, folder: Path) -> LoadedSpec:

@@ -9,35 +9,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 
-from tuner.core.errors import MachineError
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.evaluators.cuda.backend import CudaBackend
-from tuner.evaluators.cuda.device import describe_device
-from tuner.evaluators.cuda.device_passes import missing_parts
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import LoadedSpec, load_spec
 
-pytestmark = pytest.mark.gpu
+pytestmark = [*needs.gpu, *needs.nvrtc, *needs.cuda_passes]
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cuda").glob("*.yaml"))
 RANDOM = 8
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card() -> None:
-    if not find_library():
-        pytest.skip("NVRTC is not installed: extra cuda")
-    if missing_parts():
-        pytest.skip(f"no pass pipelines for CUDA: {missing_parts()}")
-    try:
-        describe_device()
-    except MachineError as error:
-        pytest.skip(f"no card: {error.message}")
 
 
 def load(path: Path, folder: Path) -> LoadedSpec:

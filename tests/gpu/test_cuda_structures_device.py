@@ -10,15 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
-from tuner.core.errors import MachineError
 from tuner.core.types import BuildRequest, Resolved, Source, Status, Variant
 from tuner.evaluators.cuda.backend import CudaBackend
-from tuner.evaluators.cuda.device import describe_device
-from tuner.evaluators.cuda.nvrtc import find_library
 
-pytestmark = pytest.mark.gpu
+pytestmark = [*needs.gpu, *needs.nvrtc]
 
 
 def _unit() -> Any:
@@ -34,12 +32,6 @@ def _unit() -> Any:
 
 @pytest.mark.parametrize("reference", ["python", "double"])
 def test_members_reach_the_kernel(tmp_path: Path, reference: str) -> None:
-    if not find_library():
-        pytest.skip("NVRTC is not installed: extra cuda")
-    try:
-        describe_device()
-    except MachineError as error:
-        pytest.skip(f"no card: {error.message}")
     unit = _unit()
     spec = unit.SPEC.replace("target: sm_90", "target: native")
     if reference == "double":

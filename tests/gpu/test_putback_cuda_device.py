@@ -11,20 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
-from tuner.core.errors import MachineError
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.applying import run_with
 from tuner.driver.applications.in_place import ImageWinner, LaunchPlan
 from tuner.driver.applications.recording import record_kernel
 from tuner.evaluators.cuda.backend import CudaBackend
-from tuner.evaluators.cuda.device import describe_device
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
-pytestmark = pytest.mark.gpu
+pytestmark = [*needs.gpu, *needs.nvrtc]
 
 RESULT = """
 out = (c_float * 4096)()
@@ -48,16 +46,6 @@ def recorder() -> Any:
     sys.modules[path.stem] = module
     found.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card() -> None:
-    if not find_library():
-        pytest.skip("NVRTC is not installed: extra cuda")
-    try:
-        describe_device()
-    except MachineError as error:
-        pytest.skip(f"no card: {error.message}")
 
 
 def test_a_winner_with_a_geometry_of_its_own_and_the_application_s_constants(

@@ -10,20 +10,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 
-from tuner.core.errors import MachineError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.recording import list_launches, record_kernel
 from tuner.evaluators.cuda.backend import CudaBackend
-from tuner.evaluators.cuda.device import describe_device
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
-pytestmark = pytest.mark.gpu
+pytestmark = [*needs.gpu, *needs.nvrtc]
 
 SCALE = """
 struct view { const float *x; float *y; int n; };
@@ -90,16 +89,6 @@ for _ in range(3):
     kernel((16,), (256,), (x, y, cp.float32(2), cp.int32(4000)))
 cp.cuda.Device().synchronize()
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card() -> None:
-    if not find_library():
-        pytest.skip("NVRTC is not installed: extra cuda")
-    try:
-        describe_device()
-    except MachineError as error:
-        pytest.skip(f"no card: {error.message}")
 
 
 def command(text: str, folder: Path) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_calls import compared, made_calls
-from same_results import CC, program_of
+from same_results import program_of
 
 from tuner.search.cooking import Attempt, edit_at, places
 from tuner.search.opening import opened
@@ -42,7 +43,7 @@ def variants(text: str, language: str) -> tuple[list[Applied], list[Applied]]:
     return found, following
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @pytest.mark.integration
 @given(seed=st.integers(0, 1 << 20), language=st.sampled_from(["c", "c++"]))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import needs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_device_kernels import made_device_kernel
 from same_device_results import device_variants, differing_variants
 
-from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program
@@ -28,7 +28,7 @@ def coarsened(program: Program) -> list[Applied]:
     return found
 
 
-@pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
+@needs.oclgrind
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_variants_of_made_up_kernels_give_the_same(seed: int, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_variants_of_made_up_kernels_give_the_same(seed: int, tmp_path: Path) ->
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
+@needs.oclgrind
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_coarsened_made_up_kernels_give_the_same(seed: int, tmp_path: Path) -> None:

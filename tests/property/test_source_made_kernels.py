@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_kernels import made_kernel
-from same_results import CC, WRAPPING, program_of, same, variants_of
+from same_results import WRAPPING, program_of, same, variants_of
 
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.spaces.source.operators import MOVES
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_variants_of_made_up_programs_give_the_same(seed: int, tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_variants_of_made_up_programs_give_the_same(seed: int, tmp_path: Path) -
     assert same(program, "f", variants, tmp_path, trials=20, how=WRAPPING) == "", text
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_variants_of_made_up_programs_over_rows_give_the_same(seed: int, tmp_path: Path) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+import needs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_structures import FILLS, made_structures
-from same_results import CC, WRAPPING, program_of, same, variants_of
+from same_results import WRAPPING, program_of, same, variants_of
 
 from tuner.spaces.source.edits import EditRefused, apply_edits
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_variants_of_made_up_programs_with_structures_give_the_same(seed: int, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import needs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from same_results import CC, program_of, same
+from same_results import program_of, same
 
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
@@ -73,7 +74,7 @@ def peeled(program: Program, edits: tuple[dict[str, object], ...] = ()) -> list[
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @given(texts=st.lists(boundaries(), min_size=2, max_size=2))
 @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_loop_without_its_ends_is_the_loop(texts: list[str], tmp_path: Path) -> None:

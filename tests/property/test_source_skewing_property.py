@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from same_results import CC, program_of, same
+from same_results import program_of, same
 
 from tuner.search.cooking import Attempt, try_operator
 from tuner.spaces.source.edits import Applied, EditRefused, applied, apply_edits
@@ -45,7 +46,7 @@ def further(made: Applied, seed: int) -> Iterator[Applied]:
         yield applied(attempt.program, attempt.edits)
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @pytest.mark.parametrize("name", ["jacobi-2d", "heat-3d", "fdtd-2d", "seidel-2d"])
 def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -> None:
     """Sizes from none to more than a strip, steps from none to more than a block."""
@@ -59,7 +60,7 @@ def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @given(
     reads=st.lists(st.tuples(st.integers(-1, 1), st.integers(-2, 2)), min_size=1, max_size=4),
     low=st.tuples(st.integers(1, 2), st.integers(2, 3)),
@@ -116,7 +117,7 @@ def sweeps(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @given(text=sweeps(), seed=st.integers(0, 1 << 20))
 @settings(
     deadline=None,

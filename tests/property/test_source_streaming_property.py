@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
+import needs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from same_results import CC, program_of, same
+from same_results import program_of, same
 
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
@@ -70,7 +70,7 @@ TWO = """void f(const float *a, float *b, float *c, int n, int m)
 """
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 def test_two_results_of_one_loop(tmp_path: Path) -> None:
     """Each has a vector of its own on its way."""
     program = program_of(TWO, "f")
@@ -80,7 +80,7 @@ def test_two_results_of_one_loop(tmp_path: Path) -> None:
     assert not (found := same(program, "f", variants, tmp_path, trials=40)), found
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @given(text=stores())
 @settings(
     deadline=None,

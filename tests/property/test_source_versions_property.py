@@ -9,9 +9,10 @@ import contextlib
 import random
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
-from same_results import CC, PLAIN, WRAPPING, program_of, same
+from same_results import PLAIN, WRAPPING, program_of, same
 
 from tuner.search.cooking import Attempt, try_operator
 from tuner.search.opening import opened
@@ -120,7 +121,7 @@ def variants(text: str, seed: int) -> list[Applied]:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @pytest.mark.parametrize("seed", range(2))
 def test_variants_give_the_same_whatever_the_sizes(seed: int, tmp_path: Path) -> None:
     made = ((text, variants(text, seed)) for text in (Maker(seed * 1000 + at).text() for at in range(40)))

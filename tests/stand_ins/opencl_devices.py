@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from applications import compiled
+from opencl_machine import system_drivers
 
-from tuner.core.errors import MachineError, SpecError
-from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.evaluators.opencl.device import Device
 
 __all__ = ["device_with_il", "stand_in_loader"]
@@ -19,30 +16,13 @@ __all__ = ["device_with_il", "stand_in_loader"]
 def stand_in_loader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Has applications load OpenCL through ``spirv_loader.c``, with its modules in a folder; PoCL's name.
 
-    Skips where there is no PoCL, or no loader to link with.
+    For tests that need PoCL, whose package brings the system's own loader to link with.
     """
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
     source, library = Path(__file__).with_name("spirv_loader.c"), folder / "libOpenCL-spirv.so"
-    words = [
-        find_toolchain().clang,
-        "-shared",
-        "-fPIC",
-        "-O1",
-        str(source),
-        "-o",
-        str(library),
-        "-l:libOpenCL.so.1",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no OpenCL loader to link with: {done.stderr[:200]}")
+    compiled("-shared", "-fPIC", source, "-o", library, "-l:libOpenCL.so.1", flags=["-O1"])
     monkeypatch.setenv("LD_PRELOAD", str(library))
     monkeypatch.setenv("TUNER_TEST_MODULES", str(folder))
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    system_drivers(monkeypatch)
     return "Portable Computing Language"
 
 

@@ -1,4 +1,4 @@
-"""What tests of applications that open OpenCL by themselves need of the machine."""
+"""How applications of tests find the system's OpenCL drivers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.errors import MachineError, SpecError
-from tuner.evaluators.opencl.backend import OpenClBackend
-
 _VENDORS = "/etc/OpenCL/vendors"
 
 
-def need_pocl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skips where the applications have no device."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
+def system_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader that comes with pyopencl knows only those that are named to it, and those of wheels."""
     if Path(_VENDORS).is_dir() and "OCL_ICD_VENDORS" not in os.environ:
         monkeypatch.setenv("OCL_ICD_VENDORS", _VENDORS)

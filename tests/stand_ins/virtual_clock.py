@@ -10,11 +10,13 @@ backends ``host`` and ``opencl`` of an installed package, which ``tests/virtual_
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -24,10 +26,35 @@ from tuner.evaluators.host.harness import VIRTUAL_NS
 from tuner.evaluators.host.process import Child
 from tuner.evaluators.opencl.backend import OpenClBackend
 
-__all__ = ["CALL_S", "LAUNCH_S", "FreeLane", "VirtualReadings", "clock_of", "host", "opencl"]
+__all__ = [
+    "ADVANCES",
+    "CALL_S",
+    "LAUNCH_S",
+    "FreeLane",
+    "VirtualReadings",
+    "clock_of",
+    "declared",
+    "either_clock",
+    "host",
+    "opencl",
+]
+
+ADVANCES = "void tuner_work(long long ns);"
+"""What a kernel's source begins with that says what it takes. The baseline has to, or no candidate may."""
 
 CALL_S = 10e-6
 LAUNCH_S = 20e-6
+
+_IGNORES = "#define tuner_work(ns) ((void)(ns))"
+
+either_clock = pytest.mark.parametrize(
+    "clock",
+    [
+        pytest.param(ADVANCES, id="virtual"),
+        pytest.param(_IGNORES, id="measured", marks=pytest.mark.measured),
+    ],
+)
+"""For tests whose kernels take what they say that they take: ``clock`` is what their source begins with."""
 
 _FOLDERS = [str(Path(__file__).parents[1] / "virtual_clock"), str(Path(__file__).parent)]
 _NO_LANES = "/nonexistent/only tests that are marked as measured may time"
@@ -52,38 +79,38 @@ class VirtualReadings:
     """A :class:`tuner.evaluators.host.readings.Readings`.
 
     Attributes:
-        least_limit_s: as there. Long, as it is real time.
+        least_limit_s: as there, of real time: a process that is kept from a processor is waited for four times as long.
         hidden_s: seconds by which the kernel's account of each window is longer than the child's own.
         waited: seconds that each window's process was kept from a processor, by the kernel's account.
-        ahead_s: processor time that a team's members have used before each window.
+        ahead_s: processor time that a team's members use while they should sleep, before each window.
         disturbances: what the machine did to one batch after the other; nothing after the last.
+        launches_s: seconds of each launch of one window after the other; :data:`LAUNCH_S` after the last.
     """
 
     virtual: bool = True
-    least_limit_s: float = 30.0
+    least_limit_s: float = 2.0
     hidden_s: float = 0.0
     waited: float = 0.0
     ahead_s: float = 0.0
     disturbances: list[list[str]] = field(default_factory=list)
-    windows: int = 0
+    launches_s: list[float] = field(default_factory=list)
     _launched_s: float = 0.0
+    _looks: WeakKeyDictionary[Child, Counter[str]] = field(default_factory=WeakKeyDictionary)
 
     def lane(self, device: str) -> FreeLane:
         return FreeLane()
 
     def cpu_s(self, child: Child) -> float:
-        """Read twice for each window: what is hidden comes in between."""
-        self.windows += 1
-        return child.noted(VIRTUAL_NS) * 1e-9 + self._launched_s + self.hidden_s * (self.windows // 2)
+        return self._account_s(child) + self.hidden_s * self._windows(child, "processor")
 
     def wall_s(self, child: Child) -> float:
-        return child.noted(VIRTUAL_NS) * 1e-9 + self._launched_s + self.hidden_s * (self.windows // 2)
+        return self._account_s(child) + self.hidden_s * self._windows(child, "wall")
 
     def waited_s(self, child: Child) -> float:
-        return self.waited * (self.windows // 2)
+        return self.waited * self._windows(child, "waited")
 
     def others_s(self, child: Child) -> float:
-        return 0.0
+        return self.ahead_s * self._look(child, "others")
 
     def watch(self, child: Child, *, settles: bool, threads: int) -> Watcher:
         return _Disturbed(self.disturbances.pop(0)) if self.disturbances else Unwatched()
@@ -92,8 +119,21 @@ class VirtualReadings:
         return nullcontext({})
 
     def device_times(self, times_s: Sequence[float], child: Child) -> Sequence[float]:
-        self._launched_s += LAUNCH_S * len(times_s)
-        return [LAUNCH_S] * len(times_s)
+        launch_s = self.launches_s.pop(0) if self.launches_s else LAUNCH_S
+        self._launched_s += launch_s * len(times_s)
+        return [launch_s] * len(times_s)
+
+    def _account_s(self, child: Child) -> float:
+        return child.noted(VIRTUAL_NS) * 1e-9 + self._launched_s
+
+    def _windows(self, child: Child, clock: str) -> int:
+        """How many are over: each clock is read at both ends of a window, and what a test asks for happens between."""
+        return self._look(child, clock) // 2
+
+    def _look(self, child: Child, clock: str) -> int:
+        looks = self._looks.setdefault(child, Counter())
+        looks[clock] += 1
+        return looks[clock]
 
 
 @dataclass
@@ -102,6 +142,11 @@ class _Disturbed:
 
     def disturbances(self, wall_s: float) -> list[str]:
         return self.found
+
+
+def declared() -> str:
+    """What the source of a kernel begins with that says what it takes, by the clock that the running test has."""
+    return ADVANCES if HostBackend.readings.virtual else _IGNORES
 
 
 def host() -> HostBackend:
@@ -132,5 +177,7 @@ def clock_of(*, measured: bool) -> Iterator[None]:
             patch.setenv(
                 "PYTHONPATH", os.pathsep.join([*_FOLDERS, *os.environ.get("PYTHONPATH", "").split()])
             )
+            # Else the checkout in which tests are started comes first, whose own backends are those of the machine.
+            patch.setenv("PYTHONSAFEPATH", "1")
             patch.setenv("TUNER_LANE_FOLDER", _NO_LANES)
         yield

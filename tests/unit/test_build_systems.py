@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import needs
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,13 +62,9 @@ def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+@needs.cc
+@pytest.mark.parametrize("generator", ["Ninja", pytest.param("Unix Makefiles", marks=needs.make)])
 def test_the_cmake_function(generator: str, examples: Path, tmp_path: Path) -> None:
-    needed = ["cmake", "ninja" if generator == "Ninja" else "make", "cc"]
-    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    for tool in needed:
-        if shutil.which(tool, path=path) is None:
-            pytest.skip(f"{tool} is not installed")
     build = tmp_path / "out"
     done = call("cmake", "-G", generator, "-S", examples / "cmake", "-B", build)
     assert done.returncode == 0, done.stderr
@@ -91,10 +88,9 @@ def test_the_cmake_function(generator: str, examples: Path, tmp_path: Path) -> N
     assert "is not tuned for this source" in done.stdout + done.stderr
 
 
+@needs.cc
 @pytest.mark.integration
 def test_a_wheel_by_setuptools(examples: Path, tmp_path: Path) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("cc is not installed")
     words = [sys.executable, "setup.py", "-q", "bdist_wheel", "-d", tmp_path / "wheels"]
     done = call(*words, cwd=examples / "setuptools", TUNE_RECORDED=str(tmp_path / "kept"))
     assert done.returncode == 0, done.stderr

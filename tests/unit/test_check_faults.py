@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,6 @@ from tuner.core.protocols import Evaluation
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant, Verdict
 from tuner.driver.check import check_spec
 from tuner.driver.faults import plant_faults
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spaces.mutations import ADVICE, find_faults, planted, sample
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -278,7 +278,7 @@ extern "C" __global__ void turn(const float *x, float *y, int n) {
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(not find_library(), reason="the extra cuda is not installed")
+@needs.nvrtc
 def test_faults_are_planted_in_cuda_kernels_under_emulation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

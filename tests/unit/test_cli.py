@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 from commands import run_tuner
 
+from tuner.core.errors import TunerError
+from tuner.recorders.record import RunRecord
+
 STENCIL = """
 void stencil5(const float *restrict src, float *restrict dst, int nx, int ny) {
     for (int y = 1; y < ny - 1; y++)
@@ -209,16 +212,24 @@ def test_ctrl_c_at_the_very_end_is_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def trials_of(path: Path) -> int:
+    """How many trials a record holds so far."""
+    try:
+        with RunRecord.read(path) as record:
+            return sum(event.kind == "trial" for event in record.events())
+    except TunerError:
+        return 0
+
+
 def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=3, few=True)
+    spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=24)
     program = [sys.executable, "-c", "from tuner.cli.main import main_tune; main_tune()"]
     command = [*program, str(spec), "--out", str(out), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        deadline = time.monotonic() + 60
-        while not list(out.glob("*.run")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.5)
+        while not any(trials_of(path) > 2 for path in out.glob("*.run")):
+            assert running.poll() is None
+            time.sleep(0.02)
         running.send_signal(signal.SIGINT)
         printed, errors = running.communicate(timeout=120)
     assert running.returncode == 130, errors

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
+from applications import with_library
 from commands import run_tuner
 
 from tuner.cli.main import app
-from tuner.evaluators.host.toolchain import find_toolchain
 
 KERNEL = """
 #ifndef ROUNDS
 #define ROUNDS 1
 #endif
+void tuner_work(long long ns);
 void scale(int n, float *y) {
-    volatile int rounds = ROUNDS;
-    for (int k = 0; k < rounds; k++) __asm__ volatile("" ::: "memory");
+    if (ROUNDS > 1) tuner_work(ROUNDS);
     for (int i = 0; i < n; i++) y[i] += 1;
 }
 """
@@ -68,14 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "scale.c").write_text(KERNEL)
     (made / "scale.yaml").write_text(SPEC)
     (made / "main.c").write_text(MAIN)
-    clang = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
-    library, rpath = str(made / "libscale.so"), f"-Wl,-rpath,{made}"
-    for words in (
-        ["-shared", "-fPIC", "-o", library, str(made / "scale.c")],
-        ["-o", str(made / "app"), str(made / "main.c"), rpath, library],
-    ):
-        if subprocess.run([*clang, *words], capture_output=True, check=False).returncode:
-            pytest.skip("no C library to link an application with")
+    with_library(made, "scale.c")
     result = printed("tune", made / "scale.yaml", "--out", made / "runs", "--no-library", "--json")
     assert result["improved"], result
     return made
@@ -144,7 +136,9 @@ def test_an_export_says_what_it_wrote_of_which_run(run: Path, tmp_path: Path) ->
 
 
 @pytest.mark.integration
-def test_apply_says_what_became_of_each_winner_and_of_the_application(folder: Path, run: Path) -> None:
+def test_apply_says_what_became_of_each_winner_and_of_the_application(
+    free_lane: None, folder: Path, run: Path
+) -> None:
     """Its status is the application's, and what that prints goes elsewhere."""
     value = printed("apply", run, "--json", "--", folder / "app", "x", "y", status=2)
     assert (value["status"], value["replaced"], value["left"], value["problems"]) == (2, 1, 0, [])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from same_device_results import Made, differing_variants
 
-from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
 
@@ -163,7 +163,7 @@ def test_what_would_reach_further_is_refused(name: str) -> None:
     assert all("\n" not in why for why in reasons)
 
 
-@pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
+@needs.oclgrind
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_coarsened_gives_the_same(name: str, tmp_path: Path) -> None:
     """Counts, results and places of reads and stores, at sizes that groups do not divide."""

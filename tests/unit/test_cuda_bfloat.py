@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.driver.check import check_spec
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import load_spec
 
-pytestmark = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+pytestmark = needs.nvrtc
 
 SPEC = """
 kernel: {source: k.cu, entry: k}

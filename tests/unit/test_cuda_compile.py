@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
 from tuner.core.errors import MachineError, SpecError
@@ -30,9 +31,8 @@ from tuner.core.types import (
 from tuner.evaluators.cuda import compiler as compiling
 from tuner.evaluators.cuda.compiler import CudaCompiler, entry_expression
 from tuner.evaluators.cuda.cubin import code_key, resources
-from tuner.evaluators.cuda.nvrtc import find_library
 
-pytestmark = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+pytestmark = needs.nvrtc
 
 SUM = """
 #include "scale.h"
@@ -231,7 +231,7 @@ def test_a_geometry_that_cannot_be_is_a_build_error(compiler: CudaCompiler) -> N
     assert made.status is Status.BUILD_ERROR
 
 
-def test_a_compiler_that_takes_too_long_is_ended() -> None:
+def test_a_compiler_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         "template <int N> struct F { static const long v = F<N - 1>::v + F<N - 2>::v; };\n"
         'extern "C" __global__ void k(const float *x, float *y, int n) {\n'
@@ -240,13 +240,15 @@ def test_a_compiler_that_takes_too_long_is_ended() -> None:
         )
         + "}"
     )
-    with CudaCompiler("sm_90", timeout_s=0.3) as compiler:
-        made, after = (
-            build(compiler, make_task(t, entry="k"), resolved())[0]
-            for t in (text, 'extern "C" __global__ void k(const float *x, float *y, int n) { y[0] = x[0]; }')
-        )
+    short = 'extern "C" __global__ void k(const float *x, float *y, int n) { y[0] = x[0]; }'
+    with CudaCompiler("sm_90") as compiler:
+        with monkeypatch.context() as patch:
+            patch.setattr(compiler._pool, "_timeout_s", 0.3)
+            (made,) = build(compiler, make_task(text, entry="k"), resolved())
+        # With all the time that it may need: how long a new process takes to begin is up to the machine.
+        (after,) = build(compiler, make_task(short, entry="k"), resolved())
     assert made.status is Status.TIMED_OUT
-    assert after.status in (Status.OK, Status.TIMED_OUT)
+    assert after.status is Status.OK, after.message
 
 
 def test_several_sources_are_compiled_together(compiler: CudaCompiler) -> None:
@@ -261,14 +263,12 @@ def test_several_sources_are_compiled_together(compiler: CudaCompiler) -> None:
     assert made.status is Status.OK, made.message
 
 
+@needs.cuda_headers
 def test_headers_of_the_toolkit_are_found(compiler: CudaCompiler) -> None:
-    pytest.importorskip("nvidia.cu13", reason="the CUDA headers are not installed")
     text = (
         "#include <cuda_fp16.h>\n"
         'extern "C" __global__ void k(const float *x, float *y, int n) { y[0] = __half2float(__float2half(x[0])); }'
     )
-    if not compiling.find_headers():
-        pytest.skip("the CUDA headers are not installed")
     (made,) = build(compiler, make_task(text, entry="k"), resolved())
     assert made.status is Status.OK, made.message
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
 from tuner.core.errors import SpecError
@@ -25,8 +26,6 @@ from tuner.core.types import (
     Variant,
 )
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
-from tuner.evaluators.cuda.device_passes import missing_parts
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.evaluators.host.backend import HostBackend
 from tuner.spec.load import load_spec
 
@@ -99,8 +98,6 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """With its baseline."""
-    if not find_library():
-        pytest.skip("extra cuda is not installed")
     made = Bench(tmp_path_factory.mktemp("fir"))
     request = made.request()
     report = made.evaluation.set_baseline(made.build(request), request.resolved)
@@ -110,11 +107,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made.evaluation.close()
 
 
+@needs.nvrtc
 @pytest.mark.integration
-@pytest.mark.parametrize("pipeline", [None, PREFIX])
+@pytest.mark.parametrize("pipeline", [None, pytest.param(PREFIX, marks=needs.cuda_passes)])
 def test_the_variable_is_filled_under_emulation(bench: Bench, pipeline: str | None) -> None:
-    if pipeline and missing_parts():
-        pytest.skip("extra cuda-passes is not installed")
     request = bench.request(pipeline, block=128)
     build = bench.build(request)
     assert build.status is Status.OK, build.message
@@ -123,12 +119,14 @@ def test_the_variable_is_filled_under_emulation(bench: Bench, pipeline: str | No
     assert verdict.status is Status.OK, verdict.message
 
 
+@needs.nvrtc
 def test_a_wrong_use_of_it_is_found(bench: Bench) -> None:
     request = bench.request(kernel=KERNEL.replace("weights[k] *", "weights[(k + 1) % ROOM] *"))
     session = bench.evaluation.open(bench.build(request), request.resolved, purpose="search", number=0)
     assert session.verify().status is Status.WRONG_RESULT
 
 
+@needs.nvrtc
 def test_a_variable_that_is_missing_or_too_small_is_said(bench: Bench) -> None:
     small = bench.build(bench.request(room=4))
     assert small.status is Status.OUT_OF_RESOURCES
@@ -200,7 +198,7 @@ def _constant_task(text: str) -> Task:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(STAND_IN.CC is None, reason="no C compiler for the stand-in driver")
+@needs.cc
 def test_each_call_on_a_device_finds_its_own_values(tmp_path: Path) -> None:
     evaluation = STAND_IN.StandInBackend(tmp_path).prepare(_constant_task(RIGHT), workers=1)
     try:

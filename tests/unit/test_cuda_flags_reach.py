@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.types import BuildRequest, Status, Variant
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.compiler import CudaCompiler
-from tuner.evaluators.cuda.device_passes import missing_parts
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.evaluators.emulation import Emulator
 from tuner.spec.load import load_spec
 
-pytestmark = pytest.mark.skipif(
-    not find_library() or bool(missing_parts()), reason="extras cuda and cuda-passes are not installed"
-)
+pytestmark = [*needs.nvrtc, *needs.cuda_passes]
 
 SPEC = """\
 kernel: {source: k.cu, entry: k, SOURCES}

@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.types import Build, BuildRequest, Status
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.compiler import CudaCompiler
-from tuner.evaluators.cuda.device_passes import missing_parts
-from tuner.evaluators.cuda.nvrtc import find_headers, find_library
 from tuner.spec.load import load_spec
 
-pytestmark = pytest.mark.skipif(
-    not find_library() or not find_headers() or bool(missing_parts()),
-    reason="extras cuda and cuda-passes are not installed",
-)
+pytestmark = [*needs.nvrtc, *needs.cuda_headers, *needs.cuda_passes]
 
 SPEC = """\
 kernel: {{source: k.cu, entry: k}}

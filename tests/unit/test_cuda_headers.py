@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.errors import SpecError
 from tuner.driver.check import CheckReport, check_spec
-from tuner.evaluators.cuda.nvrtc import OWN_HEADERS, find_headers, find_library
+from tuner.evaluators.cuda.nvrtc import OWN_HEADERS
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
-pytestmark = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+pytestmark = needs.nvrtc
 
 SPEC = """\
 kernel: {source: k.cu, entry: k}
@@ -166,10 +167,8 @@ def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, name: st
     assert report.ok, report.lines
 
 
-@pytest.mark.integration
+@needs.cccl
 def test_cooperative_groups_compile_where_cccl_is_installed(tmp_path: Path) -> None:
-    if not any((Path(folder) / "nv" / "target").is_file() for folder in find_headers()):
-        pytest.skip("nvidia-cuda-cccl is not installed")
     text = (
         "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
         "__global__ void k(const float *x, float *y, int n) { __shared__ float s[128];\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from tuner.core.types import Source, Variant
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.device_part import device_variant
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
@@ -121,7 +121,7 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 
 
-@pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+@needs.nvrtc
 @pytest.mark.parametrize("passes", ["passes: off", "passes: {}"])
 def test_a_whole_program_is_checked(passes: str, tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(PROGRAM)
@@ -134,7 +134,7 @@ def test_a_whole_program_is_checked(passes: str, tmp_path: Path) -> None:
     assert spec.task.kernel.variant.files[0].text == PROGRAM
 
 
-@pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+@needs.nvrtc
 def test_a_mistake_is_told_at_its_place(tmp_path: Path) -> None:
     text = PROGRAM.replace("y[i] = x[i];", "y[i] = missing[i];")
     (tmp_path / "program.cu").write_text(text)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.errors import UsageError
 from tuner.driver.check import check_spec
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 from tuner.spec.reading.cuda_kernels import kernels_of
@@ -67,7 +67,7 @@ def test_signatures_are_read() -> None:
     assert second.name == "second"
 
 
-@pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+@needs.nvrtc
 def test_a_first_spec_checks_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     path = tmp_path / "kernel.yaml"
@@ -194,6 +194,7 @@ __global__ void __launch_bounds__(256, 2) k(const half2 *x, longlong2 *y, int n)
 }
 
 
+@needs.nvrtc
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_body_says_of_the_launch_and_the_shapes(
@@ -204,13 +205,12 @@ def test_what_the_body_says_of_the_launch_and_the_shapes(
     for part in expected:
         assert part in text
     assert "RADIUS:" not in text
-    if find_library():
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-        path = tmp_path / "kernel.yaml"
-        header = "" if "half2" not in source else "#include <cuda_fp16.h>\n"
-        (tmp_path / "kernel.cu").write_text(header + source)
-        # A product of 256 rows takes emulation seconds; it is the same at a quarter of that.
-        path.write_text(text.replace("M: 256, N: 256, K: 256", "M: 64, N: 64, K: 64"))
-        (spec,) = load_spec(path)
-        report = check_spec(spec, faults=False)
-        assert report.ok, report.lines
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    path = tmp_path / "kernel.yaml"
+    header = "" if "half2" not in source else "#include <cuda_fp16.h>\n"
+    (tmp_path / "kernel.cu").write_text(header + source)
+    # A product of 256 rows takes emulation seconds; it is the same at a quarter of that.
+    path.write_text(text.replace("M: 256, N: 256, K: 256", "M: 64, N: 64, K: 64"))
+    (spec,) = load_spec(path)
+    report = check_spec(spec, faults=False)
+    assert report.ok, report.lines

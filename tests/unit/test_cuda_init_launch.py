@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 import yaml
 
 from tuner.driver.check import check_spec
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
@@ -146,7 +146,7 @@ def test_sizes_to_verify_with_leave_blocks_and_are_few(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+@needs.nvrtc
 @pytest.mark.parametrize("entry", ["blur", "scale", "sums"])
 def test_a_spec_of_the_hosts_launch_checks_as_it_is(
     tmp_path: Path, entry: str, monkeypatch: pytest.MonkeyPatch

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import yaml
 
 from tuner.core.errors import UsageError
 from tuner.driver.check import check_spec
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
@@ -129,7 +129,7 @@ def test_names_in_capitals_that_are_no_macros_of_the_builds_are_left_alone(tmp_p
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+@needs.nvrtc
 @pytest.mark.parametrize("text", [SOURCE + HOST.replace("BEGUN", "{width, height}"), VIEWS])
 def test_such_specs_check_as_they_are(tmp_path: Path, text: str) -> None:
     first(tmp_path, text)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
@@ -20,15 +21,11 @@ from tuner.evaluators.cuda import device_passes
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.evaluators.cuda.clang_flags import clang_flags
 from tuner.evaluators.cuda.compiler import CudaCompiler
-from tuner.evaluators.cuda.device_passes import missing_parts
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.evaluators.device_code.pipelines import OWN_PIPELINE
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_spec
 
-pytestmark = pytest.mark.skipif(
-    not find_library() or bool(missing_parts()), reason="extras cuda and cuda-passes are not installed"
-)
+pytestmark = [*needs.nvrtc, *needs.cuda_passes]
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cuda").glob("*.yaml"))
 SHORT = "function(sroa,early-cse,simplifycfg)"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_stand_in as stand_in
+import needs
 import pytest
 
 from tuner.core.errors import MachineError
@@ -15,12 +16,8 @@ from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
-
-needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
-needs_nvrtc = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
 
 SPEC = """\
 kernel: {source: axpy.cu, entry: axpy}
@@ -73,7 +70,7 @@ __global__ void conv(const T *__restrict__ in, T *__restrict__ out, int n) {
 """
 
 
-@needs_compiler
+@needs.cc
 @pytest.mark.integration
 def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None:
     (tmp_path / "axpy.cu").write_text(stand_in.GOOD.replace("for (int i", f"{SLOW} for (int i"))
@@ -89,7 +86,7 @@ def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None
     assert outcome.device == "stand-in"
 
 
-@needs_compiler
+@needs.cc
 def test_check_times_on_a_device(tmp_path: Path) -> None:
     (tmp_path / "axpy.cu").write_text(stand_in.GOOD)
     (tmp_path / "axpy.yaml").write_text(SPEC)
@@ -109,7 +106,7 @@ def test_an_export_of_what_llvm_did_not_make_has_no_script_of_clang(
     assert {p.name for p in written} == {"scale.o", "scale.c", "result.json", "scale.wisdom.json"}
 
 
-@needs_nvrtc
+@needs.nvrtc
 class TestWithoutADevice:
     """What a laptop or a CI job gets."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_stand_in as stand_in
+import needs
 import pytest
 from virtual_clock import FreeLane
 
@@ -27,7 +28,7 @@ from tuner.evaluators.workloads import make_workload
 
 HEAD, GOOD, RESOLVED = stand_in.HEAD, stand_in.GOOD, stand_in.RESOLVED
 make_task, compile_shared = stand_in.make_task, stand_in.compile_shared
-pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+pytestmark = needs.cc
 
 
 @pytest.fixture(scope="module")
@@ -301,8 +302,8 @@ def test_misuse_is_said(bench: Bench) -> None:
         session.verify()
 
 
+@needs.nvrtc
 def test_another_architecture_than_the_devices_is_refused(driver: str) -> None:
-    pytest.importorskip("nvidia.cu13", reason="NVRTC is not installed")
     task = make_task()
     with pytest.raises(SpecError, match="sm_80 is not this machine's stand-in"):
         CudaBackend(driver=driver).prepare(replace(task, target="sm_80"), workers=1)

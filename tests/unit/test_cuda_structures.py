@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_stand_in as stand_in
+import needs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,13 +29,11 @@ from tuner.core.types import (
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.compiler import CudaCompiler, Made
 from tuner.evaluators.cuda.device import WorkerPool, describe_device
-from tuner.evaluators.cuda.device_passes import missing_parts
 from tuner.evaluators.cuda.layouts import NoLayout
 from tuner.evaluators.cuda.measured import DeviceRuns
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
-pytestmark = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+pytestmark = needs.nvrtc
 
 KERNEL = """
 #include <cstdio>
@@ -152,12 +151,12 @@ def test_members_reach_the_kernel_under_emulation_and_faults_are_found(bench: Be
     assert (status, "p.data[" in message) == (Status.CRASHED, True), message
 
 
-@pytest.mark.parametrize("pipeline", [None, "function(sroa),default<O3>"])
+@pytest.mark.parametrize(
+    "pipeline", [None, pytest.param("function(sroa),default<O3>", marks=needs.cuda_passes)]
+)
 def test_a_candidate_that_lays_a_structure_out_otherwise_does_not_build(
     bench: Bench, pipeline: str | None
 ) -> None:
-    if pipeline and missing_parts():
-        pytest.skip("extra cuda-passes is not installed")
     resolved = setting(pipeline=pipeline)
     assert bench.build(resolved=resolved).status is Status.OK
     for text in (
@@ -411,7 +410,7 @@ class Packing(stand_in.HostCompiled):
         return replace(made, layouts=self._layouts[build.digest == self._wide])
 
 
-@pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+@needs.cc
 def test_a_device_gets_the_structure_and_so_does_the_double_precision_reference(
     bench: Bench, tmp_path: Path
 ) -> None:

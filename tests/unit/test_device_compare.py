@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import needs
 import pytest
+from virtual_clock import VirtualReadings
 
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import SpecError
 from tuner.core.types import Build, Resolved, Status
 from tuner.evaluators.cuda import other_compilers
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.cubin import has_kernel
-from tuner.evaluators.cuda.device_passes import missing_parts
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.evaluators.device_code.compared import clang_words
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
-from tuner.evaluators.opencl.process import wheel_drivers
 from tuner.evaluators.opencl.program import Program
 from tuner.spec.load import load_spec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-GCC = shutil.which("gcc")
 
 
 class Bench:
@@ -44,17 +41,16 @@ class Bench:
 @pytest.fixture(params=["transpose", "conv2d"])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A plain kernel and a template."""
-    if not find_library() or missing_parts():
-        pytest.skip("extras cuda and cuda-passes are not installed")
     made = Bench(request.param)
     yield made
     made.evaluation.close()
 
 
-@pytest.mark.skipif(GCC is None, reason="nvcc needs gcc")
+@needs.gcc
+@needs.nvcc
+@needs.nvrtc
+@needs.cuda_passes
 def test_nvcc_makes_the_same_kernel(bench: Bench) -> None:
-    if other_compilers._find("nvcc") is None:
-        pytest.skip("no nvcc: pip install nvidia-cuda-nvcc nvidia-cuda-crt")
     build = bench.build(["nvcc", "-O3"])
     assert build.status is Status.OK, build.message
     assert build.code[:4] == b"\x7fELF"
@@ -63,6 +59,8 @@ def test_nvcc_makes_the_same_kernel(bench: Bench) -> None:
     assert "nvcc" in wrong.message
 
 
+@needs.nvrtc
+@needs.cuda_passes
 def test_clang_makes_the_same_kernel(bench: Bench) -> None:
     build = bench.build(["clang", "-O3"])
     assert build.status is Status.OK, build.message
@@ -70,6 +68,8 @@ def test_clang_makes_the_same_kernel(bench: Bench) -> None:
     assert bench.build(["clang", "-O0"]).key != build.key
 
 
+@needs.nvrtc
+@needs.cuda_passes
 def test_what_cannot_be_compared_with_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     gcc = bench.build(["gcc", "-O3"])
     assert gcc.status is Status.REFUSED
@@ -84,6 +84,8 @@ def test_what_cannot_be_compared_with_is_said(bench: Bench, monkeypatch: pytest.
     assert "nvcc is not installed: pip install" in missing.message
 
 
+@needs.nvrtc
+@needs.cuda_passes
 def test_a_cubin_tells_its_kernels(bench: Bench) -> None:
     build = bench.build(["clang", "-O3"])
     assert not has_kernel(build.code, "nothing")
@@ -97,14 +99,14 @@ def test_clangs_words() -> None:
         clang_words(["clang", "-O9"])
 
 
+@needs.spirv_device
 def test_opencl_compares_with_clang_where_the_device_takes_spirv() -> None:
-    if not wheel_drivers():
-        pytest.skip("no device in reach takes SPIR-V: pip install intel-opencl-rt intel-cmplr-lib-rt")
     build = _opencl("intel", ["clang", "-O2", "-cl-mad-enable"])
     assert build.status is Status.OK, build.message
     assert Program.from_code(build.code, folder="").il
 
 
+@needs.pocl
 def test_opencl_says_why_it_cannot_compare() -> None:
     refused = _opencl("pocl", ["gcc", "-O3"])
     assert refused.status is Status.REFUSED
@@ -118,16 +120,13 @@ def test_opencl_says_why_it_cannot_compare() -> None:
 
 
 def _opencl(target: str, command: Sequence[str]) -> Build:
-    pytest.importorskip("pyopencl")
     (spec,) = load_spec(EXAMPLES / "opencl" / "transpose" / "transpose.yaml")
     backend, task = OpenClBackend(), spec.task_with(seed=0)
-    try:
-        device = backend.device(target)
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no such device: {error}")
+    device = backend.device(target)
     space = spec.space(None)
-
-    evaluation = OpenClEvaluation(task, device=device, workers=1, shared=device.cpu)
+    evaluation = OpenClEvaluation(
+        task, device=device, workers=1, shared=device.cpu, readings=VirtualReadings()
+    )
     try:
         return evaluation.build_with(command, space.resolve(space.default()))
     finally:

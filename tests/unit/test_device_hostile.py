@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from same_device_results import Made, device_variants, differing_variants
 
 from tuner.core.expressions import parse
 from tuner.core.types import Kernel, Launch, Source, Variant
-from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.regions import Program, read_program
 
@@ -309,7 +309,7 @@ LEFT = {
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
+@needs.oclgrind
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_left_gives_the_same(name: str, tmp_path: Path) -> None:
     """Nor does anything read or store where there is nothing, or race."""

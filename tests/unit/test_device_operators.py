@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
-from tuner.core.errors import MachineError, SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import BuildRequest, Launch, Resolved, Source, Status, Task, Variant
 from tuner.evaluators.emulation import Emulator
@@ -200,21 +200,13 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             made[key] = kind(task, BASE.get(name, {}))
         return made[key]
 
-    if not _has_pocl():
-        pytest.skip("no PoCL")
     yield bench
     for one in made.values():
         one.close()
 
 
-def _has_pocl() -> bool:
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError):
-        return False
-    return True
-
-
+RUN_WITH = {"opencl": needs.pocl, "cuda": ()}
+"""What a language runs on; CUDA is emulated."""
 BASE = {"rows": {"BLOCK": 32}}
 STAGE = {"op": "stage", "loop": "k", "parameters": [["TILE_K", 16], ["PAD", 1]]}
 BOTH = {**STAGE, "arrays": ["a", "b"]}
@@ -258,17 +250,6 @@ CASES: list[tuple[str, str, list[dict[str, Any]]]] = [
     ("unroll_members", "bodies", [MEMBERS, UNROLL]),
     ("told", "product", [{"op": "restrict"}, BOUNDS]),
 ]
-BY_DEFAULT_IN_BOTH = {
-    "stage",
-    "coarsen",
-    "stride",
-    "vector",
-    "sum",
-    "stage_members",
-    "coarsen_structures",
-    "told",
-}
-"""One of each kind of edit."""
 CUDA_CASES = [("read_only", "product", [{"op": "read_only_loads", "array": "a"}])]
 
 
@@ -293,17 +274,15 @@ def resolved_of(made: Applied, name: str) -> Resolved:
     return Resolved(macros=values, scalars={}, flags=(), pipeline=None, launch=made.variant.launch)
 
 
-def in_turns() -> Iterator[Any]:
-    """Each edit by default in one of the languages, which share its rules, and in the long suites in the other."""
-    for number, case in enumerate(CASES):
-        for turn, language in enumerate(("opencl", "cuda")):
-            both = case[0] in BY_DEFAULT_IN_BOTH or number % 2 == turn
-            marks = () if both else pytest.mark.integration
+def in_both() -> Iterator[Any]:
+    """Each edit in each of the languages, which share its rules."""
+    for case in CASES:
+        for language, marks in RUN_WITH.items():
             yield pytest.param(language, *case, id=f"{case[0]}-{language}", marks=marks)
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("language", "label", "name", "steps"), [*in_turns()])
+@pytest.mark.parametrize(("language", "label", "name", "steps"), [*in_both()])
 def test_a_variant_computes_the_same(
     language: str, label: str, name: str, steps: list[dict[str, Any]], benches: Any
 ) -> None:
@@ -320,6 +299,7 @@ def test_a_cuda_variant_computes_the_same(
     test_a_variant_computes_the_same("cuda", label, name, steps, benches)
 
 
+@needs.pocl
 def test_a_changed_launch_is_part_of_the_variant(benches: Any) -> None:
     """Without its launch a coarsened variant is wrong; with it, it is another variant than its text alone."""
     bench = benches("opencl", "scaled")
@@ -368,10 +348,11 @@ REFUSED = [
 
 @pytest.mark.parametrize(("label", "name", "steps", "reason"), REFUSED, ids=[c[0] for c in REFUSED])
 def test_what_does_not_apply_says_why(
-    label: str, name: str, steps: list[dict[str, Any]], reason: str, benches: Any
+    label: str, name: str, steps: list[dict[str, Any]], reason: str, tmp_path: Path
 ) -> None:
+    task = task_of(tmp_path, "opencl", name)
     with pytest.raises(EditRefused, match=reason):
-        apply_edits(benches("opencl", name).program, edits_of("opencl", steps))
+        apply_edits(read_program(task.kernel, launch=task.launch), edits_of("opencl", steps))
 
 
 def test_an_unguarded_kernel_is_not_coarsened(tmp_path: Path) -> None:
@@ -385,7 +366,7 @@ def test_an_unguarded_kernel_is_not_coarsened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.integration)])
-@pytest.mark.parametrize("language", ["opencl", "cuda"])
+@pytest.mark.parametrize("language", [pytest.param(one, marks=marks) for one, marks in RUN_WITH.items()])
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_proposed_variants_compute_the_same(language: str, name: str, rounds: int, benches: Any) -> None:
     """Whatever the proposer makes of a kernel, at its defaults; raw edits aside."""
@@ -414,8 +395,15 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("path", ["opencl/matmul/matmul.yaml", "cuda/matmul.yaml", "cuda/transpose.yaml"])
-def test_proposed_variants_of_an_example_compute_the_same(path: str, benches: Any) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("opencl/matmul/matmul.yaml", marks=needs.pocl),
+        "cuda/matmul.yaml",
+        "cuda/transpose.yaml",
+    ],
+)
+def test_proposed_variants_of_an_example_compute_the_same(path: str) -> None:
     """Kernels with barriers and shared memory of their own; groups merge with those in step."""
     spec = load_spec(EXAMPLES / path)[0]
     space = spec.space(None)

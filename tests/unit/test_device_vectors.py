@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from same_device_results import Made, device_variants, differing_variants
 
 from tuner.core.types import Resolved, Status
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.evaluators.emulation import Emulator
-from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
@@ -131,7 +130,7 @@ def everywhere(program: Program, *names: str) -> Iterator[Applied]:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(oclgrind_version() is None, reason="needs Oclgrind")
+@needs.oclgrind
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.integration) for n in OPENCL]
 )
@@ -143,7 +142,7 @@ def test_opencl_variants_give_the_same(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(find_library() is None, reason="needs NVRTC")
+@needs.nvrtc
 @pytest.mark.parametrize("name", CUDA)
 def test_cuda_variants_give_the_same(name: str, tmp_path: Path) -> None:
     head, entry, lanes, body = CUDA[name]

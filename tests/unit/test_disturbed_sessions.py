@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import cuda_stand_in as stand_in
+import needs
 import pytest
 
 from tuner.core.canonical import canonical_json
-from tuner.core.errors import MachineError, SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import (
     Argument,
@@ -92,11 +92,6 @@ def make_task(language: str) -> Task:
 def session_of(language: str) -> Iterator[Any]:
     """A session of the kernel as given, verified."""
     backend: Any = HostBackend() if language == "c" else OpenClBackend()
-    if language == "opencl":
-        try:
-            backend.device("pocl")
-        except (MachineError, SpecError) as error:
-            pytest.skip(f"no PoCL: {error}")
     task = make_task(language)
     evaluation = backend.prepare(task, workers=1)
     try:
@@ -185,12 +180,14 @@ def assert_marked(measured: Measurement, *words: str) -> None:
     assert canonical_json(dict(measured.notes))
 
 
-@pytest.mark.parametrize("language", ["c", pytest.param("opencl", marks=pytest.mark.integration)])
+@pytest.mark.measured
+@pytest.mark.parametrize("language", ["c", pytest.param("opencl", marks=needs.pocl)])
 def test_other_load_is_marked_and_measured_again(language: str) -> None:
     with on_one_processor(), session_of(language) as session, crowd():
         assert_marked(session.measure(problem=0, calls=CALLS), "waited ", "pushed aside ")
 
 
+@pytest.mark.measured
 def test_a_candidate_whose_processor_is_taken_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """For longer than what it does may take; it has used no time of its own."""
     stopped: list[threading.Timer] = []
@@ -211,6 +208,7 @@ def test_a_candidate_whose_processor_is_taken_away_is_waited_for(monkeypatch: py
     assert measured.status is Status.OK, measured.message
 
 
+@pytest.mark.measured
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 @pytest.mark.skipif(not Path("/proc/self/sched").exists(), reason="the kernel does not count moves")
 def test_moves_are_marked_and_measured_again() -> None:
@@ -253,9 +251,8 @@ def test_what_the_one_that_does_not_count_says_is_not_kept(monkeypatch: pytest.M
         return replace(timing.sizes_for(*arguments, **more), per_segment=made)
 
     with session_of("c") as session:
-        monkeypatch.setattr("tuner.evaluators.host.session.Watch", lambda *_, **__: watcher)
+        session.inputs.readings.disturbances = [["moved"], ["moved", "waited"]]
         monkeypatch.setattr("tuner.evaluators.host.session.sizes_for", sizes_for)
-        watcher = Says(["moved"], ["moved", "waited"])
         measured = session.measure(problem=0, calls=8)
     assert measured.status is Status.OK, measured.message
     assert measured.notes["disturbed"] == ["moved"]
@@ -264,7 +261,6 @@ def test_what_the_one_that_does_not_count_says_is_not_kept(monkeypatch: pytest.M
     assert whole_s == pytest.approx(measured.claimed_s, rel=0.05)
 
 
-needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 HEAT, CAP = 0x40, 0x4
 ALWAYS = -1
 
@@ -298,7 +294,7 @@ def cuda_session(folder: Path, nvml: Any) -> Iterator[Any]:
         evaluation.close()
 
 
-@needs_compiler
+@needs.cc
 def test_a_device_that_throttles_is_marked_and_measured_again(tmp_path: Path, nvml: Any) -> None:
     with cuda_session(tmp_path, nvml) as session:
         quiet = session.measure(problem=0, calls=5)
@@ -316,7 +312,7 @@ def test_a_device_that_throttles_is_marked_and_measured_again(tmp_path: Path, nv
         assert len(found.times_s) == 5
 
 
-@needs_compiler
+@needs.cc
 def test_a_clock_that_falls_and_heat_that_has_passed_are_seen(tmp_path: Path, nvml: Any) -> None:
     with cuda_session(tmp_path, nvml) as session:
         watched = []
@@ -348,7 +344,7 @@ search: {strategy: random, budget: {evaluations: 2}}
 """
 
 
-@needs_compiler
+@needs.cc
 @pytest.mark.integration
 def test_the_record_of_a_run_holds_the_marks(tmp_path: Path, nvml: Any) -> None:
     (tmp_path / "axpy.cu").write_text(stand_in.GOOD)

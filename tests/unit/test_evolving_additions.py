@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 from product_runs import SPEC, backend
@@ -17,7 +18,7 @@ from run_events import events
 from tuner.api import tune_spec
 from tuner.cli.figures import Figures
 from tuner.cli.progress import PlainProgress
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import UsageError
 from tuner.core.protocols import Observation, configuration_key
 from tuner.core.types import Configuration, Kernel, Proposal, Resolved, Source, Status, Variant
 from tuner.driver.audit import audit
@@ -29,7 +30,6 @@ from tuner.driver.runs import begin
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.settings import EVOLVING
 from tuner.driver.work.engine import Interruption
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher
@@ -377,13 +377,9 @@ search: {budget: {evaluations: 14}}
 """
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_an_opencl_kernel_evolves_on_pocl(tmp_path: Path) -> None:
     """From the spec to an exported winner with a launch of its own, and a replay that finds no difference."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
     (tmp_path / "product.cl").write_text(DEVICE_KERNEL)
     (tmp_path / "product.yaml").write_text(DEVICE_SPEC)
     (loaded,) = load_spec(tmp_path / "product.yaml")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tuner.api import replay, tune_spec
 from tuner.driver.options import Options
 from tuner.spec.load import load_spec
@@ -41,6 +43,7 @@ search:
 """
 
 
+@pytest.mark.measured
 def test_a_naive_product_gains_and_is_handed_over(tmp_path: Path) -> None:
     """The exported source is the winner's, the patch makes it of the original, and a replay finds no difference."""
     (tmp_path / "product.c").write_text(KERNEL)

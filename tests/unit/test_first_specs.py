@@ -9,15 +9,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import needs
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from tuner.cli.main import app
-from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
+from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.driver.check import check_spec
-from tuner.evaluators.cuda.nvrtc import find_library
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -28,7 +27,9 @@ REFUSED = {
     "particles_mixed.c": "points to structures (double, int)",
     "vector_reference.cpp": "a reference: `const std::vector<float> &`",
 }
-CHECKED_BY_DEFAULT = {"nbody_aos.c", "template_axpy.cpp"}
+RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
+"""What files of a kind are compiled or run with, by their suffix."""
+
 LEAST = 30
 """Files that have to pass, of all: fewer would say nothing of what people have."""
 
@@ -71,17 +72,6 @@ def first(name: str, folder: Path) -> Path:
 def loaded(name: str, folder: Path) -> LoadedSpec:
     (spec,) = load_spec(first(name, folder))
     return spec
-
-
-def needs(name: str) -> None:
-    """Skips where a file's compiler or device is missing."""
-    if name.endswith(".cu") and not find_library():
-        pytest.skip("NVRTC is not installed: extra cuda")
-    if name.endswith(".cl"):
-        try:
-            OpenClBackend().device("native")
-        except MachineError as error:
-            pytest.skip(f"no OpenCL device: {error}")
 
 
 def passing() -> Iterator[str]:
@@ -190,21 +180,22 @@ def test_a_template_gets_a_function_that_calls_it(tmp_path: Path) -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=() if n in CHECKED_BY_DEFAULT else pytest.mark.integration) for n in passing()],
+    [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in passing()],
 )
 def test_a_first_spec_checks_unedited(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs(name)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     report = check_spec(loaded(name, tmp_path), faults=False)
     assert report.ok, report.lines
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["nbody_aos.c", "complex_dot.c", "template_tiled.cpp", "fixed_group.cl"])
+@pytest.mark.parametrize(
+    "name",
+    ["nbody_aos.c", "complex_dot.c", "template_tiled.cpp", pytest.param("fixed_group.cl", marks=needs.pocl)],
+)
 def test_a_first_spec_tunes_unedited(name: str, tmp_path: Path) -> None:
     from tuner.api import tune
 
-    needs(name)
     result = tune(first(name, tmp_path), evaluations=5, out=tmp_path / "runs")
     assert result.to_json()["trials"]["ok"] >= 1
 

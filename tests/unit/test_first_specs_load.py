@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import yaml
 
 from tuner.core.errors import UsageError
 from tuner.driver.check import check_spec
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
-
-nvrtc = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
 
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 
@@ -28,7 +26,7 @@ def first(source: Path, text: str, entry: str | None = None) -> tuple[dict[str, 
     return yaml.safe_load(spec.read_text()), loaded
 
 
-@nvrtc
+@needs.nvrtc
 def test_arrays_that_are_allocated_by_bytes_of_other_types(tmp_path: Path) -> None:
     text = (
         f"__global__ void k(const int4 *a, int4 *b, int n) {{ {INDEX} if (i < n) b[i] = a[i]; }}\n"
@@ -40,7 +38,7 @@ def test_arrays_that_are_allocated_by_bytes_of_other_types(tmp_path: Path) -> No
     assert spec["arguments"][0]["shape"] == ["2 * rows * n // 16", 4]
 
 
-@nvrtc
+@needs.nvrtc
 def test_numbers_stay_within_their_types_and_arrays_within_a_card(tmp_path: Path) -> None:
     text = (
         f"__global__ void k(float *a, int volume, int mask, int low) {{ {INDEX}"
@@ -57,7 +55,7 @@ def test_numbers_stay_within_their_types_and_arrays_within_a_card(tmp_path: Path
     assert "low" not in spec["problem"]
 
 
-@nvrtc
+@needs.nvrtc
 def test_names_that_no_expression_can_have_are_no_sizes(tmp_path: Path) -> None:
     text = (
         f"__global__ void k(float *x, int pass, int n) {{ {INDEX} if (i < n && i > pass) x[i] += pass; }}\n"
@@ -66,7 +64,7 @@ def test_names_that_no_expression_can_have_are_no_sizes(tmp_path: Path) -> None:
     assert spec["problem"].keys() == {"n"}
 
 
-@nvrtc
+@needs.nvrtc
 def test_what_the_source_declares_in_capitals_is_no_macro_of_the_build(tmp_path: Path) -> None:
     (tmp_path / "k.h").write_text("const int WIDTH_OF_IT = 4;\ntypedef float REAL;\n")
     text = (
@@ -78,7 +76,7 @@ def test_what_the_source_declares_in_capitals_is_no_macro_of_the_build(tmp_path:
     assert list(spec["space"]["parameters"]) == ["BLOCK_X", "TILE"]
 
 
-@nvrtc
+@needs.nvrtc
 def test_shapes_are_as_large_as_any_configuration_needs(tmp_path: Path) -> None:
     text = (
         "#ifndef CHUNK\n#define CHUNK 8\n#endif\n"
@@ -91,7 +89,7 @@ def test_shapes_are_as_large_as_any_configuration_needs(tmp_path: Path) -> None:
     assert spec["arguments"][0]["shape"] == [f"n * {most}"]
 
 
-@nvrtc
+@needs.nvrtc
 def test_small_sizes_have_few_enough_threads_to_be_emulated(tmp_path: Path) -> None:
     text = (
         "__global__ void k(float *x, int n) { int i = blockIdx.x, j = blockIdx.y; __shared__ float s[128];\n"
@@ -115,7 +113,7 @@ PARTS = {
 
 
 @pytest.mark.integration
-@nvrtc
+@needs.nvrtc
 @pytest.mark.parametrize("named", ["kernels.cu", "main.cu", "kernels.cuh"])
 def test_a_kernel_in_a_file_that_another_one_includes(named: str, tmp_path: Path) -> None:
     parts = {
@@ -131,7 +129,7 @@ def test_a_kernel_in_a_file_that_another_one_includes(named: str, tmp_path: Path
     assert check_spec(loaded, faults=False).ok
 
 
-@nvrtc
+@needs.nvrtc
 def test_a_file_that_needs_nothing_of_those_that_include_it_is_the_source_itself(tmp_path: Path) -> None:
     (tmp_path / "main.cu").write_text('#define OTHER 1\n#include "kernels.cu"\nint main() {}\n')
     text = f"__global__ void k(float *x, int n) {{ {INDEX} if (i < n) x[i] += 1; }}\n"

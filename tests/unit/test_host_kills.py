@@ -1,4 +1,4 @@
-"""Workers killed from outside at random instants of a real run: the run ends, and its record holds."""
+"""Workers killed from outside at events of a real run: the run ends, and its record holds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,58 +79,66 @@ def targets(kind: str) -> list[int]:
     return zygotes if kind.endswith("zygote") else [p for zygote in zygotes for p in children(zygote)]
 
 
-class Progress:
-    """Counts kills since the run last came to something, however slow the machine is: more would end in ``lost``."""
+class Killer:
+    """Kills a process at some of the run's events: the first one of its kind that is there from then on.
 
-    def __init__(self) -> None:
-        self.kills = 0
+    Few enough between two results that no job meets more than it is tried for.
+    """
+
+    def __init__(self, kinds: list[str], rng: random.Random, every: int) -> None:
+        self.killed: list[str] = []
+        self._kinds, self._rng, self._every = kinds, rng, every
+        self._events = self._since = 0
+        self._due, self._over = threading.Semaphore(0), False
+        self._thread = threading.Thread(target=self._work)
 
     def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        """An observer's."""
         if kind not in PARTS and body.get("status") != Status.LOST:
-            self.kills = 0
+            self._since = 0
+        self._events += 1
+        if self._events % self._every == 0 and self._since < 2:
+            self._since += 1
+            self._due.release()
 
+    def __enter__(self) -> Killer:
+        self._thread.start()
+        return self
 
-@contextmanager
-def killer(
-    kinds: list[str], seed: int, pause_s: tuple[float, float], progress: Progress
-) -> Iterator[list[str]]:
-    killed: list[str] = []
-    stop = threading.Event()
+    def __exit__(self, *error: object) -> None:
+        self._over = True
+        self._due.release()
+        self._thread.join()
 
-    def work() -> None:
-        rng = random.Random(seed)
-        while not stop.wait(rng.uniform(*pause_s)):
-            # On a slow machine all may meet one job, which is given up after the third.
-            if progress.kills > 1:
+    def _work(self) -> None:
+        while True:
+            self._due.acquire()
+            kind = self._rng.choice(self._kinds)
+            while not self._over and not self._kill(kind):
+                pass
+            if self._over:
+                return
+
+    def _kill(self, kind: str) -> bool:
+        for pid in targets(kind)[:1]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
                 continue
-            kind = rng.choice(kinds)
-            for pid in targets(kind)[:1]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-                killed.append(kind)
-                progress.kills += 1
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        stop.set()
-        thread.join()
+            self.killed.append(kind)
+            return True
+        return False
 
 
-def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[float, float]) -> int:
+def run_under_fire(folder: Path, kinds: list[str], *, seed: int, every: int) -> int:
     """Kills survived in one run that ended as it should."""
     (folder / "scale.c").write_text(KERNEL)
     (folder / "scale.yaml").write_text(SPEC)
     (spec,) = load_spec(folder / "scale.yaml")
     path = folder / f"{seed}.run"
-    progress = Progress()
-    with killer(kinds, seed, pause_s, progress) as killed:
+    with Killer(kinds, random.Random(seed), every) as killer:
         options = Options(seed=seed, workers=2, settings=SETTINGS)
-        outcome = begin(spec, path, options, observers=[progress])
+        outcome = begin(spec, path, options, observers=[killer])
     assert not outcome.failed
     assert not outcome.interrupted
     with RunRecord.read(path) as record:
@@ -144,7 +151,7 @@ def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[
         Status.PRUNED,
     }
     assert audit(path).differences == []
-    return len(killed)
+    return len(killer.killed)
 
 
 @pytest.mark.parametrize(
@@ -157,12 +164,12 @@ def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[
     ],
 )
 def test_killed_workers_are_started_again(tmp_path: Path, kind: str) -> None:
-    run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.7, 1.3))
+    assert run_under_fire(tmp_path, [kind], seed=1, every=5) > 0
 
 
 @pytest.mark.integration
 def test_a_killed_clang_blames_no_trial(tmp_path: Path) -> None:
-    assert run_under_fire(tmp_path, ["clang"], seed=1, pause_s=(0.005, 0.03)) > 0
+    assert run_under_fire(tmp_path, ["clang"], seed=1, every=1) > 0
 
 
 @pytest.mark.integration
@@ -171,5 +178,5 @@ def test_three_hundred_kills_of_any_worker(tmp_path: Path) -> None:
     kills = seed = 0
     while kills < 300:
         seed += 1
-        kills += run_under_fire(tmp_path, kinds, seed=seed, pause_s=(0.05, 0.4))
+        kills += run_under_fire(tmp_path, kinds, seed=seed, every=3)
     assert kills >= 300

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from applications import with_library
 
 from tuner.core.arrays import sparse_copy, zeros
 from tuner.core.protocols import BaselineReport
@@ -15,7 +15,6 @@ from tuner.core.types import Build, BuildRequest, Source, Status, Variant
 from tuner.driver.applications.recording import record_spec
 from tuner.evaluators.host import bundles, supply
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.load import LoadedSpec, load_spec
 
 N = 100_003
@@ -48,17 +47,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> LoadedSpec:
     (folder / "mark.c").write_text(KERNEL)
     (folder / "mark.yaml").write_text(SPEC)
     (folder / "main.c").write_text(APPLICATION)
-    words = [find_toolchain().clang, "-w", "-O1"]
-    library = folder / "libmark.so"
-    commands = (
-        [*words, "-shared", "-fPIC", "-o", str(library), str(folder / "mark.c")],
-        [*words, "-o", str(folder / "app"), str(folder / "main.c"), f"-Wl,-rpath,{folder}", str(library)],
-    )
-    for command in commands:
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("no C library to link an application with")
+    command = with_library(folder, "mark.c")
     (spec,) = load_spec(folder / "mark.yaml")
-    record_spec([str(folder / "app")], spec, instances=1)
+    record_spec(command, spec, instances=1)
     path = folder / "recorded.yaml"
     path.write_text(SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n")
     (loaded,) = load_spec(path)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.errors import MachineError, SpecError
@@ -36,12 +37,6 @@ from tuner.evaluators.host.openmp import as_if_openmp, find_openmp, team_variabl
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.regions import read_program
-
-try:
-    OPENMP, MISSING = find_openmp(find_toolchain()), ""
-except MachineError as error:
-    OPENMP, MISSING = None, error.message
-needs_openmp = pytest.mark.skipif(OPENMP is None, reason=MISSING or "there")
 
 RESOLVED = Resolved(macros={}, scalars={}, flags=(), pipeline="default<O3>")
 MEAN = """
@@ -207,17 +202,17 @@ s += src[i];
 }
 
 
-@needs_openmp
+@needs.openmp
 @pytest.mark.parametrize("kind", SUMS)
 def test_what_pragmas_become_is_built_verified_and_timed(mean: HostEvaluation, kind: str) -> None:
     build = candidate(mean, HEAD + SUM.format(SUMS[kind]) + REST)
     assert build.status is Status.OK, build.message
     verdict, measured = timed(mean, build)
     assert verdict.status is Status.OK, verdict.message
-    assert measured.status is Status.OK or "cannot be believed" in measured.message, measured.message
+    assert measured.status is Status.OK, measured.message
 
 
-@needs_openmp
+@needs.openmp
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_kernel_sees_as_many_threads_as_the_spec_says(threads: int) -> None:
     count = (
@@ -236,7 +231,7 @@ def test_a_kernel_sees_as_many_threads_as_the_spec_says(threads: int) -> None:
         evaluation.close()
 
 
-@needs_openmp
+@needs.openmp
 def test_a_kernel_in_cpp_is_timed_too() -> None:
     text = (
         '#include <omp.h>\nextern "C" void f(const float *src, float *dst, int n) {\n'
@@ -246,12 +241,12 @@ def test_a_kernel_in_cpp_is_timed_too() -> None:
     try:
         verdict, measured = timed(evaluation, build)
         assert verdict.status is Status.OK, verdict.message
-        assert measured.status is Status.OK or "cannot be believed" in measured.message
+        assert measured.status is Status.OK, measured.message
     finally:
         evaluation.close()
 
 
-@needs_openmp
+@needs.openmp
 def test_a_race_that_shows_is_a_wrong_result(mean: HostEvaluation) -> None:
     racing = (
         "\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for\nfor (int i = 0; i < n; i++) own += src[i];\n"
@@ -261,11 +256,10 @@ def test_a_race_that_shows_is_a_wrong_result(mean: HostEvaluation) -> None:
     assert verdict.status is Status.WRONG_RESULT
 
 
-@needs_openmp
+@needs.openmp
 def test_the_record_says_which_library_and_how_many_threads() -> None:
     said = HostBackend().environment_of(make_task(threads=2))["openmp"]
-    assert OPENMP is not None
-    assert said["digest"] == OPENMP.digest
+    assert said["digest"] == find_openmp(find_toolchain()).digest
     assert said["threads"] == 2
     assert "openmp" not in HostBackend().environment_of(make_task_without())
 
@@ -288,6 +282,7 @@ def test_a_library_that_is_too_old_says_what_it_lacks(tmp_path: Path) -> None:
         find_openmp(find_toolchain(), {"TUNER_OPENMP": str(old)})
 
 
+@needs.openmp
 def test_a_library_that_is_cut_off_is_not_loaded(tmp_path: Path) -> None:
     # The loader would fault on what is missing, and with it the process that all candidates come from.
     whole = Path(find_openmp(find_toolchain()).library).read_bytes()
@@ -310,7 +305,7 @@ def test_threads_stay_on_cores_of_their_own_where_there_are_enough() -> None:
     assert team_variables(there + 1)["OMP_PROC_BIND"] == "false"
 
 
-@needs_openmp
+@needs.openmp
 def test_what_is_right_for_one_number_of_threads_only_is_wrong(mean: HostEvaluation) -> None:
     halves = """
 #pragma omp parallel reduction(+ : s)
@@ -321,7 +316,7 @@ def test_what_is_right_for_one_number_of_threads_only_is_wrong(mean: HostEvaluat
     assert "what needs a certain number asks for it by num_threads" in verdict.message
 
 
-@needs_openmp
+@needs.openmp
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -342,7 +337,7 @@ def test_a_fault_of_any_thread_is_named(mean: HostEvaluation, body: str, words: 
     assert words in verdict.message
 
 
-@needs_openmp
+@needs.openmp
 def test_teams_of_several_processes_do_not_count_as_one(mean: HostEvaluation) -> None:
     # Where the tuner is root, equal candidates run as the same made-up user, for whom the kernel counts threads.
     build = candidate(mean, MEAN)
@@ -354,13 +349,12 @@ def test_teams_of_several_processes_do_not_count_as_one(mean: HostEvaluation) ->
             session.close()
 
 
-@needs_openmp
+@needs.openmp
 def test_the_own_header_declares_what_the_library_has(tmp_path: Path) -> None:
-    assert OPENMP is not None
     own = Path(as_if_openmp()[-1])
     declared = re.findall(r"^extern [\w ]+?\b(omp_\w+)\(", (own / "omp.h").read_text(), re.MULTILINE)
     assert len(declared) > 40
-    code = Path(OPENMP.library).read_bytes()
+    code = Path(find_openmp(find_toolchain()).library).read_bytes()
     assert [name for name in declared if b"\0%s\0" % name.encode() not in code] == []
     for suffix in ("c", "cc"):
         (tmp_path / f"k.{suffix}").write_text(
@@ -370,7 +364,7 @@ def test_the_own_header_declares_what_the_library_has(tmp_path: Path) -> None:
         subprocess.run([*command, str(tmp_path / f"k.{suffix}")], check=True)
 
 
-@needs_openmp
+@needs.openmp
 @pytest.mark.parametrize("schedule", ["static", "dynamic"])
 def test_loops_that_were_made_shared_give_the_same(schedule: str) -> None:
     plain = """void f(const float *src, float *dst, int n)
@@ -402,6 +396,6 @@ def test_loops_that_were_made_shared_give_the_same(schedule: str) -> None:
         assert build.status is Status.OK, build.message
         verdict, measured = timed(evaluation, build)
         assert verdict.status is Status.OK, verdict.message
-        assert measured.status is Status.OK or "cannot be believed" in measured.message
+        assert measured.status is Status.OK, measured.message
     finally:
         evaluation.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from virtual_clock import either_clock
 
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.expressions import parse
@@ -203,13 +204,16 @@ def test_calls_that_each_need_a_window_are_few() -> None:
     assert len(measurement.times_s) >= 64
 
 
+@pytest.mark.measured
 def test_cold_cache_is_slower_than_a_warm_one() -> None:
     task = make_task(SCALE, *SCALE_ARGUMENTS, n=20000)
     cold = replace(task, measure=MeasurePolicy(cache="cold"))
     assert statistics.median(works(cold)) > statistics.median(works(task))
 
 
-HALVE = """void f(float *x, int n) {
+HALVE = """void tuner_work(long long ns);
+void f(float *x, int n) {
+    tuner_work(100ll * n);
     for (int i = 0; i < n; i++)
         for (int r = 0; r < 100; r++) x[i] = x[i] * 0.5f + 1.0f;
 }"""
@@ -265,15 +269,17 @@ LOOKUP = """static float key[64], out[64][20000]; static int known;
 void f(const float *x, float *y, int n) {
     for (int j = 0; j < known; j++)
         if (key[j] == x[0]) { for (int i = 0; i < n; i++) y[i] = out[j][i]; return; }
+    tuner_work(100ll * n);
     for (int i = 0; i < n; i++) { float v = x[i]; for (int r = 0; r < 200; r++) v = v * 0.5f + 1.0f; y[i] = v; }
     if (known < 64) { key[known] = x[0]; for (int i = 0; i < n; i++) out[known][i] = y[i]; known++; }
 }"""
 
 
-def test_inputs_that_were_not_seen_are_not_shown_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+@either_clock
+def test_inputs_that_were_not_seen_are_not_shown_twice(monkeypatch: pytest.MonkeyPatch, clock: str) -> None:
     """A look that counts nothing is made again on other inputs: on the same ones an answer would be stored by then."""
     plain = (
-        "void f(const float *x, float *y, int n) {"
+        f"{clock}\nvoid f(const float *x, float *y, int n) {{"
         + LOOKUP.split("return; }\n")[1].split("    if (known")[0]
         + "}"
     )
@@ -283,7 +289,7 @@ def test_inputs_that_were_not_seen_are_not_shown_twice(monkeypatch: pytest.Monke
         assert session.verify().status is Status.OK
         assert all(session.measure(problem=0, calls=30).status is Status.OK for _ in range(4))
         session.close()
-        variant = Variant(files=(Source(name="f.c", text=LOOKUP),))
+        variant = Variant(files=(Source(name="f.c", text=f"{clock}\n{LOOKUP}"),))
         (build,) = evaluation.build([BuildRequest(trial=1, variant=variant, resolved=resolved())])
         session = evaluation.open(build, resolved(), purpose="search", number=1)
         assert session.verify().status is Status.OK

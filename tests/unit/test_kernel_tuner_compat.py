@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
 from tuner.api import replay
 from tuner.compat.kernel_tuner import ErrorConfig, tune_kernel, write_kernel_spec
-from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
+from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.driver.check import check_spec
 from tuner.driver.imports import import_file
 from tuner.spec.load import load_spec
@@ -92,16 +93,6 @@ def vectors(size: int = SIZE) -> list[Any]:
     return [np.zeros_like(b), a, b, np.int32(size)]
 
 
-def opencl_or_skip() -> None:
-    """The tests of OpenCL want PoCL."""
-    from tuner.evaluators.opencl.backend import OpenClBackend
-
-    try:
-        OpenClBackend().device("pocl")
-    except MachineError as error:
-        pytest.skip(f"no OpenCL device: {error}")
-
-
 @pytest.mark.integration
 def test_vector_add_in_c(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = 20_000
@@ -165,9 +156,8 @@ def test_candidates_that_fail_have_no_time(tmp_path: Path) -> None:
     assert env["best_config"]["vecsize"] in (1, 128)
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_vector_add_in_opencl(tmp_path: Path) -> None:
-    opencl_or_skip()
     arguments = vectors()
     results, env = tune_kernel(
         "vector_add", ADD_CL, SIZE, arguments, {"block_size_x": [64, 128]},
@@ -177,9 +167,8 @@ def test_vector_add_in_opencl(tmp_path: Path) -> None:
     assert "pocl" in env["device_name"].lower() or env["device_name"]
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
-    opencl_or_skip()
     file = tmp_path / "matmul.cl"
     file.write_text(MATMUL_CL)
     rng = np.random.default_rng(2)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from virtual_clock import VirtualReadings
 
 from tuner.api import load
 from tuner.cli.text import print_result
@@ -20,8 +21,7 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin
 from tuner.driver.state.bounds import bounds
-from tuner.evaluators import registry
-from tuner.evaluators.disturbance import Unwatched
+from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -162,12 +162,9 @@ def small_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     """The host with a cache folder of its own and caches that are walked fast; others disturb it as a test says."""
 
     def made(*disturbances: str) -> Any:
-        class Watch(Unwatched):
-            def disturbances(self, wall_s: float) -> list[str]:
-                return list(disturbances)
-
-        monkeypatch.setattr("tuner.evaluators.host.session.Watch", lambda *_, **__: Watch())
-        return registry.create("host")
+        backend = HostBackend()
+        backend.readings = VirtualReadings(disturbances=[list(disturbances)] * 200)
+        return backend
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     sizes = SimpleNamespace(l1_bytes=1 << 15, l2_bytes=1 << 18, last_level_bytes=1 << 20)
@@ -175,9 +172,9 @@ def small_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     return made
 
 
-@pytest.mark.integration
+@pytest.mark.measured
 def test_the_host_measures_itself_once(small_host: Callable[..., Any]) -> None:
-    backend = small_host()
+    backend = HostBackend()
     assert host_peaks(backend, "native", 1, measure=False) is None
     found = host_peaks(backend, "native", 1, measure=True)
     assert found is not None

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from applications import compiled, with_library
 
 from tuner.driver.applications.recording import Listing, list_launches, record_spec
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.executables import object_file
 from tuner.spec.load import load_spec
 
@@ -45,15 +45,8 @@ def program(tmp_path: Path) -> Path:
     """An application with functions in a library and in itself."""
     (tmp_path / "far.cc").write_text(LIBRARY)
     (tmp_path / "main.cc").write_text(MAIN)
-    words = [find_toolchain().clang, "-w", "-O1", "-nostdlib++"]
-    library = str(tmp_path / "libfar.so")
-    for command in (
-        [*words, "-shared", "-fPIC", "-o", library, str(tmp_path / "far.cc")],
-        [*words, "-o", str(tmp_path / "app"), str(tmp_path / "main.cc"), f"-Wl,-rpath,{tmp_path}", library],
-    ):
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("no C library to link an application with")
-    return tmp_path / "app"
+    (program,) = with_library(tmp_path, "far.cc", main="main.cc", flags=["-w", "-O1", "-nostdlib++"])
+    return Path(program)
 
 
 def refusals(listing: Listing) -> dict[str, str]:
@@ -128,9 +121,7 @@ int main(int count, char **words) {
 def busy(tmp_path: Path) -> Path:
     """An application of which two of three parts of the time pass in a thread and in a child, in one function."""
     (tmp_path / "busy.c").write_text(BUSY)
-    words = [find_toolchain().clang, "-w", "-O1", "-pthread", "-o", str(tmp_path / "busy")]
-    if subprocess.run([*words, str(tmp_path / "busy.c")], capture_output=True, check=False).returncode:
-        pytest.skip("no C library to link an application with")
+    compiled("-o", tmp_path / "busy", tmp_path / "busy.c", flags=["-w", "-O1", "-pthread"])
     return tmp_path / "busy"
 
 

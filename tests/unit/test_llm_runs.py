@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import llm_server as server
 import pytest
+from instants import Instants, killed_runs
 from product_runs import KERNEL, TASK
 
 from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
@@ -394,46 +394,20 @@ def _survive(tmp_path: Path, count: int) -> None:
         spec = write(tmp_path, running.url, budget="evaluations: 100")
         live = begin(spec, tmp_path / "live.run", options(), backend=backend())
     played = options(llm=f"cassette:{live.path}")
-    expected, rng, kills = archive_of(live.path), random.Random(2), 0
-    started = time.monotonic()
-    begin(spec, tmp_path / "whole.run", played, backend=backend())
-    length_s = time.monotonic() - started
-    for turn in range(10 * count):
-        path = tmp_path / f"{turn}.run"
-        child = os.fork()
-        if child == 0:
-            try:
-                begin(spec, path, played, backend=backend())
-            finally:
-                os._exit(0)
-        time.sleep(rng.uniform(0, length_s))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        # How long a run takes depends on what else the machine does, so the instants follow it.
-        if not os.WIFSIGNALED(status):
-            length_s *= 0.9
-            continue
-        if not path.exists() or not events(path):
-            length_s *= 1.05
-            continue
-        kills += 1
+    expected = archive_of(live.path)
+
+    def run(path: Path, instants: Instants) -> None:
+        begin(spec, path, played, backend=backend(on_event=instants.at), observers=[instants])
+
+    for path in killed_runs(run, tmp_path, count, seed=2):
         resume(path, backend=backend(on_event=None))
         assert archive_of(path) == expected
         assert audit(path, backend=backend()).differences == []
-        path.unlink()
-        if kills == count:
-            return
-    raise AssertionError(f"only {kills} of {count} kills hit a run")
 
 
 @pytest.mark.integration
-def test_killed_at_random_instants_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
-    _survive(tmp_path, 4)
-
-
-@pytest.mark.integration
-def test_killed_sixty_times_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
-    _survive(tmp_path, 60)
+def test_killed_at_any_instant_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
+    _survive(tmp_path, 15)
 
 
 @pytest.mark.integration

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 
-from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import BuildRequest, Status
 from tuner.evaluators.opencl import front_end
 from tuner.evaluators.opencl.backend import OpenClBackend
@@ -39,13 +39,10 @@ space: {flags: {math: ["", "-cl-mad-enable"]}, passes: off}
 @pytest.fixture(scope="module")
 def device() -> Device:
     """PoCL."""
-    try:
-        return OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
+    return OpenClBackend().device("pocl")
 
 
-@pytest.mark.integration
+@needs.pocl
 @pytest.mark.parametrize("header", [False, True])
 def test_a_program_runs_as_it_was_built(tmp_path: Path, device: Device, header: bool) -> None:
     (tmp_path / "scale.cl").write_text(('#include "factor.h"\n' if header else "") + SOURCE)
@@ -65,9 +62,8 @@ def test_a_program_runs_as_it_was_built(tmp_path: Path, device: Device, header: 
         evaluation.close()
 
 
+@needs.pocl
 def test_what_the_front_end_made_is_found_where_it_is_put(tmp_path: Path, device: Device) -> None:
-    if "pocl" not in device.platform.lower() and "portable" not in device.platform.lower():
-        pytest.skip("another driver")
     (tmp_path / "scale.cl").write_text(SOURCE)
     (tmp_path / "scale.yaml").write_text(SPEC)
     (loaded,) = load_spec(tmp_path / "scale.yaml")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
-from tuner.core.errors import MachineError, SpecError
 from tuner.core.expressions import parse
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import (
@@ -35,7 +35,6 @@ from tuner.evaluators.opencl.oclgrind import (
     Report,
     Simulator,
     first_finding,
-    oclgrind_version,
 )
 from tuner.spec.load import load_spec
 
@@ -73,12 +72,6 @@ def prepared(
 ) -> OpenClEvaluation:
     """An evaluation of the kernel as given, to be tuned for some sizes and verified on others."""
     backend = OpenClBackend()
-    try:
-        backend.device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if oclgrind_version() is None:
-        pytest.skip("the oclgrind extra is not installed")
     n = (parse("n"),)
     return backend.prepare(
         Task(
@@ -131,7 +124,8 @@ def confirmed(evaluation: OpenClEvaluation, text: str) -> Verdict:
         session.close()
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 @pytest.mark.parametrize(
     ("text", "finding"),
     [(RACE, "data race in local memory"), (BEYOND, "invalid read of 4 bytes in local memory")],
@@ -148,11 +142,14 @@ def test_a_candidate_that_passes_on_pocl_is_found_out(
     assert confirmed(clean, text).status is Status.OK
 
 
+@needs.pocl
+@needs.oclgrind
 def test_a_clean_candidate_is_left_alone(clean: OpenClEvaluation) -> None:
     assert confirmed(clean, SHIFT.replace("part[t] :", "part[t] * 1.0f :")).status is Status.OK
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 def test_a_baseline_with_a_race_is_a_warning_and_no_measure_for_others() -> None:
     evaluation = prepared(RACE)
     try:
@@ -164,7 +161,8 @@ def test_a_baseline_with_a_race_is_a_warning_and_no_measure_for_others() -> None
         evaluation.close()
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 @pytest.mark.parametrize("text", [DIVERGENT, RETURNED])
 def test_a_baseline_with_a_divergent_barrier_fails_before_the_device_runs_it(
     text: str, monkeypatch: pytest.MonkeyPatch
@@ -181,6 +179,8 @@ def test_a_baseline_with_a_divergent_barrier_fails_before_the_device_runs_it(
     assert "shift.cl:" in found.message
 
 
+@needs.pocl
+@needs.oclgrind
 @pytest.mark.parametrize("text", [DIVERGENT, RETURNED])
 def test_a_candidate_with_a_divergent_barrier_never_runs_on_the_device(
     clean: OpenClEvaluation, text: str, monkeypatch: pytest.MonkeyPatch
@@ -191,7 +191,8 @@ def test_a_candidate_with_a_divergent_barrier_never_runs_on_the_device(
     assert verdict.message.startswith("under Oclgrind: Work-group divergence")
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 def test_a_barrier_in_a_uniform_branch_is_left_alone(clean: OpenClEvaluation) -> None:
     verdict = confirmed(clean, UNIFORM)
     assert verdict.status is Status.OK, verdict.message
@@ -202,7 +203,8 @@ def test_a_barrier_in_a_uniform_branch_is_left_alone(clean: OpenClEvaluation) ->
         evaluation.close()
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_baseline_took(
     clean: OpenClEvaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +225,8 @@ def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_base
     assert float(limit[1]) < 0.5 * MOST_S
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     spinning = SHIFT.replace(
         "    barrier", "    while (((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
@@ -240,7 +243,8 @@ def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch
     assert "remix-tuner[oclgrind]" in found.message
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 def test_sizes_that_are_all_too_large_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is looked at then, which must not look like a clean kernel."""
     evaluation = prepared(RACE, sizes=(1 << 17,), small=())
@@ -266,7 +270,8 @@ def test_sizes_that_are_all_too_large_are_said(monkeypatch: pytest.MonkeyPatch) 
     assert "Oclgrind did not look at its barriers: the smallest size has 131,072 work-items" in hung.message
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 def test_one_of_several_sizes_that_can_be_simulated_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counts is work-items, whatever the buffers take."""
     from tuner.evaluators.opencl import simulation
@@ -284,7 +289,8 @@ def test_one_of_several_sizes_that_can_be_simulated_is(monkeypatch: pytest.Monke
     assert "data race in local memory" in found.notes["oclgrind"]
 
 
-@pytest.mark.integration
+@needs.pocl
+@needs.oclgrind
 @pytest.mark.parametrize(
     ("sizes", "says"), [("{n: 64}", "clean"), ("{n: 131072}", "not simulated: the smallest")]
 )
@@ -330,6 +336,8 @@ def test_where_the_source_is_not_shown_the_line_is() -> None:
     assert first_finding(log) == "write-write data race in global memory: shift.cl:3 and shift.cl:7"
 
 
+@needs.pocl
+@needs.oclgrind
 def test_a_finding_names_the_line_of_the_kernels_own_file() -> None:
     evaluation = prepared(RACE)
     (build,) = evaluation.build([request(RACE)])

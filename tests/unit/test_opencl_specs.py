@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import yaml
 
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
@@ -32,14 +32,6 @@ __kernel void blur(__global const float4 *restrict in, __global float4 *out, __c
     if (x < nx && y < ny) out[y * nx + x] = gain * in[y * nx + x];
 }
 """
-
-
-def require_pocl() -> None:
-    """Skips where there is none."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
 
 
 def test_the_five_examples_are_there() -> None:
@@ -59,10 +51,9 @@ def test_an_example_loads_with_its_defaults_in_the_source(path: Path) -> None:
     assert count >= 100
 
 
-@pytest.mark.integration
+@needs.pocl
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_an_example_checks_on_pocl(path: Path) -> None:
-    require_pocl()
     (spec,) = load_spec(path)
     report = check_spec(spec)
     assert report.ok, report.lines
@@ -119,8 +110,8 @@ def test_only_kernels_are_entries(tmp_path: Path) -> None:
         init_spec(tmp_path / "v.cl")
 
 
+@needs.pocl
 def test_a_first_spec_checks_on_pocl(tmp_path: Path) -> None:
-    require_pocl()
     source = (
         "__kernel void scale(__global const float4 *restrict x, __global float4 *y, float factor, uint n)\n"
         "{ size_t i = get_global_id(0); if (i < n) y[i] = factor * x[i]; }\n"
@@ -197,9 +188,8 @@ def test_passes_that_are_asked_for_are_a_notice(tmp_path: Path) -> None:
     assert load_recorded(spec.text, spec.files, folder=str(tmp_path)).space(None).passes is None
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_run_is_audited_and_exported(tmp_path: Path) -> None:
-    require_pocl()
     plain = ADD.replace("t[get_local_id(0)] = 1;", "t[get_local_id(0)] = x[0];")
     (tmp_path / "run").mkdir()
     spec = load(tmp_path, plain, problem={"n": 100_000}, search={"strategy": "exhaustive"})

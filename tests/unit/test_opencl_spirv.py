@@ -10,17 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 from opencl_devices import device_with_il
 
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import MachineError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant
 from tuner.driver.check import check_spec
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.evaluators.opencl.device_passes import SpirvPasses, missing_parts, spirv_catalogue
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
-from tuner.evaluators.opencl.process import wheel_drivers
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.opencl.spirv import clang_options, triple_of
 from tuner.evaluators.opencl.spirv_check import number_given_twice
@@ -166,9 +166,9 @@ def test_equal_spirv_is_one_candidate_whatever_it_was_made_of() -> None:
     assert canonical_text(one, None) != canonical_text(one.source, None)
 
 
+@needs.pocl
 def test_a_device_without_spirv_says_so_and_the_space_loses_only_the_passes(tmp_path: Path) -> None:
     backend = OpenClBackend()
-    _need(backend, "pocl")
     device = backend.device("pocl")
     if device.il:
         pytest.skip("this PoCL takes SPIR-V")
@@ -183,13 +183,6 @@ def test_a_device_without_spirv_says_so_and_the_space_loses_only_the_passes(tmp_
     assert "takes no intermediate language" in notice
     with pytest.raises(MachineError, match="intermediate language"):
         SpirvPasses(device)
-
-
-def _need(backend: OpenClBackend, target: str) -> None:
-    try:
-        backend.device(target)
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no such device: {error}")
 
 
 class Bench:
@@ -227,9 +220,6 @@ class Bench:
 @pytest.fixture(scope="module")
 def intel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Where Intel's runtime for CPUs is installed: it takes SPIR-V."""
-    if not wheel_drivers():
-        pytest.skip("no device in reach takes SPIR-V: pip install intel-opencl-rt intel-cmplr-lib-rt")
-    _need(OpenClBackend(), INTEL)
     made = Bench(tmp_path_factory.mktemp("intel"))
     build = made.build(O3)
     report = made.evaluation.set_baseline(build, made.resolved(O3))
@@ -238,6 +228,7 @@ def intel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made.evaluation.close()
 
 
+@needs.spirv_device
 @pytest.mark.parametrize("pipeline", [PREFIX, SHORT, "default<O1>"])
 def test_spirv_runs_verifies_and_is_timed(intel: Bench, pipeline: str) -> None:
     build = intel.build(pipeline)
@@ -254,6 +245,7 @@ def test_spirv_runs_verifies_and_is_timed(intel: Bench, pipeline: str) -> None:
         session.close()
 
 
+@needs.spirv_device
 def test_the_base_alone_is_the_drivers_own_compiler(intel: Bench) -> None:
     own, base = intel.build(None), intel.build(O3)
     assert own.key == base.key
@@ -265,6 +257,7 @@ def test_the_base_alone_is_the_drivers_own_compiler(intel: Bench) -> None:
     assert intel.build("function(sroa),function(sroa),default<O3>").key == passed.key
 
 
+@needs.spirv_device
 def test_wrong_spirv_is_found_wrong(intel: Bench) -> None:
     text = intel.task.kernel.variant.files[0].text
     wrong = text.replace("get_group_id(0)", "(get_group_id(0) / 2 * 2)", 1)
@@ -274,6 +267,7 @@ def test_wrong_spirv_is_found_wrong(intel: Bench) -> None:
     assert intel.verdict(build, PREFIX).status is Status.WRONG_RESULT
 
 
+@needs.spirv_device
 def test_check_says_who_makes_the_code(intel: Bench) -> None:
     report = check_spec(intel.spec, faults=False)
     facts = dict(report.lines)
@@ -282,6 +276,7 @@ def test_check_says_who_makes_the_code(intel: Bench) -> None:
     assert "passes to edit default<O3>" in facts["passes"]
 
 
+@needs.spirv_device
 def test_a_candidate_with_passes_is_put_in_place_as_spirv(intel: Bench) -> None:
     build = intel.build(PREFIX)
     found = intel.backend.replacement(intel.task, build.code, intel.resolved(PREFIX))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_applications as shop
+import needs
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -31,14 +32,13 @@ from tuner.driver.applications.winners import winner_of, winners_of
 from tuner.driver.options import Options
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.evaluators.cuda.compiler import CudaCompiler
-from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.recorders.recordings.format import Recording, RecordingFile
 from tuner.spaces.launch import geometry
 from tuner.spec.load import load_spec
 
 stand_in, KERNEL, LAUNCH = shop.stand_in, shop.KERNEL, shop.LAUNCH
 
-pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+pytestmark = needs.cc
 
 SHOW = """
     float out[4];
@@ -377,7 +377,7 @@ SECOND = """
 
 
 def test_several_winners_stand_in_their_places_at_once(
-    applications: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    free_lane: None, applications: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     report = record_kernels(
         applications.command(LAUNCH + SECOND, TWO), ["axpy", "fill"], tmp_path, instances=1
@@ -466,7 +466,11 @@ def tuned(spec: Path, folder: Path, backend: Backend) -> Path:
 
 @pytest.mark.integration
 def test_from_an_application_to_its_winner_in_place(
-    applications: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    free_lane: None,
+    applications: Any,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     command = applications.command(LAUNCH + SHOW, SLOW)
     report = record_kernel(command, "axpy", tmp_path / "out", instances=1)
@@ -544,7 +548,7 @@ def image(tmp_path: Path, text: str, entry: str = "scale") -> LoadedImage:
     return CudaBackend().replacement(loaded.task, build.code, resolved)
 
 
-@pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+@needs.nvrtc
 def test_an_image_says_its_kernel_its_constants_and_its_launches(tmp_path: Path) -> None:
     found = image(tmp_path, REAL)
     assert (found.symbol, found.constants) == ("scale", ("factor",))
@@ -562,7 +566,7 @@ def test_an_image_says_its_kernel_its_constants_and_its_launches(tmp_path: Path)
     assert found.symbol.startswith("_Z5scaleIfE")
 
 
-@pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
+@needs.nvrtc
 def test_variables_that_kernels_may_write_to_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="variable calls, which kernels may write to"):
         image(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from applications import compiled, with_library
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.expressions import parse
@@ -19,7 +20,6 @@ from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
 from tuner.driver.applications.winners import function_winner
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.recorders.recordings.substitute import Standing, Verified, substituting_library
 from tuner.spec.load import LoadedSpec, load_spec
@@ -67,12 +67,6 @@ class Shop:
 
     folder: Path
 
-    def clang(self, *words: str) -> None:
-        """Compiles, or skips where nothing can be linked."""
-        command = [find_toolchain().clang, "-w", "-O1", "-fno-builtin", *words]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("no C library to link an application with")
-
     def application(self, body: str, *, language: str = "c", kernel: str = KERNEL) -> list[str]:
         """An application whose kernel is in a library."""
         suffix = {"c": "c", "c++": "cc"}[language]
@@ -80,11 +74,7 @@ class Shop:
             kernel = f"namespace far {{ {kernel} }}"
         (self.folder / f"axpy.{suffix}").write_text(kernel)
         (self.folder / f"main.{suffix}").write_text(MAIN.format(body=body))
-        library, program = self.folder / "libaxpy.so", self.folder / "app"
-        self.clang("-shared", "-fPIC", "-o", str(library), str(self.folder / f"axpy.{suffix}"))
-        rpath = f"-Wl,-rpath,{self.folder}"
-        self.clang("-o", str(program), str(self.folder / f"main.{suffix}"), rpath, str(library))
-        return [str(program)]
+        return with_library(self.folder, f"axpy.{suffix}", main=f"main.{suffix}")
 
     def spec(self, language: str = "c", text: str = SPEC) -> LoadedSpec:
         """The spec of the kernel in the folder."""
@@ -214,7 +204,7 @@ def test_a_winner_that_cannot_be_loaded_leaves_the_application_as_it_is(
         check_applied(placed)
 
 
-def test_both_ways_are_run_in_pairs(shop: Shop) -> None:
+def test_both_ways_are_run_in_pairs(free_lane: None, shop: Shop) -> None:
     command = shop.application("for (int i = 0; i < 1000; i++) axpy(64, 2, x, y);")
     found = compare([shop.winner(shop.spec())], command, pairs=4)
     assert len(found.plain_s) == len(found.applied_s) == 4
@@ -266,14 +256,14 @@ def test_plugins_with_a_function_of_the_same_name_keep_their_own(
 ) -> None:
     shop.application("")
     (shop.folder / "plugins.c").write_text(PLUGINS)
-    shop.clang("-o", str(shop.folder / "plugins"), str(shop.folder / "plugins.c"), "-ldl")
+    compiled("-o", str(shop.folder / "plugins"), str(shop.folder / "plugins.c"), "-ldl")
     names = []
     for number in (1, 2):
         text = f"""void axpy(int n, float a, const float *x, float *y) {{ y[0] = {number}; }}
         int go(void) {{ static float x[64], y[64]; axpy(64, 2, x, y); return (int)y[0]; }}"""
         (shop.folder / f"plugin{number}.c").write_text(text)
         names.append(str(shop.folder / f"plugin{number}.so"))
-        shop.clang("-shared", "-fPIC", "-O0", "-o", names[-1], str(shop.folder / f"plugin{number}.c"))
+        compiled("-shared", "-fPIC", "-O0", "-o", names[-1], str(shop.folder / f"plugin{number}.c"))
     command = [str(shop.folder / "plugins"), *names]
     subprocess.run(command, check=True)
     assert printed(capfd) == "1 2"
@@ -302,7 +292,7 @@ def own_application(shop: Shop, kernel: str, *words: str, body: str = "axpy(64, 
     (shop.folder / "main.c").write_text(MAIN.format(body=body))
     program = shop.folder / "own"
     sources = [str(shop.folder / "main.c"), str(shop.folder / "axpy.c")]
-    shop.clang("-o", str(program), *words, *sources)
+    compiled("-o", str(program), *words, *sources)
     return [str(program)]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
+from applications import compiled
 
 from tuner.core.errors import MachineError
 from tuner.core.types import BuildRequest, Resolved, Status
@@ -21,10 +21,7 @@ from tuner.evaluators.host.openmp import find_openmp
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.load import LoadedSpec, load_spec
 
-try:
-    LIBRARY = find_openmp(find_toolchain()).library
-except MachineError as error:
-    pytest.skip(error.message, allow_module_level=True)
+pytestmark = needs.openmp
 
 KERNEL = """
 int omp_get_num_threads(void);
@@ -60,24 +57,22 @@ int main(int count, char **words) {
 """
 
 
-@pytest.fixture(params=["clang", "gcc"])
+@pytest.fixture(params=["clang", pytest.param("gcc", marks=needs.gcc)])
 def application(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """An application with OpenMP in a library and in itself, of two compilers with a run-time library each."""
-    compiler, links = {"clang": (find_toolchain().clang, [LIBRARY]), "gcc": ("gcc", ["-lgomp"])}[
+    library = find_openmp(find_toolchain()).library
+    compiler, links = {"clang": (find_toolchain().clang, [library]), "gcc": ("gcc", ["-lgomp"])}[
         request.param
     ]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
     for name, text in (("fill.c", KERNEL), ("main.c", MAIN)):
         (tmp_path / name).write_text(text)
-    rpath = [f"-Wl,-rpath,{tmp_path}", f"-Wl,-rpath,{Path(LIBRARY).parent}"]
+    rpath = [f"-Wl,-rpath,{tmp_path}", f"-Wl,-rpath,{Path(library).parent}"]
     for words in (
         [*("-c", "-fopenmp", "-fPIC", "-O1"), "fill.c", "main.c"],
         ["-shared", "-o", "libfill.so", "fill.o", *links],
         ["-o", "app", "main.o", "libfill.so", *links, *rpath],
     ):
-        if subprocess.run([compiler, *words], cwd=tmp_path, capture_output=True, check=False).returncode:
-            pytest.skip("no C library, or no OpenMP library, to link an application with")
+        compiled(*words, compiler=compiler, flags=[], folder=tmp_path)
     return str(tmp_path / "app")
 
 

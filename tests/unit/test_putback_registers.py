@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from applications import compiled, with_library
 
 from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.driver.applications.applying import run_with
@@ -14,7 +14,6 @@ from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
 from tuner.driver.applications.winners import function_winner
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -109,11 +108,9 @@ def test_registers_and_arguments_on_the_stack_are_what_they_were(
 ) -> None:
     (tmp_path / "kernel.c").write_text(KERNEL)
     (tmp_path / "main.c").write_text(MAIN)
-    words = [find_toolchain().clang, "-w", "-O1", "-fno-vectorize", "-fno-unroll-loops", "-fno-builtin"]
     program = tmp_path / "own"
-    words += ["-o", str(program), str(tmp_path / "main.c"), str(tmp_path / "kernel.c")]
-    if subprocess.run(words, capture_output=True, check=False).returncode:
-        pytest.skip("no C library to link an application with")
+    plain = ["-fno-vectorize", "-fno-unroll-loops"]
+    compiled(*plain, "-o", program, tmp_path / "main.c", tmp_path / "kernel.c")
     winners = []
     for name, text in {"mix": MIX, "copied": COPIED, "quiet": QUIET}.items():
         path = tmp_path / f"{name}.yaml"
@@ -198,14 +195,11 @@ def test_small_structures_are_passed_as_the_application_passes_them(
 ) -> None:
     (tmp_path / "kernel.c").write_text(SMALL_TYPES + SMALL)
     (tmp_path / "main.c").write_text(SMALL_TYPES + SMALL_MAIN)
-    program, library, other = tmp_path / "own", tmp_path / "libsmall.so", tmp_path / "kernel.c"
-    words = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
-    commands = [[*words, "-shared", "-fPIC", "-o", str(library), str(other)]]
-    linked = [str(library), f"-Wl,-rpath,{tmp_path}"] if where == "library" else [str(other)]
-    commands.append([*words, "-o", str(program), str(tmp_path / "main.c"), *linked])
-    for command in commands:
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("no C library to link an application with")
+    program = tmp_path / "app"
+    if where == "library":
+        with_library(tmp_path, "kernel.c")
+    else:
+        compiled("-o", program, tmp_path / "main.c", tmp_path / "kernel.c")
     (tmp_path / "small.yaml").write_text(small_spec())
     (loaded,) = load_spec(tmp_path / "small.yaml")
     (path,) = record_spec([str(program)], loaded, instances=1).recordings

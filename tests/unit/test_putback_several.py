@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import made_runs as made
+import needs
 import pytest
 import typer
-from opencl_machine import need_pocl
+from applications import with_library
+from opencl_machine import system_drivers
 from typer.testing import CliRunner
 
 from tuner.api import tune_spec
@@ -25,7 +27,6 @@ from tuner.driver.applications.in_place import FunctionWinner, Winner
 from tuner.driver.applications.recording import record_kernels
 from tuner.driver.options import Options
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import Recording, RecordingFile
 from tuner.recorders.recordings.substitute import Verified
 from tuner.recorders.wisdom import Entry, Wisdom
@@ -58,7 +59,7 @@ print(host[63], flush=True)
 @pytest.fixture
 def launching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An application with two kernels in one program."""
-    need_pocl(monkeypatch)
+    system_drivers(monkeypatch)
     (tmp_path / "launching.py").write_text(OPENCL)
     return [sys.executable, str(tmp_path / "launching.py")]
 
@@ -78,7 +79,7 @@ def printed(capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out.strip().splitlines()[-1]
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_kernels_of_one_program_each_get_their_winner(
     launching: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,19 +160,10 @@ def function_winner(folder: Path, name: str, add: str) -> FunctionWinner:
 @pytest.fixture
 def calling(tmp_path: Path) -> list[str]:
     """An application that is linked with one function and asks for the other by name."""
-    clang = find_toolchain().clang
     (tmp_path / "library.c").write_text(LIBRARY)
     (tmp_path / "main.c").write_text(MAIN)
-    library, program = tmp_path / "liblibrary.so", tmp_path / "calling"
-    for words in (
-        ["-shared", "-fPIC", "-o", str(library), str(tmp_path / "library.c")],
-        ["-o", str(program), str(tmp_path / "main.c"), f"-Wl,-rpath,{tmp_path}", str(library), "-ldl"],
-    ):
-        if subprocess.run(
-            [clang, "-w", "-O1", "-fno-builtin", *words], capture_output=True, check=False
-        ).returncode:
-            pytest.skip("no C library to link an application with")
-    return [str(program), str(library)]
+    command = with_library(tmp_path, "library.c", program="calling", links=["-ldl"])
+    return [*command, str(tmp_path / "liblibrary.so")]
 
 
 def test_functions_each_get_their_winner_however_they_are_reached(
@@ -188,7 +180,7 @@ def test_functions_each_get_their_winner_however_they_are_reached(
         assert {one.kernel: (one.replaced, one.left) for one in placed} == {"one": (1, 0), "two": (1, 1)}
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_kernels_and_functions_together(
     launching: list[str], calling: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import needs
 import product_runs as products
 import pytest
-from opencl_machine import need_pocl
+from applications import with_library
+from opencl_machine import system_drivers
 from pages import block, run
 from typer.testing import CliRunner
 
@@ -29,7 +30,6 @@ from tuner.driver.applications.recording import record_kernel
 from tuner.driver.applications.winners import winners_of
 from tuner.driver.options import Options
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.recorders.recordings.points import AXIS, SIGNED, Point
 from tuner.recorders.recordings.substitute import Verified
@@ -63,7 +63,7 @@ print(*shown, flush=True)
 @pytest.fixture
 def launching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An application that launches one kernel at the sizes it is given: work-items and elements."""
-    need_pocl(monkeypatch)
+    system_drivers(monkeypatch)
     (tmp_path / "launching.py").write_text(OPENCL)
     return [sys.executable, str(tmp_path / "launching.py")]
 
@@ -97,6 +97,7 @@ def together(*winners: Winner | FunctionWinner) -> tuple[Winner | FunctionWinner
     return by_size([(Path(f"{i}.run"), w) for i, w in enumerate(winners)], note=print)  # type: ignore[return-value]
 
 
+@needs.pocl
 def test_each_launch_gets_the_winner_of_the_nearest_size(
     launching: list[str], kernel: Winner, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,7 +115,7 @@ def test_each_launch_gets_the_winner_of_the_nearest_size(
     assert placed[0].to_json()["sizes"] == {"global_x": [1024]}
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_where_no_gain_is_claimed_launches_stay_as_they_are(
     launching: list[str], kernel: Winner, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +131,7 @@ def test_where_no_gain_is_claimed_launches_stay_as_they_are(
     assert (ran.replaced, ran.left) == (1, 1)
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_launch_that_the_nearest_winner_cannot_take_goes_to_the_next(
     launching: list[str], kernel: Winner, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_launch_that_the_nearest_winner_cannot_take_goes_to_the_next(
     assert printed(capfd) == "100"
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_winners_for_different_devices_take_their_own_s_launches(
     kernel: Winner, launching: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +169,7 @@ def test_winners_for_different_devices_take_their_own_s_launches(
     assert printed(capfd) == "1"
 
 
+@needs.pocl
 def test_two_that_no_size_tells_apart_are_refused(kernel: Winner) -> None:
     one, other = adds(kernel, 10, (64, True)), adds(kernel, 100, (64, True))
     with pytest.raises(UsageError, match=r"0\.run and 1\.run both replace work, and were timed at the same"):
@@ -221,18 +223,9 @@ def calling(tmp_path: Path) -> list[str]:
 
 def made_application(folder: Path, library: str) -> list[str]:
     """Its function stands in a library."""
-    clang = find_toolchain().clang
     (folder / "library.c").write_text(library)
     (folder / "main.c").write_text(MAIN)
-    shared = str(folder / "liblibrary.so")
-    for words in (
-        ["-shared", "-fPIC", "-o", shared, str(folder / "library.c")],
-        ["-o", str(folder / "calling"), str(folder / "main.c"), f"-Wl,-rpath,{folder}", shared],
-    ):
-        command = [clang, "-w", "-O1", "-fno-builtin", *words]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("no C library to link an application with")
-    return [str(folder / "calling")]
+    return with_library(folder, "library.c", program="calling")
 
 
 def function_adds(
@@ -405,7 +398,7 @@ def test_runs_of_a_function_at_two_sizes(
     assert "scale (n = 4096): 1 calls replaced, 0 left" in shown
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_runs_of_a_kernel_recorded_at_two_sizes(launching: list[str], tmp_path: Path) -> None:
     """What the page says, as it stands there, of an application that launches both sizes where it is given none."""
     (tmp_path / "app").write_text(

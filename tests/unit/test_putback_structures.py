@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from applications import with_library
 
 import tuner
 from tuner.core.errors import SpecError, UsageError
@@ -18,7 +19,6 @@ from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
 from tuner.driver.applications.winners import check_layout, check_pointers, function_winner
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -90,13 +90,6 @@ int main(void) {
 """
 
 
-def clang(*words: object) -> None:
-    """Compiles, or skips where nothing can be linked."""
-    command = [find_toolchain().clang, "-w", "-O1", "-fno-builtin", *map(str, words)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("no C library to link an application with")
-
-
 def application(
     folder: Path, body: str, *, suffix: str = "c", kernel: str = KERNEL, main: str = MAIN
 ) -> list[str]:
@@ -104,9 +97,7 @@ def application(
     (folder / "chunk.h").write_text(HEADER)
     (folder / f"step.{suffix}").write_text(kernel)
     (folder / f"main.{suffix}").write_text(main.replace("BODY", body))
-    clang("-shared", "-fPIC", "-o", folder / "libstep.so", folder / f"step.{suffix}")
-    clang("-o", folder / "app", folder / f"main.{suffix}", f"-Wl,-rpath,{folder}", folder / "libstep.so")
-    return [str(folder / "app")]
+    return with_library(folder, f"step.{suffix}", main=f"main.{suffix}")
 
 
 def spec(folder: Path, *, more: str = "", suffix: str = "c", text: str = SPEC) -> LoadedSpec:

@@ -15,22 +15,15 @@ from tuner.driver.regression import compare_with_run
 from tuner.spec.load import load_spec
 
 SOURCE = """
+void tuner_work(long long ns);
 void smooth(const float *restrict x, float *restrict y, int n)
 {
     for (int i = 0; i < n; i++)
         y[i] = x[i] * 2.0f + 1.0f;
+    tuner_work(5000);
 }
 """
-SLOWER = """
-void smooth(const float *restrict x, float *restrict y, int n)
-{
-    for (int i = 0; i < n; i++) {
-        volatile float kept = x[i];
-        for (int j = 0; j < 4; j++) kept = kept;
-        y[i] = kept * 2.0f + 1.0f;
-    }
-}
-"""
+SLOWER = SOURCE.replace("5000", "20000")
 SPEC = """
 kernel: {source: smooth.c, entry: smooth}
 problem: {n: 20000}
@@ -95,7 +88,7 @@ def test_a_slow_down_is_allowed_up_to_the_tolerance(project: Path) -> None:
     (spec,) = load_spec(project / "smooth.yaml")
     found = compare_with_run(spec, project / "smooth.run", than="baseline", processes=4)
     value, low, high = found.slowdown
-    assert 1.5 < low <= value <= high
+    assert 1.9 < low <= value <= high < 2.1
     assert found.slower(0.01)
     assert not found.slower(high)
     assert len(found.present_s) == len(found.recorded_s) == 4

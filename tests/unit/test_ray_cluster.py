@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from ray_cluster import Nodes, cluster, scattered_s
 
@@ -61,7 +62,7 @@ def spec(scale_spec: SpecWriter) -> LoadedSpec:
     return loaded
 
 
-pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
+pytestmark = [*needs.ray, pytest.mark.filterwarnings("default")]
 
 
 def test_two_nodes_give_the_result_of_one_machine(nodes: Nodes, spec: LoadedSpec, tmp_path: Path) -> None:
@@ -193,7 +194,8 @@ def test_signals_stay_with_who_had_asked_for_them(
 
 
 def test_no_cluster_is_one_line(spec: LoadedSpec) -> None:
-    ray = pytest.importorskip("ray", reason="the ray extra is not installed")
+    import ray
+
     ray.shutdown()
     with pytest.raises(MachineError, match=r"there is no Ray cluster at 127.0.0.1:1: .*ray start --head"):
         over_cluster(backend(), "127.0.0.1:1")(spec.task)

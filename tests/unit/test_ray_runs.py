@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import product_runs
 import pytest
 import yaml
@@ -36,7 +37,7 @@ from tuner.testing import SimulatedBackend
 
 SpecWriter = Callable[..., Path]
 
-pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
+pytestmark = [*needs.ray, pytest.mark.filterwarnings("default")]
 
 QUICK = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
 

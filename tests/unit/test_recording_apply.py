@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
+from applications import compiled
+from opencl_machine import system_drivers
 
 import tuner
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import MachineError, UsageError
 from tuner.driver.applications.applying import check_applied, compare, run_with
 from tuner.driver.applications.in_place import Winner
 from tuner.driver.applications.recording import list_launches, record_kernel
 from tuner.driver.applications.winners import winner_of
-from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording
 
 SOURCE = """__kernel void scale(__global const float *x, __global float *y, float f)
@@ -89,14 +89,9 @@ int main(void)
 
 
 @pytest.fixture(autouse=True)
-def pocl(monkeypatch: pytest.MonkeyPatch) -> None:
+def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The application and the backend on PoCL."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    system_drivers(monkeypatch)
 
 
 @pytest.fixture
@@ -123,7 +118,7 @@ def total(capfd: pytest.CaptureFixture[str]) -> float:
     return float(capfd.readouterr().out.split()[-1])
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_the_winner_runs_where_its_work_groups_divide_the_grid(
     winner: Winner, command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +134,7 @@ def test_the_winner_runs_where_its_work_groups_divide_the_grid(
     check_applied(placed)
 
 
+@needs.pocl
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -162,6 +158,7 @@ def test_a_winner_that_does_not_fit_leaves_the_application_as_it_is(
         check_applied(placed)
 
 
+@needs.pocl
 def test_another_program_with_a_kernel_of_that_name_is_left_alone(
     winner: Winner, command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,7 +169,8 @@ def test_another_program_with_a_kernel_of_that_name_is_left_alone(
         check_applied(placed)
 
 
-def test_both_ways_are_run_in_pairs(winner: Winner, command: list[str]) -> None:
+@needs.pocl
+def test_both_ways_are_run_in_pairs(free_lane: None, winner: Winner, command: list[str]) -> None:
     found = compare([winner], command, pairs=4)
     assert len(found.plain_s) == len(found.applied_s) == 4
     value, low, high = found.speedup
@@ -182,21 +180,14 @@ def test_both_ways_are_run_in_pairs(winner: Winner, command: list[str]) -> None:
         compare([winner], command, pairs=2)
 
 
+@needs.pocl
 def test_an_application_that_loads_opencl_for_itself(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source, program = tmp_path / "host.c", tmp_path / "host"
     source.write_text(HOST)
-    clang = find_toolchain().clang
-    made = subprocess.run(
-        [clang, "-w", "-fno-builtin", "-o", str(program), str(source), "-ldl"],
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip("no C library to link an application with")
-    if subprocess.run([program], check=False).returncode:
-        pytest.skip("no OpenCL loader on this machine")
+    compiled("-o", program, source, "-ldl", flags=["-w", "-fno-builtin"])
+    subprocess.run([program], check=True)
     assert capfd.readouterr().out == "5\n"
     (use,) = list_launches([str(program)]).ran.kernels
     assert (use.name, use.launches) == ("add", 1)
@@ -220,7 +211,8 @@ def test_buffers_overlap_only_within_one_allocation() -> None:
     assert Recording(api="opencl", entry="k", arguments=(one,)).block == ()
 
 
-@pytest.mark.integration
+@needs.pocl
+@pytest.mark.measured
 def test_a_winner_that_differs_in_its_launch_alone_is_the_applications_own_program(tmp_path: Path) -> None:
     # Its source was read from a file before, never equal to the recorded text, and so built again.
     text = (

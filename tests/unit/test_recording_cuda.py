@@ -13,6 +13,7 @@ from typing import Any
 
 import cuda_applications as shop
 import cuda_stand_in as stand_in
+import needs
 import numpy as np
 import pytest
 
@@ -30,7 +31,7 @@ from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
-pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+pytestmark = needs.cc
 
 KERNEL, LAUNCH, Applications = shop.KERNEL, shop.LAUNCH, shop.Applications
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 from opencl_devices import stand_in_loader
@@ -77,7 +78,7 @@ queue.finish()
 """
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_what_came_before_is_not_taken_for_what_is_launched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ cl.enqueue_nd_range_kernel(queue, twice, (960,), (8,)).wait()
 )
 
 
+@needs.pocl
 @pytest.mark.parametrize("another_device", [False, True])
 def test_a_program_built_for_each_device_is_recorded_as_the_one_at_hand_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, another_device: bool
@@ -148,6 +150,7 @@ struct Node follow(struct Node node) { int here[2] = {1, 2}; node.next += here[0
 """
 
 
+@needs.pocl
 @pytest.mark.parametrize(
     ("declared", "recorded"),
     [

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import cuda_applications as shop
+import needs
 import numpy as np
 import pytest
-from opencl_machine import need_pocl
+from applications import with_library
+from opencl_machine import system_drivers
 
 from tuner.api import tune_spec
 from tuner.core.errors import SpecError, UsageError
@@ -30,13 +32,11 @@ from tuner.driver.options import Options
 from tuner.evaluators.cuda.backend import CudaEvaluation
 from tuner.evaluators.cuda.device import DeviceWorker
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
 stand_in, KERNEL, LAUNCH = shop.stand_in, shop.KERNEL, shop.LAUNCH
 PASS = re.compile(r"[a-z][a-z0-9-]+")
-needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 
 # ---- candidates on recorded CUDA launches ----
 
@@ -86,14 +86,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         made.evaluation.close()
 
 
-@needs_compiler
+@needs.cc
 @pytest.mark.parametrize("value", ["0.0f / 0.0f", "1e30f * 1e30f", "-1e30f * 1e30f"])
 def test_a_value_that_is_not_finite_does_not_pass_for_a_small_error(bench: Bench, value: str) -> None:
     status, message = bench.judge(KERNEL.replace("    return 0;", f"    z[n - 1] = {value};\n    return 0;"))
     assert status is Status.WRONG_RESULT, message
 
 
-@needs_compiler
+@needs.cc
 def test_what_is_timed_is_what_was_verified_and_nothing_is_built_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +125,7 @@ def test_what_is_timed_is_what_was_verified_and_nothing_is_built_again(
     assert {one for one in loads if one != build.code} <= {bench.baseline.code}
 
 
-@needs_compiler
+@needs.cc
 def test_buffers_are_filled_again_on_the_device_and_not_from_the_host(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +152,7 @@ def test_buffers_are_filled_again_on_the_device_and_not_from_the_host(
     assert copies[1] <= max(copies[0], 8)
 
 
-@needs_compiler
+@needs.cc
 @pytest.mark.integration
 def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
     status, message = bench.judge(KERNEL.replace("work_us(500);", "for (;;) work_us(500);"))
@@ -162,7 +162,7 @@ def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
 
 
 @pytest.mark.integration
-@needs_compiler
+@needs.cc
 def test_a_candidate_that_failed_has_no_score(tmp_path: Path) -> None:
     kernel = KERNEL.replace("    return 0;", "    z[0] += WRONG;\n    return 0;")
     kernel = "#ifndef WRONG\n#define WRONG 0\n#endif\n" + kernel
@@ -235,23 +235,8 @@ def record_calls(tmp_path: Path) -> RecordCalls:
         (tmp_path / "own.c").write_text(function)
         (tmp_path / "axpy.yaml").write_text(FUNCTION_SPEC)
         (tmp_path / "main.c").write_text(before + CALLS.replace("BODY", body))
-        words = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
-        library = str(tmp_path / "libaxpy.so")
-        for command in (
-            [*words, "-shared", "-fPIC", "-o", library, str(tmp_path / "own.c")],
-            [
-                *words,
-                "-o",
-                str(tmp_path / "app"),
-                str(tmp_path / "main.c"),
-                f"-Wl,-rpath,{tmp_path}",
-                library,
-            ],
-        ):
-            if subprocess.run(command, capture_output=True, check=False).returncode:
-                pytest.skip("no C library to link an application with")
         (loaded,) = load_spec(tmp_path / "axpy.yaml")
-        return record_spec([str(tmp_path / "app")], loaded, instances=2)
+        return record_spec(with_library(tmp_path, "own.c"), loaded, instances=2)
 
     return run
 
@@ -403,10 +388,11 @@ queue.finish()
 """
 
 
+@needs.pocl
 def test_a_kernel_that_crashes_the_application_leaves_no_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need_pocl(monkeypatch)
+    system_drivers(monkeypatch)
     (tmp_path / "crashing.py").write_text(CRASHING)
     with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
         record_kernel([sys.executable, str(tmp_path / "crashing.py")], "bad", tmp_path / "out", instances=1)

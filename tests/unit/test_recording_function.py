@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
+from applications import compiled, with_library
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.recording import RecordReport, record_spec
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
@@ -50,19 +49,9 @@ def record(tmp_path: Path) -> Callable[..., RecordReport]:
         (tmp_path / "axpy.c").write_text(KERNEL)
         (tmp_path / "axpy.yaml").write_text(spec)
         (tmp_path / "main.c").write_text(APPLICATION.replace("BODY", body))
-        clang = find_toolchain().clang
-        words = [clang, "-w", "-O1", "-fno-builtin"]
-        library = tmp_path / "libaxpy.so"
-        link = [f"-Wl,-rpath,{tmp_path}", str(library)]
-        commands = (
-            [*words, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "axpy.c")],
-            [*words, "-o", str(tmp_path / "app"), str(tmp_path / "main.c"), *link],
-        )
-        for command in commands:
-            if subprocess.run(command, capture_output=True, check=False).returncode:
-                pytest.skip("no C library to link an application with")
+        command = with_library(tmp_path, "axpy.c")
         (loaded,) = load_spec(tmp_path / "axpy.yaml")
-        return record_spec([str(tmp_path / "app")], loaded, instances=instances)
+        return record_spec(command, loaded, instances=instances)
 
     return run
 
@@ -94,9 +83,10 @@ def test_calls_are_captured_with_extents_from_the_spec(
     np.testing.assert_array_equal(after, 0.5 * x + before)
 
 
+@needs.cc
 @pytest.mark.parametrize("name", ["mix", "there", "begin", "frame"])
 def test_functions_may_be_called_what_the_recorder_calls_its_own(tmp_path: Path, name: str) -> None:
-    application = compiled(
+    application = program_of(
         tmp_path,
         libk_c=KERNEL.replace("axpy", name),
         app_c=f"void {name}(int, float, const float *, float *); float x[8], y[8];"
@@ -250,8 +240,8 @@ int main() {
 """
 
 
-def compiled(folder: Path, **sources: str) -> list[str]:
-    """A program that is linked with a library, each made of one source."""
+def program_of(folder: Path, **sources: str) -> list[str]:
+    """A program that is linked with a library, each made of one source by the system's compilers."""
     made: list[str] = []
     for name, text in sources.items():
         stem, _, suffix = name.rpartition("_")
@@ -259,16 +249,12 @@ def compiled(folder: Path, **sources: str) -> list[str]:
         source.write_text(text)
         kind = ["-shared", "-fPIC"] if not made else ["-Wl,-rpath," + str(folder), *made]
         compiler = {"c": "cc", "cc": "c++"}[suffix]
-        words = [compiler, "-w", "-O1", "-pthread", str(source), "-o", str(output), *kind]
-        if (
-            shutil.which(compiler) is None
-            or subprocess.run(words, capture_output=True, check=False).returncode
-        ):
-            pytest.skip("no compiler with a C++ library to make an application with")
+        compiled(source, "-o", output, *kind, compiler=compiler, flags=["-w", "-O1", "-pthread"])
         made = [str(output)]
     return made
 
 
+@needs.cc
 def test_what_a_function_returns_reaches_the_application_though_the_spec_does_not_say_it(
     tmp_path: Path,
 ) -> None:
@@ -276,7 +262,7 @@ def test_what_a_function_returns_reaches_the_application_though_the_spec_does_no
     float total(int, const float *, float *);
     int main(void) { float x[] = {1, 2, 4}, y[3]; return total(3, x, y) == 7 ? 0 : 9; }
     """
-    command = compiled(tmp_path, libtotal_c=SUM, app_c=main)
+    command = program_of(tmp_path, libtotal_c=SUM, app_c=main)
     (tmp_path / "total.c").write_text(SUM)
     (tmp_path / "total.yaml").write_text(SUM_SPEC)
     (spec,) = load_spec(tmp_path / "total.yaml")
@@ -300,8 +286,9 @@ def test_a_type_that_cannot_be_passed_on_is_refused_by_name(tmp_path: Path) -> N
         record_spec(["true"], spec, instances=1)
 
 
+@needs.cxx
 def test_calls_that_an_exception_leaves_are_refused_and_the_next_is_recorded(tmp_path: Path) -> None:
-    command = compiled(tmp_path, libhalf_cc=LEFT, app_cc=LEAVING)
+    command = program_of(tmp_path, libhalf_cc=LEFT, app_cc=LEAVING)
     (tmp_path / "half.cc").write_text(LEFT)
     (tmp_path / "half.yaml").write_text(LEFT_SPEC)
     (spec,) = load_spec(tmp_path / "half.yaml")
@@ -337,8 +324,9 @@ int main(void) {
 """
 
 
+@needs.cc
 def test_calls_of_several_threads_at_once_are_refused_and_a_later_one_is_recorded(tmp_path: Path) -> None:
-    command = compiled(tmp_path, libboth_c=TOGETHER, app_c=THREADS)
+    command = program_of(tmp_path, libboth_c=TOGETHER, app_c=THREADS)
     (tmp_path / "both.c").write_text(TOGETHER)
     (tmp_path / "both.yaml").write_text(LEFT_SPEC.replace("half.cc", "both.c").replace("half", "both"))
     (spec,) = load_spec(tmp_path / "both.yaml")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -13,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import cuda_stand_in as stand_in
+import needs
 import numpy as np
 import pytest
+from opencl_machine import system_drivers
 
 import tuner
-from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.core.errors import UsageError
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
@@ -44,14 +44,9 @@ def script(tmp_path: Path) -> Script:
 
 
 @pytest.fixture
-def pocl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PoCL for the program."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's drivers, for the program."""
+    system_drivers(monkeypatch)
 
 
 OPENCL = """
@@ -81,7 +76,8 @@ program = cl.Program(context, TEXT).build(options=["-DUNUSED=1"])
 """
 
 
-@pytest.mark.usefixtures("pocl")
+@needs.pocl
+@pytest.mark.usefixtures("drivers")
 def test_several_kernels_of_one_block(script: Script, tmp_path: Path) -> None:
     answer = script(
         OPENCL.replace(
@@ -109,7 +105,8 @@ except TunerError as error:
         load_spec(tmp_path / "out" / f"{name}.yaml")
 
 
-@pytest.mark.usefixtures("pocl")
+@needs.pocl
+@pytest.mark.usefixtures("drivers")
 def test_pyopencl_is_recorded_with_what_was_made_before(script: Script, tmp_path: Path) -> None:
     script(
         OPENCL
@@ -136,8 +133,8 @@ queue.finish()
     assert len(spec.task.problems) == 2
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("pocl")
+@needs.pocl
+@pytest.mark.usefixtures("drivers")
 def test_the_same_is_refused_as_of_any_application(script: Script) -> None:
     answer = script(
         OPENCL
@@ -175,7 +172,7 @@ int launch(void *function, void **words)
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+@needs.cc
 @pytest.mark.parametrize("way", ["by name", "linked", "linked lazily"])
 def test_a_cuda_driver_that_is_reached_from_python(script: Script, tmp_path: Path, way: str) -> None:
     driver, nvrtc = stand_in.build_driver(tmp_path), stand_in.build_nvrtc(tmp_path)
@@ -250,8 +247,6 @@ space: {flags: {math: ["", "-ffast-math"]}, passes: off}
 @pytest.fixture
 def library(tmp_path: Path) -> ctypes.CDLL:
     """A C library with a spec of one of its functions beside it."""
-    if stand_in.CC is None:
-        pytest.skip("no C compiler")
     (tmp_path / "scale.yaml").write_text(SPEC)
     path = tmp_path / "libscale.so"
     stand_in.compile_shared(path, FUNCTION)
@@ -259,6 +254,7 @@ def library(tmp_path: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
+@needs.cc
 def test_ctypes_calls_are_recorded(library: ctypes.CDLL, tmp_path: Path) -> None:
     x = np.arange(64, dtype=np.float32)
     library.scale.argtypes = [np.ctypeslib.ndpointer(np.float32), ctypes.c_int, ctypes.c_double]
@@ -283,6 +279,7 @@ def test_ctypes_calls_are_recorded(library: ctypes.CDLL, tmp_path: Path) -> None
     assert len(load_spec(tmp_path / "tuned.yaml")[0].task.problems) == 2
 
 
+@needs.cc
 @pytest.mark.parametrize(
     "pointer",
     [
@@ -307,6 +304,7 @@ def test_arrays_however_they_are_passed(
     np.testing.assert_array_equal(x, 3 * np.arange(64))
 
 
+@needs.cc
 def test_calls_that_cannot_be_captured_are_refused_and_made(library: ctypes.CDLL, tmp_path: Path) -> None:
     x = np.arange(64, dtype=np.float32)
     library.scale.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_double]
@@ -333,6 +331,7 @@ def test_calls_that_cannot_be_captured_are_refused_and_made(library: ctypes.CDLL
     assert not list(tmp_path.rglob("*.rec"))
 
 
+@needs.cc
 def test_calls_of_several_threads_at_once_are_refused(library: ctypes.CDLL, tmp_path: Path) -> None:
     slow = "#include <unistd.h>\nvoid scale(float *x, int n, double f) { usleep(300000); x[0] *= f; }\n"
     stand_in.compile_shared(tmp_path / "libslow.so", slow)
@@ -355,6 +354,7 @@ def test_calls_of_several_threads_at_once_are_refused(library: ctypes.CDLL, tmp_
     assert x[0] == 4
 
 
+@needs.cc
 def test_an_array_shorter_than_the_spec_says_is_refused(library: ctypes.CDLL, tmp_path: Path) -> None:
     library.total.restype = ctypes.c_double
     text = SPEC.replace("entry: scale", "entry: total, returns: float64").replace(
@@ -379,6 +379,7 @@ void scale(float *x, int n, double f) { x[0] *= f; if (hook) hook(); if (f < 0) 
 """
 
 
+@needs.cc
 def test_an_array_that_the_function_takes_away_is_refused_and_the_program_goes_on(
     library: ctypes.CDLL, tmp_path: Path
 ) -> None:
@@ -395,6 +396,7 @@ def test_an_array_that_the_function_takes_away_is_refused_and_the_program_goes_o
         other.scale(page, 64, -1.0)
 
 
+@needs.cc
 def test_of_a_call_that_leads_to_itself_the_outermost_is_recorded(
     library: ctypes.CDLL, tmp_path: Path
 ) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
+from opencl_machine import system_drivers
 
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.recording import RecordReport, list_launches, record_kernel
@@ -55,14 +56,9 @@ x = np.arange(256, dtype=np.float32)
 
 
 @pytest.fixture(autouse=True)
-def pocl(monkeypatch: pytest.MonkeyPatch) -> None:
+def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The application and the backend on PoCL."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    system_drivers(monkeypatch)
 
 
 Record = Callable[..., RecordReport]
@@ -111,6 +107,7 @@ def replay(spec: Path) -> BaselineReport:
         evaluation.close()
 
 
+@needs.pocl
 def test_a_launch_is_captured_with_everything_that_makes_it(record: Record) -> None:
     report = record(
         """
@@ -138,6 +135,7 @@ queue.finish()
     np.testing.assert_array_equal(after, expected.astype(np.float32))
 
 
+@needs.pocl
 def test_arguments_set_once_are_those_of_every_later_launch(record: Record) -> None:
     report = record(
         """
@@ -160,7 +158,7 @@ queue.finish()
     np.testing.assert_array_equal(found[3.0][1], 3 * np.arange(256, dtype=np.float32))
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_global_offset_is_recorded_and_replayed(record: Record) -> None:
     report = record(
         """
@@ -178,7 +176,7 @@ queue.finish()
     assert found.status is Status.OK, found.message
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_of_a_sub_buffer_only_its_own_region_is_captured(record: Record) -> None:
     report = record(
         """
@@ -195,6 +193,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
+@needs.pocl
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -221,7 +220,7 @@ queue.finish()
         load_spec(report.specs[0])
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_parts_of_one_buffer_that_do_not_overlap_are_tuned(record: Record) -> None:
     report = record(
         """
@@ -234,6 +233,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
+@needs.pocl
 def test_an_out_of_order_queue_with_unfinished_writes_is_waited_for(record: Record) -> None:
     report = record(
         """
@@ -255,6 +255,7 @@ queue.finish()
     assert (after == 6).all()
 
 
+@needs.pocl
 def test_kernels_of_one_name_in_two_programs_are_kept_apart(record: Record) -> None:
     report = record(
         """
@@ -272,6 +273,7 @@ queue.finish()
         assert len(load_spec(spec)[0].task.problems) == 1
 
 
+@needs.pocl
 def test_earlier_recordings_are_pointed_out(record: Record) -> None:
     body = """
 program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32({}), np.int32(256))
@@ -283,7 +285,7 @@ queue.finish()
     assert any("also takes 1 earlier recordings" in note for note in again.notes)
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_programs_and_buffers_released_right_after_the_launch(record: Record) -> None:
     report = record(
         """
@@ -305,6 +307,7 @@ queue.finish()
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
+@needs.pocl
 def test_buffers_given_back_between_the_argument_and_the_launch(record: Record) -> None:
     report = record(
         """
@@ -326,6 +329,7 @@ for n in range(3):
     assert first == [2.0, 4.0, 6.0]
 
 
+@needs.pocl
 def test_a_kernel_that_leaves_nothing_else_to_tune_evolves(record: Record) -> None:
     report = record(
         """
@@ -340,7 +344,7 @@ queue.finish()
     assert loaded.evolves
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_headers_of_the_application_come_with_the_source(record: Record, tmp_path: Path) -> None:
     (tmp_path / "parts" / "deep").mkdir(parents=True)
     (tmp_path / "parts" / "scale.h").write_text(
@@ -362,7 +366,7 @@ queue.finish()
     assert replay(spec).status is Status.OK
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_header_that_is_gone_is_named(record: Record) -> None:
     report = record(
         """
@@ -378,6 +382,7 @@ queue.finish()
     assert any("includes gone.h, which is not captured" in note for note in report.notes)
 
 
+@needs.pocl
 def test_queues_given_back_with_work_under_way(record: Record) -> None:
     """As OpenCL's own C++ header does it, which makes a queue of its own to fill a buffer."""
     report = record(
@@ -415,7 +420,7 @@ def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
     assert "target: 'native'" in spec
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_kernel_in_place_is_recorded_before_it_writes(record: Record) -> None:
     report = record(
         """
@@ -436,7 +441,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_nan_and_infinity_come_out_of_the_replay_again(record: Record) -> None:
     report = record(
         """
@@ -450,7 +455,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_source_that_computes_something_else_is_no_replay(record: Record) -> None:
     report = record(
         """
@@ -465,6 +470,7 @@ queue.finish()
     assert "disagrees with the recording" in found.message
 
 
+@needs.pocl
 def test_launches_of_one_shape_with_different_data_are_both_kept(record: Record) -> None:
     report = record(
         """
@@ -486,6 +492,7 @@ queue.finish()
     assert len({bytes(contents(p, 0)[0].tobytes()) for p in report.recordings}) >= 2
 
 
+@needs.pocl
 def test_buffers_that_the_host_may_not_read_are_captured(record: Record) -> None:
     report = record(
         """
@@ -498,7 +505,7 @@ queue.finish()
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_local_memory_passed_as_an_argument_is_replayed(record: Record) -> None:
     report = record(
         """
@@ -521,7 +528,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_work_group_left_to_the_driver_is_said_so(record: Record) -> None:
     report = record(
         """
@@ -538,6 +545,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
+@needs.pocl
 @pytest.mark.parametrize(
     ("body", "kernel", "why"),
     [
@@ -585,6 +593,7 @@ def test_what_cannot_be_captured_is_refused_by_name(
     assert not list((tmp_path / "out").rglob("*.rec"))
 
 
+@needs.pocl
 def test_a_null_buffer_is_no_local_memory(record: Record) -> None:
     report = record(
         """
@@ -602,7 +611,7 @@ queue.finish()
     assert loaded.task.launch.shared_bytes is None
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_buffer_set_to_no_address_at_all_is_null(record: Record) -> None:
     """C programs pass a null pointer in the place of the value, pyopencl eight zero bytes."""
     report = record(
@@ -625,6 +634,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
+@needs.pocl
 def test_what_was_launched_before_a_crash_is_recorded(record: Record) -> None:
     report = record(
         """
@@ -638,6 +648,7 @@ os.kill(os.getpid(), 9)
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
+@needs.pocl
 def test_a_full_disk_loses_the_recording_and_not_the_application(record: Record, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the recording cannot be written"):
         record(
@@ -655,7 +666,7 @@ open(sys.argv[0] + ".done", "w")
     assert not list((tmp_path / "out").rglob("*.rec"))
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_the_list_names_kernels_with_their_share(command: Callable[[str], list[str]]) -> None:
     listing = list_launches(
         command(
@@ -672,6 +683,7 @@ queue.finish()
     assert kernel["share"] == pytest.approx(1.0)
 
 
+@needs.pocl
 def test_commands_that_launch_nothing_are_told_so(
     tmp_path: Path, command: Callable[[str], list[str]]
 ) -> None:
@@ -686,6 +698,7 @@ def test_commands_that_launch_nothing_are_told_so(
     assert not (tmp_path / "out").exists()
 
 
+@needs.pocl
 def test_launches_that_differ_in_what_a_number_is_for_are_no_repetitions(record: Record) -> None:
     report = record(
         """
@@ -702,6 +715,7 @@ queue.finish()
     assert len(report.recordings) == 2
 
 
+@needs.pocl
 def test_a_launch_without_work_items_is_refused_by_name(record: Record) -> None:
     with pytest.raises(UsageError, match="scale cannot be recorded: no work-items"):
         record(
@@ -718,6 +732,7 @@ queue.finish()
         )
 
 
+@needs.pocl
 def test_an_application_may_go_to_another_folder(
     tmp_path: Path, command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 import yaml
+from opencl_machine import system_drivers
 
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import UsageError
 from tuner.driver.applications.recording import record_kernels
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
+
+pytestmark = needs.pocl
 
 APPLICATION = """
 import numpy as np
@@ -55,14 +58,9 @@ queue.finish()
 
 
 @pytest.fixture(autouse=True)
-def pocl(monkeypatch: pytest.MonkeyPatch) -> None:
+def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The application and the backend on PoCL."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    system_drivers(monkeypatch)
 
 
 @pytest.fixture
@@ -121,7 +119,6 @@ def test_of_several_processes_no_more_is_kept_than_of_one(tmp_path: Path, comman
             assert file.recording.count == 2
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kernel", "dtypes"), [("third", ["float32", "bytes16", "bytes16"]), ("maybe", ["int32", "bytes8"])]
 )

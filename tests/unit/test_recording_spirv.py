@@ -9,10 +9,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 from opencl_devices import device_with_il, stand_in_loader
 
-from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
+from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status
 from tuner.driver.applications.applying import run_with
 from tuner.driver.applications.in_place import Winner
@@ -24,7 +25,6 @@ from tuner.evaluators.opencl.module import entry_point
 from tuner.evaluators.opencl.process import wheel_drivers
 from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.spirv import triple_of
-from tuner.evaluators.opencl.translator import translator
 from tuner.recorders.recordings.format import Recording, RecordingFile
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 from tuner.spec.recorded.first import write_module_spec
@@ -267,7 +267,7 @@ def standing_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: bytes, o
     return name
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_a_module_is_recorded_with_a_spec_and_replaced_by_another(
     application: Path, standing_in: str, scale: bytes, other: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -311,7 +311,7 @@ program = program""",
     return command(folder, device)
 
 
-@pytest.mark.integration
+@needs.pocl
 def test_constants_that_were_given_values_are_refused_by_name(
     application: Path, standing_in: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,6 +339,7 @@ assert status == 0
     assert float(capfd.readouterr().out) == TOTAL
 
 
+@needs.pocl
 def test_a_module_given_to_an_extension_is_recorded(
     application: Path, standing_in: str, scale: bytes
 ) -> None:
@@ -365,12 +366,8 @@ program = made(kind(address))
 @pytest.fixture
 def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of one that does, which applications find as the tuner does."""
-    try:
-        found = [d for d in OpenClBackend().devices() if triple_of(d)]
-    except MachineError as error:
-        pytest.skip(f"no OpenCL: {error}")
-    if not found:
-        pytest.skip("no device in reach takes SPIR-V: pip install intel-opencl-rt intel-cmplr-lib-rt")
+    found = [d for d in OpenClBackend().devices() if triple_of(d)]
+    assert found
     if wheel_drivers():
         vendors = tmp_path / "vendors"
         vendors.mkdir()
@@ -390,6 +387,7 @@ def spec(application: Path, device: str) -> LoadedSpec:
     return loaded
 
 
+@needs.spirv_device
 def test_the_spec_of_a_module_tunes_as_it_is(spec: LoadedSpec) -> None:
     report = check_spec(spec, faults=False)
     assert report.ok, report.lines
@@ -423,6 +421,7 @@ def build(spec: LoadedSpec, pipeline: str | None) -> tuple[Build, Resolved, obje
     return made, resolved, base
 
 
+@needs.spirv_device
 def test_a_module_is_launched_in_the_place_of_the_applications(
     spec: LoadedSpec, application: Path, device: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -445,9 +444,9 @@ def test_a_module_is_launched_in_the_place_of_the_applications(
     assert float(capfd.readouterr().out) == TOTAL
 
 
+@needs.spirv_device
+@needs.llvm_spirv
 def test_passes_work_on_a_module(spec: LoadedSpec) -> None:
-    if not translator():
-        pytest.skip("no llvm-spirv: pip install 'remix-tuner[opencl-il]'")
     made, _, base = build(spec, PREFIX)
     assert isinstance(base, Build)
     assert made.key != base.key

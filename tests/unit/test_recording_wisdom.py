@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
+import needs
 
-from tuner.core.errors import MachineError, SpecError
 from tuner.driver.applications.recording import RecordReport, record_kernel
 from tuner.driver.opening import open_lineup
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import outcome
 from tuner.driver.outcome.wise import wisdom_of
 from tuner.driver.runs import begin
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
 from tuner.recorders.wisdom import Wisdom
 from tuner.spec.load import load_spec
@@ -62,15 +60,6 @@ queue.finish()
 """
 
 
-@pytest.fixture(autouse=True)
-def pocl() -> None:
-    """The application runs on PoCL."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-
-
 def record(body: str, tmp_path: Path, instances: int) -> RecordReport:
     path = tmp_path / "application.py"
     path.write_text(APPLICATION + body)
@@ -90,6 +79,7 @@ def wise(report: RecordReport, tmp_path: Path) -> Wisdom:
         return wisdom_of(state, own, lineup, result)
 
 
+@needs.pocl
 def test_a_size_that_is_a_scalar_tells_problems_apart(tmp_path: Path) -> None:
     known = wise(record(STEPS, tmp_path, 2), tmp_path)
     own = {"global_x": 64, "x_bytes": 1024, "y_bytes": 256}
@@ -102,6 +92,7 @@ def test_a_size_that_is_a_scalar_tells_problems_apart(tmp_path: Path) -> None:
     assert known.select(None, {**own, "n": 16, "x_bytes": 4096}).how == "default"
 
 
+@needs.pocl
 def test_where_a_structure_may_hold_the_size_nothing_is_exact(tmp_path: Path) -> None:
     known = wise(record(STRUCTURE, tmp_path, 1), tmp_path)
     (entry,) = known.entries

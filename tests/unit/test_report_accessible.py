@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import made_runs as made
+import needs
 import pytest
 
 from tuner.report import write_report
 
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
-
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = needs.chromium
 
 GRAVE = ("serious", "critical")
 
@@ -45,7 +38,7 @@ def test_no_grave_violation(reports: list[str], scheme: str, width: int) -> None
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     found: list[tuple[Any, ...]] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        browser = playwright.chromium.launch(executable_path=needs.CHROMIUM, args=arguments)
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         for address in reports:
             page = context.new_page()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import made_runs as made
+import needs
 import pytest
 
 import tuner
@@ -25,14 +25,7 @@ from tuner.report.gallery import Gallery
 from tuner.report.page import page_of
 from tuner.report.server import ReportServer
 
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
-
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = needs.chromium
 
 HOSTILE = "</script><img src=x onerror=\"document.title='taken'\"><svg onload=alert(1)>"
 READY = "[role=tabpanel]:not([hidden]) > *"
@@ -46,7 +39,7 @@ def browser() -> Iterator[Any]:
     # Chromium's own sandbox cannot be had as root, which CI often is; the pages are our own.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        found = playwright.chromium.launch(executable_path=needs.CHROMIUM, args=arguments)
         yield found
         found.close()
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
+from applications import with_library
 
 import tuner
-from tuner.core.errors import SpecError, TunerError, UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.applying import run_with
 from tuner.driver.applications.recording import RecordReport, record_spec
 from tuner.driver.applications.winners import function_winner
 from tuner.driver.check import check_spec
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_spec
@@ -76,22 +75,7 @@ def application(tmp_path: Path) -> Callable[[str], list[str]]:
     def make(body: str) -> list[str]:
         (tmp_path / "axpy.c").write_text(KERNEL)
         (tmp_path / "main.c").write_text(APPLICATION.replace("BODY", body))
-        words = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
-        library = str(tmp_path / "libaxpy.so")
-        for command in (
-            [*words, "-shared", "-fPIC", "-o", library, str(tmp_path / "axpy.c")],
-            [
-                *words,
-                "-o",
-                str(tmp_path / "app"),
-                str(tmp_path / "main.c"),
-                f"-Wl,-rpath,{tmp_path}",
-                library,
-            ],
-        ):
-            if subprocess.run(command, capture_output=True, check=False).returncode:
-                pytest.skip("no C library to link an application with")
-        return [str(tmp_path / "app")]
+        return with_library(tmp_path, "axpy.c")
 
     return make
 
@@ -244,13 +228,10 @@ void gemv_(const int *m, const int *n_, const double *a, const int *lda, double 
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("language", ["cuda", "opencl"])
+@pytest.mark.parametrize(
+    "language", [pytest.param("cuda", marks=needs.nvrtc), pytest.param("opencl", marks=needs.pocl)]
+)
 def test_kernels_of_devices_take_them_too(tmp_path: Path, language: str) -> None:
-    if language == "opencl":
-        try:
-            OpenClBackend().device("pocl")
-        except TunerError as error:
-            pytest.skip(f"no OpenCL on this machine: {error}")
     name, head = {
         "cuda": ("k.cu", 'extern "C" __global__ void k(const int *n, float *y) { int i = threadIdx.x;'),
         "opencl": (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
-from same_results import CC, program_of, same
+from same_results import program_of, same
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.search.cooking import Attempt
@@ -171,7 +172,7 @@ def test_what_may_have_a_comparison_of_its_own_stays() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 def test_branches_give_what_the_switch_gave(tmp_path: Path) -> None:
     # The variants lie in one file, where an enumeration may stand once.
     text = LAYERS.replace("enum edge { PERIODIC, FIXED = 3, OPEN };", "#define PERIODIC 0\n#define OPEN 4")

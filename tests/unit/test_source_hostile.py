@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
-from same_results import CC, FUSED, PLAIN, program_of, same, variants_of
+from same_results import FUSED, PLAIN, program_of, same, variants_of
 
 from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
@@ -230,7 +231,7 @@ def test_selections_of_one_type_are_still_made() -> None:
         )
 
 
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @pytest.mark.parametrize(
     "text",
     [
@@ -245,9 +246,8 @@ def test_what_is_left_gives_the_same(text: str, tmp_path: Path) -> None:
     assert same(program, "f", variants, tmp_path, trials=30, how=PLAIN) == ""
 
 
-@pytest.mark.skipif(
-    CC is None or " fma " not in Path("/proc/cpuinfo").read_text(), reason="needs cc, and FMA"
-)
+@needs.cc
+@pytest.mark.skipif(" fma " not in Path("/proc/cpuinfo").read_text(), reason="the processor has no FMA")
 @pytest.mark.parametrize(
     "statement",
     [

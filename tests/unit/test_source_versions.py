@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
-from same_results import CC, program_of, same
+from same_results import program_of, same
 
 from tuner.search.cooking import Attempt, places
 from tuner.search.opening import opened
@@ -206,7 +207,7 @@ def test_a_version_rests_on_numbers_that_stay() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@needs.cc
 @pytest.mark.parametrize("text", [HALO, WINDOW, SIGNLESS, ENDS], ids=["halo", "window", "signless", "ends"])
 def test_both_versions_give_the_same_whatever_the_sizes(text: str, tmp_path: Path) -> None:
     found = moved(text)

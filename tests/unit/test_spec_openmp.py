@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import pytest
 from run_events import events
 
@@ -17,17 +18,8 @@ from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.driver.work.environment import changed, toolchain
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.openmp import find_openmp
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
-
-try:
-    find_openmp(find_toolchain())
-    MISSING = ""
-except MachineError as error:
-    MISSING = error.message
-needs_openmp = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there")
 
 KERNEL = """#include <omp.h>
 #ifndef CHUNK
@@ -74,7 +66,7 @@ def one(path: Path) -> LoadedSpec:
     return spec
 
 
-@needs_openmp
+@needs.openmp
 def test_a_first_spec_asks_for_openmp_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     (tmp_path / "k.c").write_text(KERNEL)
@@ -104,7 +96,7 @@ def test_a_library_that_is_missing_is_told_where_the_spec_asks_for_it(
     assert "remix-tuner[openmp]" in found.cure
 
 
-@needs_openmp
+@needs.openmp
 def test_the_doctor_says_where_it_is() -> None:
     (found,) = [f for f in examine() if f.part == "openmp"]
     assert found.ok
@@ -122,7 +114,7 @@ def test_it_is_for_functions_of_the_processor(tmp_path: Path) -> None:
         load_spec(tmp_path / "k.yaml")
 
 
-@needs_openmp
+@needs.openmp
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -137,7 +129,7 @@ def test_what_is_hardly_meant_is_said(
     assert any(words in notice for notice in one(write(change)).notices)
 
 
-@needs_openmp
+@needs.openmp
 def test_a_check_names_library_and_threads(write: Callable[..., Path]) -> None:
     report = check_spec(one(write()), faults=False)
     assert report.ok, report.lines
@@ -146,8 +138,7 @@ def test_a_check_names_library_and_threads(write: Callable[..., Path]) -> None:
     assert "threads 2" in told
 
 
-@pytest.mark.integration
-@needs_openmp
+@needs.openmp
 def test_a_run_says_what_it_ran_with_and_an_audit_elsewhere_tells_it(
     write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,8 +161,7 @@ def test_a_run_says_what_it_ran_with_and_an_audit_elsewhere_tells_it(
     assert "not as in the run: cores, openmp.spin_ms;" in note
 
 
-@pytest.mark.integration
-@needs_openmp
+@needs.openmp
 def test_a_record_is_audited_without_the_library(
     write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
