@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,11 +22,33 @@ from tuner.evaluators.disturbance import waited_s
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["Loaded"]
+__all__ = ["Clock", "Loaded", "MachineClock"]
 
 _COPY_S = 5.0
 _COPY_BYTES_PER_S = 200e6
 _POISONED = (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH)
+
+
+class Clock(Protocol):
+    """What the parent reads while a worker does what it was asked for; all times in seconds."""
+
+    def wall_s(self, worker: DeviceWorker) -> float:
+        """A clock of this process's own."""
+
+    def waited_s(self, worker: DeviceWorker) -> float:
+        """How long the worker and this thread were ready to run and had no processor."""
+
+
+class MachineClock:
+    """The machine's own: a :class:`Clock`."""
+
+    def wall_s(self, worker: DeviceWorker) -> float:
+        """By the monotonic clock."""
+        return time.perf_counter()
+
+    def waited_s(self, worker: DeviceWorker) -> float:
+        """By the kernel's scheduler."""
+        return waited_s(threading.get_native_id(), worker.pid)
 
 
 class Loaded:
@@ -41,6 +63,7 @@ class Loaded:
         arch: for limits.
         shift: varies addresses.
         wide: the float64 build.
+        clock: by which calls without pause are timed.
 
     Raises:
         CandidateFailed: it cannot be loaded.
@@ -57,8 +80,10 @@ class Loaded:
         arch: Architecture,
         shift: int = 0,
         wide: bool = False,
+        clock: Clock,
     ) -> None:
         self.worker = worker
+        self._clock = clock
         self._task = task
         self._made = made
         self._resolved = resolved
@@ -142,12 +167,11 @@ class Loaded:
         What the thread that asks or the worker has waited for a processor, which others had, is left out.
         """
         header = {"op": "burst", "order": list(order), "calls": calls, **self._launch(workload)}
-        both = threading.get_native_id(), self.worker.pid
         # Neither process can be made to wait by what runs on the device.
-        waited, started = waited_s(*both), time.perf_counter()
+        waited, started = self._clock.waited_s(self.worker), self._clock.wall_s(self.worker)
         self.worker.ask(header, timeout_s=limit_s, during="calls without pause")
-        wall_s = time.perf_counter() - started
-        return max(wall_s - max(waited_s(*both) - waited, 0.0), 0.0)
+        wall_s = self._clock.wall_s(self.worker) - started
+        return max(wall_s - max(self._clock.waited_s(self.worker) - waited, 0.0), 0.0)
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Frees buffers here and on the device."""

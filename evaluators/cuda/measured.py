@@ -16,7 +16,7 @@ from tuner.core.protocols import BaselineReport
 from tuner.core.types import Build, Resolved, Status, Task, Variant
 from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.device import Device, WorkerPool
-from tuner.evaluators.cuda.loaded import Loaded
+from tuner.evaluators.cuda.loaded import Clock, Loaded, MachineClock
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.placing import is_pinned
 from tuner.evaluators.cuda.session import CudaSession, Inputs
@@ -53,6 +53,7 @@ class DeviceRuns:
         pool: of its workers.
         watch: of its clocks; NVML's own when left out.
         lane: the right to time on it; the machine's own when left out.
+        clock: what the device's is compared with; the machine's own when left out.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class DeviceRuns:
         pool: WorkerPool,
         watch: Watch | None = None,
         lane: Lane | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._task = task
         self._compiler = compiler
@@ -75,6 +77,7 @@ class DeviceRuns:
         self._baseline = ""
         self._watch = Watch(device.uuid) if watch is None else watch
         self._lane = TimingLane(device.uuid) if lane is None else lane
+        self._clock = MachineClock() if clock is None else clock
         # Over twice the cache empties it; more keeps the device busy while the timed call is put into the queue.
         self._flush_bytes = max(_LEAST_FLUSH_BYTES, _FLUSH_FACTOR * device.l2_bytes)
 
@@ -130,6 +133,7 @@ class DeviceRuns:
                 accepted=self._accepted,
                 pool=self._pool,
                 lane=self._lane,
+                clock=self._clock,
                 watch=self._watch,
                 freshness=self._freshness,
                 trusted=build.digest == self._baseline,
@@ -221,6 +225,7 @@ class DeviceRuns:
             resolved=resolved,
             arch=self._device.limits,
             wide=wide,
+            clock=self._clock,
         )
 
     def _notes(self, reference: Reference, supply: Supply, group: Group) -> dict[str, Any]:

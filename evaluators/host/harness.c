@@ -25,7 +25,7 @@ enum { MAP_FIXED_NOREPLACE_ = 0x100000, NOSIGNAL = 0x4000 };
 enum { FAULT_SIGNAL, FAULT_CODE, FAULT_ADDRESS, FAULT_STACK, FAULT_NO_MEMORY, FAULT_WRITE };
 enum { READY = 1, DONE = 2, PROGRESS = 3, LOST = -2 };
 enum { CLOCK_MONOTONIC_ = 1, CLOCK_THREAD_ = 3 };
-enum { VIRTUAL_NS = 8, VIRTUAL_CALL_NS = 10000 };
+enum { VIRTUAL_NS = 8, VIRTUAL_CALL_NS = 25000 };
 
 /* Of the file behind this one; -1 where a member of the team is missing. TEAM stands in front: whether there is one;
    VIRTUAL likewise: whether time is a word of the fault page, which calls advance and the parent can read. */

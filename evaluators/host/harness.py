@@ -137,7 +137,7 @@ def harness_text(signature: Signature, *, team: bool = False, virtual: bool = Fa
     Args:
         signature: of the kernel.
         team: whether the kernel has a team of OpenMP's threads.
-        virtual: whether time is a counter that advances by 10 us with each call, and by what a kernel says through
+        virtual: whether time is a counter that advances by 25 us with each call, and by what a kernel says through
             ``tuner_work(nanoseconds)``.
     """
     parts = ("harness.c", "team.c" if team else "no_team.c")

@@ -41,10 +41,12 @@ class Readings(Protocol):
     Attributes:
         virtual: whether the harness's clock is a counter that kernels advance, not the processor's.
         least_limit_s: the shortest time after which a call may count as hanging.
+        least_call_s: what a call may really take, whatever the clock says of it.
     """
 
     virtual: bool
     least_limit_s: float
+    least_call_s: float
 
     def lane(self, device: str) -> Lane:
         """The right to time on a device."""
@@ -76,6 +78,7 @@ class MachineReadings:
 
     virtual = False
     least_limit_s = 1.0
+    least_call_s = 0.0
 
     def lane(self, device: str) -> Lane:
         """The machine's lane for the device, which all tuners share."""

@@ -259,7 +259,7 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     runner.send(message, label)
     runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), _READY, 1)
     restored = sum(r.buffer.size_bytes for r in attached.bundle.layout.entries[0].regions if r.golden)
-    limit = max(readings.least_limit_s, 20.0 * setting.call_s * len(window.order))
+    limit = max(readings.least_limit_s, 20.0 * max(setting.call_s, readings.least_call_s) * len(window.order))
     limit += len(window.order) * restored / FILLED_BYTES_PER_S
     ahead_s = runner.worked_s(readings)
     waited = readings.waited_s(runner.child) if setting.by_wall else 0.0

@@ -121,7 +121,7 @@ class OpenClSession(HostSession):
         runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), READY, 1)
         readings = self.inputs.readings
         least_s = max(_LEAST_LIMIT_S, readings.least_limit_s)
-        limit = _SLOWER * call_s * len(window.order) + least_s
+        limit = _SLOWER * max(call_s, readings.least_call_s) * len(window.order) + least_s
         # Caches are flushed before each call, while the time runs.
         limit += len(window.order) * window.flush_bytes / FILLED_BYTES_PER_S
         cpu, begin = self._cpu(runner, label), readings.wall_s(runner.child)

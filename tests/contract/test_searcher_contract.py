@@ -65,11 +65,13 @@ def only_passes() -> Space:
 
 
 @pytest.mark.parametrize("name", WITHOUT_PASSES)
+@pytest.mark.integration
 def test_parameters_and_flags(name):
     conformance.check_all(lambda space: create(name, space), medium(), small=small())
 
 
 @pytest.mark.parametrize("name", WITH_PASSES)
+@pytest.mark.integration
 def test_with_passes(name):
     conformance.check_all(lambda space: create(name, space), medium(pass_space()), trials=18)
 

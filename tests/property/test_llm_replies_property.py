@@ -70,6 +70,7 @@ REPLIES = st.one_of(
 
 @settings(deadline=None, max_examples=300)
 @given(REPLIES)
+@pytest.mark.integration
 def test_any_reply_gives_a_whole_variant_or_a_reason(text: str) -> None:
     read = read_reply(text, regions=1)
     made = variant_of(read, BASE, model="m", taken={"n"}, known=(), note={})

@@ -34,6 +34,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 @given(st.lists(st.lists(events, max_size=4), max_size=4), st.lists(st.binary(max_size=300), max_size=4))
 @example([[Event("ask", {"\0": "\0 \u2028 \U0001f600 \ufeff", "ü": -0.0, "n": 10**4000})]], [b"", b"\0"])
 @example([[Event("ask", {"f": [5e-324, 1.7976931348623157e308, 0.1, 1e22]}, 0)]], [])
+@pytest.mark.integration
 def test_events_and_blobs_come_back(batches: list[list[Event]], blobs: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.run"

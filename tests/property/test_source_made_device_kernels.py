@@ -31,6 +31,7 @@ def coarsened(program: Program) -> list[Applied]:
 @needs.oclgrind
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.integration
 def test_variants_of_made_up_kernels_give_the_same(seed: int, tmp_path: Path) -> None:
     made = made_device_kernel(seed)
     variants = device_variants(made.program(), seed, reassociate=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import needs
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_structures import FILLS, made_structures
@@ -16,6 +17,7 @@ from tuner.spaces.source.edits import EditRefused, apply_edits
 @needs.cc
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.integration
 def test_variants_of_made_up_programs_with_structures_give_the_same(seed: int, tmp_path: Path) -> None:
     text = made_structures(seed)
     given = program_of(text, "f")

@@ -76,6 +76,7 @@ def outcome(expression, env):
 @example("b < ((c / a) ** a)", [[1000], [0], [1]])
 @example("a > (a ** -(a))", [[2, 2**31], [0], [0]])
 @example("((b / c) ** a) > 0", [[1000], [2**53 + 1], [2**53]])
+@pytest.mark.integration
 def test_a_verdict_on_known_values_is_never_wrong(text, domains):
     expression = parse(text)
     rows = list(itertools.product(*domains))

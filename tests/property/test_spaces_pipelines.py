@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ node = st.recursive(
 
 @settings(deadline=None)
 @given(st.lists(node, min_size=1, max_size=5))
+@pytest.mark.integration
 def test_any_tree_is_read_back_from_its_text(nodes):
     pipeline = Pipeline(tuple(nodes))
     assert Pipeline.parse(pipeline.text) == pipeline

@@ -6,8 +6,11 @@ Loaded by path (:func:`load` in the tests that use it), as tests are no package.
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +36,12 @@ from tuner.core.types import (
 )
 from tuner.evaluators.cuda.backend import CudaEvaluation
 from tuner.evaluators.cuda.compiler import Made
-from tuner.evaluators.cuda.device import WorkerPool, describe_device
+from tuner.evaluators.cuda.device import DeviceWorker, WorkerPool, describe_device
 from tuner.evaluators.cuda.limits import Usage
+from tuner.evaluators.cuda.loaded import Clock, MachineClock
 from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
+from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.frontend import macro_flags
 
 CC = shutil.which("cc")
@@ -53,15 +58,77 @@ int axpy(void **args, const u *grid, const u *block, u shared) {
     work_us(1500);
 """
 """Begins every kernel here. It says how long a device would work, which needs none of this host's processors: the
-stand-in's clock counts just that, and who waits for the device sleeps until it would be done."""
+stand-in's clock counts just that. Who waits for the device sleeps until it would be done, or moves a
+virtual clock on."""
 GOOD = HEAD + "for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; } return 0; }"
 
 
-def build_driver(folder: Path) -> str:
-    """The stand-in, built; its path."""
+def build_driver(folder: Path, *, clocks: Path | None = None) -> str:
+    """The stand-in, built; its path.
+
+    Args:
+        folder: for it.
+        clocks: where its processes note their virtual time; they have the machine's when left out.
+    """
     texts = [Path(__file__).with_name(name).read_text() for name in ("cuda_driver.c", "cuda_driver_more.c")]
+    virtual = [] if clocks is None else [f'-DCLOCKS="{clocks}"']
     # Its own calls stay its own, whatever is preloaded.
-    return compile_shared(folder / "libcuda.so", "\n".join(texts), "-Wl,-Bsymbolic")
+    return compile_shared(folder / "libcuda.so", "\n".join(texts), "-Wl,-Bsymbolic", *virtual)
+
+
+@dataclass
+class NotedClock:
+    """The parent's clock where the stand-in's is virtual: a :class:`tuner.evaluators.cuda.loaded.Clock`.
+
+    Attributes:
+        folder: where workers note their time.
+        late_s: seconds that pass between any two readings beside what the worker has noted.
+        waited: seconds of these that both processes waited for a processor, by the kernel's account.
+    """
+
+    folder: Path
+    late_s: float = 0.0
+    waited: float = 0.0
+    _looks: Counter[str] = field(default_factory=Counter)
+
+    def wall_s(self, worker: DeviceWorker) -> float:
+        self._looks["wall"] += 1
+        noted: float = struct.unpack("d", (self.folder / str(worker.pid)).read_bytes())[0]
+        return noted + self.late_s * self._looks["wall"]
+
+    def waited_s(self, worker: DeviceWorker) -> float:
+        self._looks["waited"] += 1
+        return self.waited * self._looks["waited"]
+
+
+def timed_driver(folder: Path) -> tuple[str, Clock]:
+    """The stand-in with the clock of the running test, built; its path, and what reads that clock here."""
+    if not HostBackend.readings.virtual:
+        return build_driver(folder), MachineClock()
+    clocks = folder / "clocks"
+    clocks.mkdir(exist_ok=True)
+    return build_driver(folder, clocks=clocks), NotedClock(clocks)
+
+
+def device_runs(
+    task: Task,
+    compiler: Any,
+    driver: str,
+    clock: Clock,
+    *,
+    pool: WorkerPool | None = None,
+    watch: Watch | None = None,
+) -> DeviceRuns:
+    """What an evaluation does on the stand-in, which needs nobody's leave to be timed."""
+    return DeviceRuns(
+        task,
+        compiler,
+        device=describe_device(driver),
+        pool=pool or WorkerPool(driver),
+        watch=watch,
+        lane=FreeLane(),
+        clock=clock,
+    )
 
 
 def build_nvrtc(folder: Path) -> str:
@@ -169,14 +236,14 @@ def request(trial: int, text: str) -> BuildRequest:
 
 
 class StandInBackend:
-    """The CUDA backend over the stand-in; times are those of this host and mean nothing."""
+    """The CUDA backend over the stand-in; its times are what kernels say."""
 
     name = "cuda"
 
     def __init__(self, folder: Path, *, nvml: str | None = None) -> None:
         self._folder = folder
         self._nvml = nvml
-        self.driver = build_driver(folder)
+        self.driver, self.clock = timed_driver(folder)
 
     def environment(self, target: str) -> Mapping[str, Any]:
         """The stand-in's own words."""
@@ -196,9 +263,6 @@ class StandInBackend:
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Ready at once."""
         compiler: Any = HostCompiled(self._folder)
-        device = describe_device(self.driver)
-        watch = None if self._nvml is None else Watch(device.uuid, library=self._nvml)
-        runs = DeviceRuns(
-            task, compiler, device=device, pool=WorkerPool(self.driver), watch=watch, lane=FreeLane()
-        )
+        watch = None if self._nvml is None else Watch(describe_device(self.driver).uuid, library=self._nvml)
+        runs = device_runs(task, compiler, self.driver, self.clock, watch=watch)
         return CudaEvaluation(task, compiler=compiler, runs=runs)

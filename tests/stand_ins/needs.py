@@ -98,7 +98,7 @@ oclgrind = _need(
 )
 nvrtc = _need(_cuda("cuda-nvrtc"), "NVRTC is missing: pip install 'remix-tuner[cuda]'")
 cuda_headers = _need(_cuda("cuda-runtime"), "CUDA's headers are missing: pip install 'remix-tuner[cuda]'")
-cccl = _need(_cuda("cuda-cccl"), "CCCL is missing: pip install 'remix-tuner[cuda]'")
+cccl = _need(_cuda("cuda-cccl"), "CCCL is missing: pip install 'remix-tuner[cuda]'", "integration")
 cuda_passes = _need(
     util.find_spec("llvmlite") is not None and installed("nvidia-nvvm") and installed("nvidia-nvjitlink"),
     "parts of the passes for CUDA are missing: pip install 'remix-tuner[cuda-passes]'",
@@ -106,6 +106,7 @@ cuda_passes = _need(
 nvcc = _need(
     shutil.which("nvcc") is not None or (installed("nvidia-cuda-nvcc") and installed("nvidia-cuda-crt")),
     "nvcc is missing: pip install nvidia-cuda-nvcc nvidia-cuda-crt",
+    "integration",
 )
 gpu = _need(
     any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists(),

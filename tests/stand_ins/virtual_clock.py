@@ -1,10 +1,11 @@
 """A clock that kernels advance, in the place of the machine's: what is decided by times is the same on any machine.
 
-Each call of a kernel takes 10 us, and what it says by ``void tuner_work(long long ns)`` beside; a launch on an OpenCL
+Each call of a kernel takes 25 us, and what it says by ``void tuner_work(long long ns)`` beside; a launch on an OpenCL
 device takes 20 us. Everything else of a run is real: compilers, processes, the sandbox, what is compared.
 
 Every test has it that is not marked ``measured`` (:func:`clock_of`). The commands that a test starts find it as the
 backends ``host`` and ``opencl`` of an installed package, which ``tests/virtual_clock`` is when ``PYTHONPATH`` names it.
+The stand-in for CUDA's driver has a clock of its own (``cuda_stand_in.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -42,7 +42,7 @@ __all__ = [
 ADVANCES = "void tuner_work(long long ns);"
 """What a kernel's source begins with that says what it takes. The baseline has to, or no candidate may."""
 
-CALL_S = 10e-6
+CALL_S = 25e-6
 LAUNCH_S = 20e-6
 
 _IGNORES = "#define tuner_work(ns) ((void)(ns))"
@@ -89,28 +89,29 @@ class VirtualReadings:
 
     virtual: bool = True
     least_limit_s: float = 2.0
+    least_call_s: float = 0.01
     hidden_s: float = 0.0
     waited: float = 0.0
     ahead_s: float = 0.0
     disturbances: list[list[str]] = field(default_factory=list)
     launches_s: list[float] = field(default_factory=list)
     _launched_s: float = 0.0
-    _looks: WeakKeyDictionary[Child, Counter[str]] = field(default_factory=WeakKeyDictionary)
+    _looks: Counter[str] = field(default_factory=Counter)
 
     def lane(self, device: str) -> FreeLane:
         return FreeLane()
 
     def cpu_s(self, child: Child) -> float:
-        return self._account_s(child) + self.hidden_s * self._windows(child, "processor")
+        return self._account_s(child) + self.hidden_s * self._look("processor")
 
     def wall_s(self, child: Child) -> float:
-        return self._account_s(child) + self.hidden_s * self._windows(child, "wall")
+        return self._account_s(child) + self.hidden_s * self._look("wall")
 
     def waited_s(self, child: Child) -> float:
-        return self.waited * self._windows(child, "waited")
+        return self.waited * self._look("waited")
 
     def others_s(self, child: Child) -> float:
-        return self.ahead_s * self._look(child, "others")
+        return self.ahead_s * self._look("others")
 
     def watch(self, child: Child, *, settles: bool, threads: int) -> Watcher:
         return _Disturbed(self.disturbances.pop(0)) if self.disturbances else Unwatched()
@@ -126,14 +127,10 @@ class VirtualReadings:
     def _account_s(self, child: Child) -> float:
         return child.noted(VIRTUAL_NS) * 1e-9 + self._launched_s
 
-    def _windows(self, child: Child, clock: str) -> int:
-        """How many are over: each clock is read at both ends of a window, and what a test asks for happens between."""
-        return self._look(child, clock) // 2
-
-    def _look(self, child: Child, clock: str) -> int:
-        looks = self._looks.setdefault(child, Counter())
-        looks[clock] += 1
-        return looks[clock]
+    def _look(self, clock: str) -> int:
+        """How often it was read: what a test asks for is between any two readings, so once in each window."""
+        self._looks[clock] += 1
+        return self._looks[clock]
 
 
 @dataclass

@@ -60,6 +60,7 @@ def by_name(found: Outcome) -> dict[str, Worth]:
     return {w.item["name"]: w for w in found.summary.ablation}
 
 
+@pytest.mark.integration
 def test_settings_are_worth_what_they_do(scale_spec: SpecWriter, tmp_path: Path) -> None:
     found = run_of(scale_spec(evaluations=80), tmp_path / "a.run")
     worths = by_name(found)

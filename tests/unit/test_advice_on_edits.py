@@ -445,6 +445,7 @@ def test_records_from_before_the_purse_go_on_as_they_did(library: Path, tmp_path
     assert audit(outcome.path, backend=backend(of_variant=swaps_hurt)).differences == []
 
 
+@pytest.mark.integration
 def test_a_killed_run_goes_on_with_its_advice(library: Path, tmp_path: Path) -> None:
     """The library may be gone by then."""
 

@@ -165,6 +165,7 @@ def test_what_would_reach_further_is_refused(name: str) -> None:
 
 @needs.oclgrind
 @pytest.mark.parametrize("name", LEFT)
+@pytest.mark.integration
 def test_what_is_coarsened_gives_the_same(name: str, tmp_path: Path) -> None:
     """Counts, results and places of reads and stores, at sizes that groups do not divide."""
     kernel = LEFT[name]

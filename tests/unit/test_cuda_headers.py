@@ -56,6 +56,7 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 
 
+@pytest.mark.integration
 def test_headers_of_c_are_there_for_nvrtc_the_emulation_and_llvm(tmp_path: Path) -> None:
     report = checked(tmp_path, HEADERS + USES, passes="passes: {}")
     assert report.ok, report.lines
@@ -111,6 +112,7 @@ def test_two_kernels_of_one_name_are_still_ambiguous(tmp_path: Path) -> None:
     assert "overloaded function" in report.lines[-1][1]
 
 
+@pytest.mark.integration
 def test_the_version_of_cuda_is_known_to_all_three(tmp_path: Path) -> None:
     text = "#if CUDART_VERSION < 3000\nstruct double3 { double x, y, z; };\n#endif\n" + USES
     report = checked(tmp_path, HEADERS + text, passes="passes: {}")
@@ -154,6 +156,7 @@ def test_a_header_that_is_missing_is_one_line_with_a_cure(tmp_path: Path, header
         ("__half2float(__float2half(x[i]))", "cuda_fp16.h"),
     ],
 )
+@pytest.mark.integration
 def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, name: str, header: str) -> None:
     text = (
         "__global__ void k(const float *x, float *y, int n) {\n"
@@ -168,6 +171,7 @@ def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, name: st
 
 
 @needs.cccl
+@pytest.mark.integration
 def test_cooperative_groups_compile_where_cccl_is_installed(tmp_path: Path) -> None:
     text = (
         "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
@@ -197,6 +201,7 @@ def test_a_kernel_that_prints_is_no_host_code(tmp_path: Path) -> None:
     assert "entry: k" in init_spec(tmp_path / "k.cu")
 
 
+@pytest.mark.integration
 def test_the_report_says_which_sizes_were_emulated_and_what_is_left_alone(tmp_path: Path) -> None:
     text = (
         "__global__ void k(const float *x, float *y, int n) {\n"

@@ -123,6 +123,7 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs.nvrtc
 @pytest.mark.parametrize("passes", ["passes: off", "passes: {}"])
+@pytest.mark.integration
 def test_a_whole_program_is_checked(passes: str, tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(PROGRAM)
     (tmp_path / "settings.h").write_text(SETTINGS)

@@ -68,6 +68,7 @@ def test_signatures_are_read() -> None:
 
 
 @needs.nvrtc
+@pytest.mark.integration
 def test_a_first_spec_checks_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     path = tmp_path / "kernel.yaml"

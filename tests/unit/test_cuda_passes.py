@@ -89,6 +89,7 @@ def softmax(compiler: CudaCompiler) -> Bench:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.integration
 def test_every_example_goes_through_the_whole_chain(
     path: Path, compiler: CudaCompiler, catalogue: Any
 ) -> None:
@@ -283,6 +284,7 @@ def test_entries_by_every_kind_of_name(transpose: Bench, declaration: str, entry
     assert transpose.compiler.made(own).symbol == transpose.compiler.made(by_llvm).symbol
 
 
+@pytest.mark.integration
 def test_flags_mean_what_they_mean_to_nvrtc(softmax: Bench) -> None:
     def ptx(*flags: str) -> str:
         build = softmax.build(PREFIX, flags=flags)

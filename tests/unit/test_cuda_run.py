@@ -87,6 +87,7 @@ def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None
 
 
 @needs.cc
+@pytest.mark.integration
 def test_check_times_on_a_device(tmp_path: Path) -> None:
     (tmp_path / "axpy.cu").write_text(stand_in.GOOD)
     (tmp_path / "axpy.yaml").write_text(SPEC)

@@ -14,14 +14,13 @@ from typing import Any
 import cuda_stand_in as stand_in
 import needs
 import pytest
-from virtual_clock import FreeLane
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Build, BuildRequest, Reference, Resolved, Source, Status, Task, Variant
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.device import Device, DeviceWorker, WorkerPool, describe_device
-from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.cuda.loaded import Loaded
 from tuner.evaluators.cuda.slabs import Slab
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.workloads import make_workload
@@ -40,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def driver(folder: Path) -> str:
     """Path of the stand-in."""
-    return str(stand_in.build_driver(folder))
+    return str(stand_in.timed_driver(folder)[0])
 
 
 class Bench:
@@ -49,7 +48,8 @@ class Bench:
     def __init__(self, driver: str, folder: Path, task: Task) -> None:
         compiler: Any = stand_in.HostCompiled(folder)
         self.pool = WorkerPool(driver)
-        runs = DeviceRuns(task, compiler, device=describe_device(driver), pool=self.pool, lane=FreeLane())
+        self.clock = stand_in.NotedClock(folder / "clocks")
+        runs = stand_in.device_runs(task, compiler, driver, self.clock, pool=self.pool)
         self.evaluation = CudaEvaluation(task, compiler=compiler, runs=runs)
         (self.baseline,) = self.build(task.kernel.variant.files[0].text)
         self.report = self.evaluation.set_baseline(self.baseline, RESOLVED)
@@ -206,20 +206,65 @@ def test_a_fault_in_a_timed_call_is_seen(bench: Bench) -> None:
         session.close()
 
 
-@pytest.mark.integration
-def test_a_clock_that_says_less_is_not_believed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What others take from this host is left out of its own clock, which on a busy one may be all there is.
-    monkeypatch.setattr("tuner.evaluators.cuda.loaded.waited_s", lambda *pids: 0.0)
-    slow = "for (volatile int k = 0; k < 300000; k++);"
-    (build,) = bench.build(f"double clock_scale = 0.2; {HEAD}{LOOP}{slow} return 0; }}")
+def test_a_clock_that_says_less_is_not_believed(bench: Bench) -> None:
+    (build,) = bench.build(f"double clock_scale = 0.2; {HEAD}{LOOP} return 0; }}")
     session = bench.evaluation.open(build, RESOLVED, purpose="search", number=0)
     try:
         assert session.verify().status is Status.OK
         measurement = session.measure(problem=0, calls=5)
         assert measurement.status is Status.REFUSED
-        assert "cannot be believed" in measurement.message
+        assert "events say 300.1 us a call" in measurement.message
     finally:
         session.close()
+
+
+@pytest.mark.parametrize("waited", [True, False])
+def test_time_beside_the_device_counts_unless_the_kernel_says_that_both_had_to_wait(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, waited: bool
+) -> None:
+    late_s = 1.0
+    (build,) = bench.build(f"{HEAD}{LOOP} return 0; }} /* {waited} */")
+    session = bench.evaluation.open(build, RESOLVED, purpose="search", number=0)
+    honest, burst = Loaded.burst, []
+
+    def with_calls_late(loaded: Loaded, *arguments: Any, calls: bool, **more: Any) -> float:
+        burst.append(calls)
+        # Beside the calls alone: in what stands before them as well it would be taken off.
+        monkeypatch.setattr(bench.clock, "late_s", late_s if calls else 0.0)
+        monkeypatch.setattr(bench.clock, "waited", late_s if calls and waited else 0.0)
+        return honest(loaded, *arguments, calls=calls, **more)
+
+    monkeypatch.setattr(Loaded, "burst", with_calls_late)
+    try:
+        assert session.verify().status is Status.OK
+        measurement = session.measure(problem=0, calls=5)
+    finally:
+        session.close()
+    assert {*burst} == {True, False}
+    assert measurement.status is (Status.OK if waited else Status.REFUSED), measurement.message
+
+
+def test_calls_without_pause_are_no_more_than_there_is_time_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where all the time was spent in waiting for processors: thousands of calls would take minutes."""
+    (build,) = bench.build(f"double clock_scale = 1e-6; {HEAD}{LOOP} return 0; }} /* waits */")
+    session = bench.evaluation.open(build, RESOLVED, purpose="search", number=0)
+    monkeypatch.setattr(bench.clock, "waited", 1.0)
+    honest, counts = Loaded.burst, []
+
+    def burst(loaded: Loaded, order: list[int], *arguments: Any, **more: Any) -> float:
+        counts.append(len(order))
+        return honest(loaded, order, *arguments, **more)
+
+    monkeypatch.setattr(Loaded, "burst", burst)
+    try:
+        assert session.verify().status is Status.OK
+        session.measure(problem=0, calls=5)
+    finally:
+        session.close()
+    # A call takes 1.5 ms.
+    assert 100 < max(counts) < 200
 
 
 def test_a_clock_that_says_more_than_passed_is_not_believed(bench: Bench) -> None:

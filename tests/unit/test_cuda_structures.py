@@ -13,7 +13,6 @@ import needs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_clock import FreeLane
 
 from tuner.core.errors import SpecError
 from tuner.core.types import (
@@ -28,9 +27,7 @@ from tuner.core.types import (
 )
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.compiler import CudaCompiler, Made
-from tuner.evaluators.cuda.device import WorkerPool, describe_device
 from tuner.evaluators.cuda.layouts import NoLayout
-from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 pytestmark = needs.nvrtc
@@ -421,10 +418,7 @@ def test_a_device_gets_the_structure_and_so_does_the_double_precision_reference(
     variant = Variant(files=(Source(name="axpy.cu", text=C_PART),))
     task = replace(given, kernel=replace(given.kernel, variant=variant))
     compiler: Any = Packing(tmp_path, given)
-    driver = stand_in.build_driver(tmp_path)
-    runs = DeviceRuns(
-        task, compiler, device=describe_device(driver), pool=WorkerPool(driver), lane=FreeLane()
-    )
+    runs = stand_in.device_runs(task, compiler, *stand_in.timed_driver(tmp_path))
     evaluation = CudaEvaluation(task, compiler=compiler, runs=runs)
     texts = [
         C_PART,

@@ -347,6 +347,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("label", "name", "steps", "reason"), REFUSED, ids=[c[0] for c in REFUSED])
+@pytest.mark.integration
 def test_what_does_not_apply_says_why(
     label: str, name: str, steps: list[dict[str, Any]], reason: str, tmp_path: Path
 ) -> None:
@@ -368,6 +369,7 @@ def test_an_unguarded_kernel_is_not_coarsened(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.integration)])
 @pytest.mark.parametrize("language", [pytest.param(one, marks=marks) for one, marks in RUN_WITH.items()])
 @pytest.mark.parametrize("name", sorted(KERNELS))
+@pytest.mark.integration
 def test_proposed_variants_compute_the_same(language: str, name: str, rounds: int, benches: Any) -> None:
     """Whatever the proposer makes of a kernel, at its defaults; raw edits aside."""
     bench = benches(language, name)

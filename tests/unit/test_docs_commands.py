@@ -144,6 +144,7 @@ def test_completion_is_put_into_a_home_of_its_own(tmp_path: Path) -> None:
     assert "completion" in (tmp_path / ".bashrc").read_text()
 
 
+@pytest.mark.integration
 def test_the_doctor_of_the_first_page(tmp_path: Path) -> None:
     (line,) = [one for one in block("docs/index.md", "tuner doctor") if one.startswith("tuner")]
     assert "backend host" in run(line, tmp_path)

@@ -118,6 +118,7 @@ def test_the_spec_reference_is_current() -> None:
     )
 
 
+@pytest.mark.integration
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")]

@@ -50,6 +50,7 @@ def simulated_claims(spec_path: Path, folder: Path, runs: int) -> int:
     return claims
 
 
+@pytest.mark.integration
 def test_few_claims_on_identical_code(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     assert simulated_claims(scale_spec(), tmp_path, 20) <= 2
 

@@ -85,6 +85,7 @@ def flat(_: Any) -> float:
     return 1e-3
 
 
+@pytest.mark.integration
 def test_only_runs_over_pipelines_are_priced_and_older_records_are_not(
     scale_spec: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def events(path: Path | None, kind: str) -> list[Mapping[str, Any]]:
         return [e.body for e in record.events() if e.kind == kind]
 
 
+@pytest.mark.integration
 def test_prunes_before_the_build_and_finds_more(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     spec = write()
     options = Options(seed=5, workers=1, settings={"simpler": 0, "simplest": False})

@@ -190,6 +190,7 @@ def run(bench: Bench, fault: Fault) -> Verdict:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name.replace(" ", "-"))
+@pytest.mark.integration
 def test_a_planted_fault_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
     monkeypatch.setattr("tuner.evaluators.emulation.emulator._LEAST_LIMIT_S", 2.0)
     verdict = run(bench, fault)

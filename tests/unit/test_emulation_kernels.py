@@ -164,6 +164,7 @@ def test_an_honest_kernel_passes(baseline: Run, name: str) -> None:
     assert report.status is Status.OK, report.message
 
 
+@pytest.mark.integration
 def test_a_lock_orders_what_it_guards(baseline: Run) -> None:
     text = (
         "__device__ int lock;\n"

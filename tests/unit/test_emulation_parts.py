@@ -56,6 +56,7 @@ def variant(text: str) -> Variant:
     return Variant(files=(Source(name="k.cu", text=text),))
 
 
+@pytest.mark.integration
 def test_the_life_of_an_emulator(load: Callable[..., LoadedSpec]) -> None:
     loaded = load()
     space, given = loaded.space(None), loaded.task.kernel.variant

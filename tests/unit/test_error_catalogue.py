@@ -59,6 +59,7 @@ def _name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
+@pytest.mark.integration
 def test_every_error_has_a_message_and_a_hint() -> None:
     found = raised()
     assert len(found) > 300

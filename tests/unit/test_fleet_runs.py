@@ -104,6 +104,7 @@ def test_the_whole_space_gives_the_same_winner_on_any_number_of_devices(
     assert len(used) == count
 
 
+@pytest.mark.integration
 def test_a_trial_is_timed_on_one_device_and_raced_against_who_was_best_then(
     spec: LoadedSpec, tmp_path: Path
 ) -> None:
@@ -149,6 +150,7 @@ def test_devices_of_unequal_speed_give_scores_over_their_own_baseline(
             assert math.exp(trial.score) == pytest.approx(true, rel=0.06)
 
 
+@pytest.mark.integration
 def test_lost_devices_cost_nothing_and_new_ones_join(spec: LoadedSpec, tmp_path: Path) -> None:
     kept: list[ThreadExecutor] = []
 
@@ -175,6 +177,7 @@ def test_lost_devices_cost_nothing_and_new_ones_join(spec: LoadedSpec, tmp_path:
     assert audit(path, backend=backend()).clean
 
 
+@pytest.mark.integration
 def test_an_interrupted_run_goes_on_with_other_devices(spec: LoadedSpec, tmp_path: Path) -> None:
     interruption = Interruption()
     seen = 0
@@ -207,6 +210,7 @@ def test_an_interrupted_run_goes_on_with_other_devices(spec: LoadedSpec, tmp_pat
 
 
 @pytest.mark.parametrize("strategy", ["random", "surrogate", "auto"])
+@pytest.mark.integration
 def test_searchers_with_many_in_flight(scale_spec: SpecWriter, tmp_path: Path, strategy: str) -> None:
     (spec,) = load_spec(scale_spec(strategy=strategy, evaluations=48))
     path = tmp_path / "a.run"

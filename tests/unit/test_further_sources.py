@@ -39,6 +39,7 @@ def first(source: Path, entry: str = "k") -> tuple[dict[str, Any], str]:
     return yaml.safe_load(text), text
 
 
+@pytest.mark.integration
 def test_what_a_function_calls_is_found_through_files_that_call_others(tmp_path: Path) -> None:
     source = written(
         tmp_path,
@@ -58,6 +59,7 @@ def test_what_a_function_calls_is_found_through_files_that_call_others(tmp_path:
     assert report.ok, report.lines
 
 
+@pytest.mark.integration
 def test_names_of_cpp_and_headers_of_what_is_found(tmp_path: Path) -> None:
     source = written(
         tmp_path,

@@ -73,6 +73,7 @@ def test_a_timeout_kills_the_worker(pool: CompilePool) -> None:
     assert pool.run([host_job(2)])[0].status is Status.OK
 
 
+@pytest.mark.integration
 def test_a_worker_that_is_given_no_processor_is_waited_for(pool: CompilePool) -> None:
     """For longer than its job may take; it has used no time of its own."""
     pool.run([host_job()])

@@ -236,6 +236,7 @@ RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
         for n in KERNELS
     ],
 )
+@pytest.mark.integration
 def test_a_first_spec_passes_the_check_unedited(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(KERNELS[name])
     (tmp_path / "k.yaml").write_text(init_spec(tmp_path / name))

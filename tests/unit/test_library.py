@@ -56,6 +56,7 @@ def test_ensure_refuses_a_folder_before_it_tunes(scale_spec: Callable[..., Path]
     assert not list(tmp_path.glob("out.*"))
 
 
+@pytest.mark.integration
 def test_a_file_is_no_folder_for_records(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(tuner.TunerError, match="no folder for run records"):

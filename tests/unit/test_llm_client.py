@@ -102,6 +102,7 @@ def test_a_server_that_counts_nothing(exchanged: Any) -> None:
     assert answer.prompt_tokens is None
 
 
+@pytest.mark.integration
 def test_busy_servers_are_asked_again_after_what_they_say(exchanged: Any) -> None:
     def script(number: int, body: Any) -> Any:
         return Reply("", status=429, headers={"Retry-After": "1"}) if number == 0 else Reply("then")
@@ -163,6 +164,7 @@ def test_parameters_that_a_server_does_not_know_are_left_out(exchanged: Any) -> 
         ({"raw": b" " * (5 << 20)}, "too_large"),
     ],
 )
+@pytest.mark.integration
 def test_bad_replies_are_a_status(exchanged: Any, reply: dict[str, Any], status: str) -> None:
     # Only what never comes is waited for to the end.
     timeout_s = 1.0 if status == "timed_out" else WAIT_S
@@ -206,6 +208,7 @@ def test_a_killed_process_is_an_answer_and_the_next_request_starts_another() -> 
         client.close()
 
 
+@pytest.mark.integration
 def test_the_process_has_the_key_by_no_way_that_others_can_read() -> None:
     with server.serving(server.always("x", delay_s=5)) as running:
         model = Model(name="local", base_url=running.url)

@@ -118,6 +118,7 @@ def archive_of(path: Path) -> str:
         return json.dumps(lineup.breeding.informed().archive.to_json(), sort_keys=True)
 
 
+@pytest.mark.integration
 def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None:
     llm = "model: local, prices: {prompt: 1.0, completion: 3.0}"
     with server.serving(server.always(GOOD)) as running:
@@ -333,6 +334,7 @@ def _goes_on(state: RunState, *, awaits: bool) -> bool:
     return isinstance(search_action(state), Decide)
 
 
+@pytest.mark.integration
 def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
     def script(number: int, body: Any) -> Any:
         return Reply(NO_MATCH if number % 3 == 1 else GOOD, delay_s=0.02 * (number % 4))

@@ -78,6 +78,7 @@ def test_a_number_given_twice_is_found() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.integration
 def test_every_example_becomes_valid_spirv_by_any_pipeline(
     path: Path, passes: SpirvPasses, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def _asking(path: Path, folder: Path, target: str = "native") -> LoadedSpec:
     return spec
 
 
+@pytest.mark.integration
 def test_one_process_makes_many_modules_one_after_the_other(passes: SpirvPasses) -> None:
     # Its target machine keeps what it has seen of one module and would end the process at one of the next.
     texts = [

@@ -301,6 +301,7 @@ def own_application(shop: Shop, kernel: str, *words: str, body: str = "axpy(64, 
     [["-rdynamic"], [], ["-no-pie"], ["-O0"], ["-O3", "-march=native"], ["-O2", "-fcf-protection=full"]],
     ids=" ".join,
 )
+@pytest.mark.integration
 def test_a_function_of_the_executable_itself(
     shop: Shop, capfd: pytest.CaptureFixture[str], words: list[str]
 ) -> None:

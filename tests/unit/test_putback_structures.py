@@ -285,6 +285,7 @@ NOWHERE = {
 
 
 @pytest.mark.parametrize("body", NOWHERE.values(), ids=NOWHERE)
+@pytest.mark.integration
 def test_pointers_that_the_function_does_not_follow_may_lead_nowhere(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], body: tuple[str, str]
 ) -> None:

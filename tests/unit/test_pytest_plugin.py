@@ -83,12 +83,13 @@ def test_the_same_code_passes_and_slower_code_fails(project: Path) -> None:
     (project / "smooth.c").write_text(SOURCE)
 
 
+@pytest.mark.integration
 def test_a_slow_down_is_allowed_up_to_the_tolerance(project: Path) -> None:
     (project / "smooth.c").write_text(SLOWER)
     (spec,) = load_spec(project / "smooth.yaml")
     found = compare_with_run(spec, project / "smooth.run", than="baseline", processes=4)
     value, low, high = found.slowdown
-    assert 1.9 < low <= value <= high < 2.1
+    assert 1.4 < low <= value <= high < 1.6
     assert found.slower(0.01)
     assert not found.slower(high)
     assert len(found.present_s) == len(found.recorded_s) == 4

@@ -164,6 +164,7 @@ record.close()
     assert audit_file(path) == []
 
 
+@pytest.mark.integration
 def test_killed_at_any_instant_everything_committed_is_there(tmp_path: Path) -> None:
     path, progress = tmp_path / "a.run", tmp_path / "progress"
     progress.write_bytes(bytes(16))

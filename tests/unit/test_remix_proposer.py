@@ -58,6 +58,7 @@ def test_it_is_a_proposer() -> None:
     assert isinstance(RemixProposer(kernel()), Proposer)
 
 
+@pytest.mark.integration
 def test_equal_seeds_give_equal_variants() -> None:
     """Text, edits and tunables; the edits alone give the text again."""
     one, two = (generations(RemixProposer(kernel(), "reassociate"), 4, 8) for _ in range(2))
@@ -73,6 +74,7 @@ def test_equal_seeds_give_equal_variants() -> None:
         assert len(set(names)) == len(names)
 
 
+@pytest.mark.integration
 def test_exact_numerics_never_reassociate() -> None:
     """Neither an edit nor a parent that a more generous policy made."""
     children = generations(RemixProposer(kernel(), "exact"), 2, 8)

@@ -49,6 +49,7 @@ def passes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     raise AssertionError("no run tried the pass that pays by itself")
 
 
+@pytest.mark.integration
 def test_the_answer_is_the_results(recorded: Path) -> None:
     """What stands first on the page is what ``--json`` says, to five digits."""
     data = read(recorded)

@@ -143,6 +143,7 @@ def test_the_answer_is_readable_without_scripts(run: Path) -> None:
     assert re.search(r"<noscript>.*times as fast as the baseline, 95% interval", text, re.DOTALL)
 
 
+@pytest.mark.integration
 def test_where_the_run_lies_is_nobodys_business(run: Path) -> None:
     """A report is made to be sent to others: the folder of the record is not on it."""
     assert str(run.parent) not in json.dumps(Reader(report_page(run)).data()["result"])

@@ -139,6 +139,7 @@ def test_what_lies_beside_an_emulated_kernel_is_found(tmp_path: Path) -> None:
     assert built.status is Status.OK, built.message
 
 
+@pytest.mark.integration
 def test_templates_without_end_cost_one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulation, "_TIMEOUT_S", 2.0)
     deep = "template <int N, int M> struct T {{ static const long v = T<N - 1, M>::v + T<N - 1, M + {0}>::v; }};\n"

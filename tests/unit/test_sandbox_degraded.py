@@ -62,6 +62,7 @@ def tuner(lacks: str, *words: str) -> subprocess.CompletedProcess[str]:
         ("seccomp,namespaces", "system calls (seccomp), network (namespaces or seccomp)"),
     ],
 )
+@pytest.mark.integration
 def test_whole_sandbox_is_required_or_the_run_refused(
     scale_spec: Callable[..., Path], tmp_path: Path, lacks: str, missing: str
 ) -> None:

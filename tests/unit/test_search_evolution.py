@@ -83,6 +83,7 @@ def after(told: Sequence[Judged], step: int) -> Evolution:
 
 
 @pytest.mark.parametrize("step", [1, 2, 5, 100])
+@pytest.mark.integration
 def test_the_archive_is_a_fold_over_what_was_told(step: int) -> None:
     """In whatever portions: byte for byte."""
     told = history(7)

@@ -95,6 +95,7 @@ def test_models_beat_chance_at_sixty_trials(name):
     assert median_best(name, space, landscape, 60) < median_best("random", space, landscape, 60)
 
 
+@pytest.mark.integration
 def test_cmaes_beats_chance_later():
     # A generation of it is six trials: sixty are too few for a dozen coordinates.
     landscape, space = Landscape(failing=0.1, score=hills), parameters()

@@ -81,6 +81,7 @@ def late_failures(seed):
     return sum(failed[40:])
 
 
+@pytest.mark.integration
 def test_failures_are_avoided_once_they_are_seen():
     assert np.median([late_failures(seed) for seed in range(3)]) < 15
 
@@ -144,6 +145,7 @@ def test_a_warm_start_from_a_like_kernel_helps_at_once():
     assert warm < 0.7 * cold
 
 
+@pytest.mark.integration
 def test_a_misleading_source_is_overcome():
     source = observed(lambda c: -score(c))
     assert np.median([warm_run(source, seed, 45)[-1] for seed in range(5)]) <= 0.1

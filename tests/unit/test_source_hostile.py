@@ -239,6 +239,7 @@ def test_selections_of_one_type_are_still_made() -> None:
         STALE_CONST, STALE_COUNTER,
     ],
 )  # fmt: skip
+@pytest.mark.integration
 def test_what_is_left_gives_the_same(text: str, tmp_path: Path) -> None:
     program = program_of(text, "f")
     variants = variants_of(program, 7)

@@ -284,6 +284,7 @@ CHECKED = [
 
 
 @pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.integration
 def test_results_stay_the_same(name: str, benches: dict[str, Bench]) -> None:
     """Wherever it applies to some kernels, at sizes drawn from what the edit offers."""
     rng = np.random.default_rng(sum(name.encode()))

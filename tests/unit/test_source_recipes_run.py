@@ -79,6 +79,7 @@ def wrong(evaluation: HostEvaluation, made: Applied, rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("name", FEW)
+@pytest.mark.integration
 def test_the_recipes_that_a_kernel_needs_are_right(name: str, evaluation: HostEvaluation) -> None:
     """Each makes something of it, and that is right."""
     rng = np.random.default_rng(7)

@@ -241,6 +241,7 @@ def moved(program: Program, most: int) -> list[Applied]:
 @pytest.mark.parametrize(
     ("name", "members"), [*((name, False) for name in KERNELS), ("product", True), ("rows", True)]
 )
+@pytest.mark.integration
 def test_results_stay_the_same(name: str, members: bool, tmp_path: Path) -> None:
     """Real kernels, built, called with their rows' addresses and compared."""
     params = "const double *const *a, const double *const *b, double **c, int n"

@@ -230,6 +230,7 @@ verify: {problems: [{nx: 13, ny: 7}]}
 """
 
 
+@pytest.mark.integration
 def test_loops_over_members_are_reached_and_stay_right(tmp_path: Path) -> None:
     (tmp_path / "grid.h").write_text(TYPES)
     (tmp_path / "f.c").write_text(KERNEL)

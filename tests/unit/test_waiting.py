@@ -101,6 +101,7 @@ def test_a_terminal_sees_the_seconds_go_by(spec: Path) -> None:
     assert len(set(re.findall(r"(\d) s so far", text))) >= 3, text
 
 
+@pytest.mark.integration
 def test_what_is_at_work_is_said_in_other_words_as_it_changes(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +166,7 @@ def test_a_run_tells_what_takes_long(scale_spec: SpecWriter, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("live", [True, False])
+@pytest.mark.integration
 def test_a_trial_without_news_is_shown(
     live: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_trial_without_news_is_shown(
     assert re.search(r"trial 7 built.*\d s without news", said)
 
 
+@pytest.mark.integration
 def test_news_in_time_are_nothing_to_be_told_of(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
