@@ -77,6 +77,7 @@ def test_with_passes(name):
 
 
 @pytest.mark.parametrize("name", [n for n in WITHOUT_PASSES if n != "exhaustive"])
+@pytest.mark.integration
 def test_space_too_large_to_list(name):
     space = unlisted()
     assert space.listing() is None

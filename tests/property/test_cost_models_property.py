@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ SCORES = st.one_of(st.none(), st.floats(-5, 5, allow_nan=False))
     st.lists(FEATURES, max_size=6),
     st.lists(FEATURES, max_size=6),
 )
+@pytest.mark.integration
 def test_answers_are_in_range_and_repeat(told, candidates, pool) -> None:
     known = [
         Known(trial=i, features=features, tried=tried, score=score if tried else None)

@@ -1,5 +1,6 @@
 """Every flag lands somewhere or is an error; nothing is dropped without a word."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ _PLAIN = Flags()
 
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(_KNOWN, _ANY))
+@pytest.mark.integration
 def test_a_flag_is_placed_or_refused(flag: str) -> None:
     try:
         placed = sort_flags([flag])

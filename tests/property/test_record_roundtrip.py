@@ -59,6 +59,7 @@ def test_events_and_blobs_come_back(batches: list[list[Event]], blobs: list[byte
 
 @quick
 @given(bodies, st.sampled_from([float("nan"), float("inf"), float("-inf")]), texts)
+@pytest.mark.integration
 def test_what_is_not_finite_is_refused(body: dict[str, Any], value: float, key: str) -> None:
     with tempfile.TemporaryDirectory() as folder, RunRecord.create(Path(folder) / "a.run") as record:
         with pytest.raises(RecordError, match=r"cannot be recorded: .* is (nan|inf|-inf); bodies hold"):

@@ -56,6 +56,7 @@ def sealed(header: object, chunks: bytes = b"") -> bytes:
 
 @SETTINGS
 @given(data=st.binary(min_size=1, max_size=3000), count=st.integers(1, 1 << 40), seconds=st.floats(0, 1e6))
+@pytest.mark.integration
 def test_what_is_written_is_read_again(tmp_path: Path, data: bytes, count: int, seconds: float) -> None:
     recording, contents = sample(data, count=count, seconds=seconds)
     digest = write_recording(tmp_path / "a.rec", recording, contents)
@@ -84,6 +85,7 @@ def test_contents_of_several_chunks_are_stored_once(tmp_path: Path) -> None:
 
 @SETTINGS
 @given(at=st.integers(0, 1 << 20), bit=st.integers(0, 7))
+@pytest.mark.integration
 def test_a_flipped_bit_is_found(tmp_path: Path, at: int, bit: int) -> None:
     path = tmp_path / "a.rec"
     write_recording(path, *sample())
@@ -97,6 +99,7 @@ def test_a_flipped_bit_is_found(tmp_path: Path, at: int, bit: int) -> None:
 
 @SETTINGS
 @given(size=st.integers(0, 1 << 20))
+@pytest.mark.integration
 def test_a_truncated_file_is_refused(tmp_path: Path, size: int) -> None:
     path = tmp_path / "a.rec"
     write_recording(path, *sample())
@@ -119,6 +122,7 @@ JSON = st.recursive(
 
 @SETTINGS
 @given(data=st.data())
+@pytest.mark.integration
 def test_a_hostile_header_with_a_good_hash_gives_one_line(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "a.rec"
     write_recording(path, *sample())

@@ -93,6 +93,7 @@ KERNEL = "void f(float *a, int n)\n{\n%s\nfor (int i = 0; i < n; i++) a[i] = %s;
 @given(TEXTS, TEXTS)
 @example("08", "")
 @example("A ? 1 : (2", "F(x) x#")
+@pytest.mark.integration
 def test_conditions(condition: str, definition: str) -> None:
     macros = {"B": None}
     try:

@@ -48,6 +48,7 @@ def further(made: Applied, seed: int) -> Iterator[Applied]:
 
 @needs.cc
 @pytest.mark.parametrize("name", ["jacobi-2d", "heat-3d", "fdtd-2d", "seidel-2d"])
+@pytest.mark.integration
 def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -> None:
     """Sizes from none to more than a strip, steps from none to more than a block."""
     entry = name.replace("-", "_")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import needs
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from same_results import program_of, same
@@ -87,6 +88,7 @@ def test_two_results_of_one_loop(tmp_path: Path) -> None:
     max_examples=4,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+@pytest.mark.integration
 def test_what_goes_past_the_caches_is_what_was_stored(text: str, tmp_path: Path) -> None:
     """Rows of any length begin and end anywhere in a vector."""
     program = program_of(text, "f")

@@ -112,6 +112,7 @@ def test_an_open_name_never_rules_out_what_is_valid(text, domains, bound):
 @given(
     st.lists(truths(1), min_size=1, max_size=3), st.lists(VALUES, min_size=3, max_size=3), st.integers(0, 99)
 )
+@pytest.mark.integration
 def test_the_solver_finds_exactly_what_brute_force_finds(texts, domains, seed):
     constraints = [parse(t) for t in texts]
     rows = [dict(zip(NAMES, row, strict=True)) for row in itertools.product(*domains)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,7 @@ def _changed(data: Any, path: tuple[Any, ...], value: Any, how: str) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(st.data())
+@pytest.mark.integration
 def test_a_changed_spec_loads_or_says_why_in_one_line(data: st.DataObject) -> None:
     spec = copy.deepcopy(BASE)
     for _ in range(data.draw(st.integers(1, 2))):
@@ -128,6 +130,7 @@ plain = st.recursive(
 
 @settings(deadline=None, max_examples=200)
 @given(plain)
+@pytest.mark.integration
 def test_what_pyyaml_writes_is_read_back(value: Any) -> None:
     text = yaml.safe_dump({"value": value})
     assert read_yaml(text, "f").data == {"value": value}

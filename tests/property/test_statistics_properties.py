@@ -78,6 +78,7 @@ def test_at_most_one_side_is_faster(a: list[float], b: list[float]) -> None:
 
 @quick
 @given(st.dictionaries(st.integers(0, 50), st.lists(seconds, min_size=1, max_size=5), min_size=1, max_size=6))
+@pytest.mark.integration
 def test_nothing_is_better_than_the_chosen(finalists: dict[int, list[float]]) -> None:
     chosen = choose(finalists)
     assert choose(dict(reversed(list(finalists.items())))) == chosen

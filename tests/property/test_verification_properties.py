@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -27,6 +28,7 @@ def passes_by_the_book(c: float, r: float, allowed: float, policy: str) -> bool:
 
 @settings(deadline=None, max_examples=200)
 @given(st.data(), floats, tolerances, tolerances, policies, st.floats(0, 1e6))
+@pytest.mark.integration
 def test_every_element_is_judged_by_the_rule(
     data: st.DataObject, values: Array, rtol: float, atol: float, nonfinite: str, error: float
 ) -> None:
@@ -62,6 +64,7 @@ def test_an_output_equal_to_the_reference_always_passes(values: Array, nonfinite
 
 @settings(deadline=None, max_examples=100)
 @given(floats, floats, policies)
+@pytest.mark.integration
 def test_remembering_accepted_outputs_changes_no_verdict(values: Array, other: Array, nonfinite: str) -> None:
     policy = VerifyPolicy(nonfinite=nonfinite)
     expectation = expect("y", values)

@@ -52,6 +52,7 @@ def of(found: list[Entry]) -> Wisdom:
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(entries, max_size=5), st.lists(entries, max_size=5), st.lists(entries, max_size=5))
+@pytest.mark.integration
 def test_merging_does_not_depend_on_order_or_repetition(
     a: list[Entry], b: list[Entry], c: list[Entry]
 ) -> None:

@@ -76,6 +76,7 @@ def test_settings_are_worth_what_they_do(scale_spec: SpecWriter, tmp_path: Path)
     assert {t["name"] for t in told} == set(worths)
 
 
+@pytest.mark.integration
 def test_equal_code_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """The flags change nothing in the code, so one build says that they are worth nothing."""
 
@@ -92,6 +93,7 @@ def test_equal_code_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None
         assert changed["vector"].processes == 0
 
 
+@pytest.mark.integration
 def test_off_and_short_runs_do_nothing(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """Off means off; a run of a dozen evaluations has nothing to spare."""
     short = run_of(scale_spec(evaluations=12), tmp_path / "short.run")
@@ -101,6 +103,7 @@ def test_off_and_short_runs_do_nothing(scale_spec: SpecWriter, tmp_path: Path) -
     assert not {"dissect", "without", "weighed"} & set(kinds(tmp_path / "off.run"))
 
 
+@pytest.mark.integration
 def test_it_costs_a_share_of_the_evaluations(scale_spec: SpecWriter, tmp_path: Path) -> None:
     found = run_of(scale_spec(evaluations=80), tmp_path / "auto.run")
     assert 0 < kinds(tmp_path / "auto.run")["weighed"] <= 80 // 3
@@ -111,6 +114,7 @@ def test_it_costs_a_share_of_the_evaluations(scale_spec: SpecWriter, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["dissect", "without", "weighed"])
+@pytest.mark.integration
 def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_path: Path, kind: str) -> None:
     spec = spec_with(scale_spec(evaluations=20), search={"ablate": "full"})
     interruption = Interruption()
@@ -174,6 +178,7 @@ def test_passes_of_the_winner(scale_spec: SpecWriter, tmp_path: Path) -> None:
     assert audit(tmp_path / "a.run", backend=backend).clean
 
 
+@pytest.mark.integration
 def test_several_devices(scale_spec: SpecWriter, tmp_path: Path) -> None:
     def make(task: Task) -> Executor:
         prepared = SimulatedBackend(seconds=seconds)

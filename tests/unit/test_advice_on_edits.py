@@ -143,6 +143,7 @@ def made_of(text: str, entry: str, numerics: str = "reassociate", seed: int = 0)
 
 
 @pytest.mark.parametrize("by_recipe", [True, False])
+@pytest.mark.integration
 def test_edits_are_carried_over(by_recipe: bool) -> None:
     """To loops of other names, with the values that were best there."""
     source = program(OTHER, "other")
@@ -282,6 +283,7 @@ def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> No
     assert audit(misled.path, backend=backend(of_variant=swaps_hurt)).differences == []
 
 
+@pytest.mark.integration
 def test_advice_in_vain_waits_for_its_tenth(library: Path, tmp_path: Path) -> None:
     misled = tuned(tmp_path, library, of_variant=swaps_hurt)
     with RunRecord.read(misled.path) as record:
@@ -534,6 +536,7 @@ def test_advice_is_ordered_by_the_code_that_it_builds_to(coded: Entry, tmp_path:
 
 
 @pytest.mark.parametrize("telling", [True, False])
+@pytest.mark.integration
 def test_what_is_built_to_be_looked_at_is_no_trial(coded: Entry, tmp_path: Path, telling: bool) -> None:
     """It is neither timed nor counted, and there is none where earlier runs say nothing of code."""
     seen = list[str]()
@@ -564,6 +567,7 @@ def test_no_more_is_built_to_be_looked_at_than_there_is_time_for(coded: Entry, t
     assert seen.count("build") - sum(t.build is not None for t in state.trials.values()) == 8
 
 
+@pytest.mark.integration
 def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
     entry = Entry(
         kernel="k",

@@ -77,6 +77,7 @@ def with_step(proposal: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("strategy", ["random", "evolution", "auto"])
+@pytest.mark.integration
 def test_the_first_difference_is_the_cause(
     strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +99,7 @@ def test_the_first_difference_is_the_cause(
     assert [line.split(":")[0].strip() for line in lines].count("differs") == 1
 
 
+@pytest.mark.integration
 def test_what_differs_by_itself_is_still_said(tmp_path: Path) -> None:
     """A decision is derived from the record alone: a claim that was written anew does not follow from a proposal."""
 
@@ -109,6 +111,7 @@ def test_what_differs_by_itself_is_still_said(tmp_path: Path) -> None:
     assert "(verdict)" in report.differences[1]
 
 
+@pytest.mark.integration
 def test_a_proposal_outside_the_space_is_wrong_whatever_came_before(tmp_path: Path) -> None:
     asks = 0
 

@@ -175,6 +175,7 @@ def check(folder: Path, verify: str) -> Path:
     return path
 
 
+@pytest.mark.integration
 def test_good_verification_catches_what_is_planted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

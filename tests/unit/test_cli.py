@@ -223,7 +223,7 @@ def trials_of(path: Path) -> int:
 
 def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=24)
+    spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=8)
     program = [sys.executable, "-c", "from tuner.cli.main import main_tune; main_tune()"]
     command = [*program, str(spec), "--out", str(out), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
@@ -274,6 +274,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
         "*(volatile int *)0 = 1;",
     ],
 )
+@pytest.mark.integration
 def test_a_bad_baseline_exits_3_and_leaves_nothing(
     scale_spec: Callable[..., Path], tmp_path: Path, body: str
 ) -> None:

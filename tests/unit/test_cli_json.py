@@ -124,6 +124,7 @@ def test_objects_of_single_commands_have_it_too(folder: Path, run: Path) -> None
     assert printed("record", "--json", folder / "scale.yaml", "--", folder / "app")["recordings"]
 
 
+@pytest.mark.integration
 def test_an_export_says_what_it_wrote_of_which_run(run: Path, tmp_path: Path) -> None:
     value = printed("export", run, "-o", tmp_path / "build", "--json")
     assert (value["run"], value["kernel"], value["claim"]) == (str(run), "scale", "improved")

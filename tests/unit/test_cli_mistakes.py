@@ -52,6 +52,7 @@ def test_a_place_that_cannot_be_written_is_one_line(scale_spec: SpecWriter, tmp_
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.integration
 def test_list_goes_on_past_a_damaged_record(scale_spec: SpecWriter, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     result = tuner.tune(scale_spec(few=True), evaluations=2, out=runs)
@@ -62,6 +63,7 @@ def test_list_goes_on_past_a_damaged_record(scale_spec: SpecWriter, tmp_path: Pa
     assert "empty.run is left out" in done.stderr
 
 
+@pytest.mark.integration
 def test_list_is_in_the_order_of_numbers_and_does_not_wait_for_the_last(
     scale_spec: SpecWriter,
     tmp_path: Path,

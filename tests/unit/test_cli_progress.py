@@ -50,6 +50,7 @@ def test_a_run_without_trials_has_no_list_of_them() -> None:
     assert Figures().trials() == "0"
 
 
+@pytest.mark.integration
 def test_figures_are_the_records(events: list[tuple[str, dict[str, Any]]]) -> None:
     """Counts, the best and the claim at the end are what the events say."""
     figures = folded(events)

@@ -125,6 +125,7 @@ def origins(events: Sequence[Any]) -> dict[int, str]:
     return {body["first"] + i: p["origin"] for body in asks for i, p in enumerate(body["proposals"])}
 
 
+@pytest.mark.integration
 def test_a_misleading_library_costs_one_trial(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     (spec,) = load_spec(scale_spec(evaluations=60))
     options = Options(seed=1, workers=1, library=tmp_path / "library")

@@ -120,6 +120,7 @@ def test_the_variable_is_filled_under_emulation(bench: Bench, pipeline: str | No
 
 
 @needs.nvrtc
+@pytest.mark.integration
 def test_a_wrong_use_of_it_is_found(bench: Bench) -> None:
     request = bench.request(kernel=KERNEL.replace("weights[k] *", "weights[(k + 1) % ROOM] *"))
     session = bench.evaluation.open(bench.build(request), request.resolved, purpose="search", number=0)

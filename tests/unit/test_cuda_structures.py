@@ -151,6 +151,7 @@ def test_members_reach_the_kernel_under_emulation_and_faults_are_found(bench: Be
 @pytest.mark.parametrize(
     "pipeline", [None, pytest.param("function(sroa),default<O3>", marks=needs.cuda_passes)]
 )
+@pytest.mark.integration
 def test_a_candidate_that_lays_a_structure_out_otherwise_does_not_build(
     bench: Bench, pipeline: str | None
 ) -> None:
@@ -242,6 +243,7 @@ def blur(o, **given):
 """
 
 
+@pytest.mark.integration
 def test_templates_with_methods_enumerations_and_vectors(tmp_path: Path) -> None:
     (tmp_path / "views.yaml").write_text(VIEWS_SPEC)
     (tmp_path / "k.cu").write_text(VIEWS)

@@ -293,6 +293,7 @@ def test_a_variant_computes_the_same(
 
 
 @pytest.mark.parametrize(("label", "name", "steps"), CUDA_CASES, ids=[c[0] for c in CUDA_CASES])
+@pytest.mark.integration
 def test_a_cuda_variant_computes_the_same(
     label: str, name: str, steps: list[dict[str, Any]], benches: Any
 ) -> None:

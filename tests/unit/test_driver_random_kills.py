@@ -45,6 +45,7 @@ def survive(write: Callable[..., Path], folder: Path, count: int) -> None:
         assert audit(path).differences == []
 
 
+@pytest.mark.integration
 def test_some_kills_at_any_instant(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     survive(scale_spec, tmp_path, 8)
 

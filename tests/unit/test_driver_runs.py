@@ -290,6 +290,7 @@ def test_resume_elsewhere_is_refused_unless_forced(spec: LoadedSpec, tmp_path: P
 @pytest.mark.parametrize(
     "strategy", [pytest.param("random", marks=pytest.mark.integration), "optuna-tpe", "auto"]
 )
+@pytest.mark.integration
 def test_killed_at_every_event_and_resumed_ends_the_same(
     scale_spec: SpecWriter, tmp_path: Path, strategy: str
 ) -> None:

@@ -199,6 +199,7 @@ def test_a_planted_fault_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch,
     assert "\n" not in verdict.message
 
 
+@pytest.mark.integration
 def test_a_finding_tells_line_block_and_thread(bench: Bench) -> None:
     fault = next(f for f in FAULTS if f.name == "no barrier before loading again")
     detail = run(bench, fault).detail

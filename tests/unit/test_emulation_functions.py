@@ -147,6 +147,7 @@ def emulated(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("functions", "rtol"), [(EXACT, 1e-15), (CLOSE, 1e-9), (FLOAT, 2e-3)])
+@pytest.mark.integration
 def test_functions_are_as_python_has_them(tmp_path: Path, functions: dict[str, str], rtol: float) -> None:
     lines = "\n".join(f"    y[{row} * n + at] = {text};" for row, text in enumerate(functions))
     (tmp_path / "k.cu").write_text(KERNEL.format(lines=lines))

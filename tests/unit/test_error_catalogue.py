@@ -68,6 +68,7 @@ def test_every_error_has_a_message_and_a_hint() -> None:
     assert JUSTIFIED.keys() <= {r.file for r in found if r.hint is None}
 
 
+@pytest.mark.integration
 def test_messages_are_one_line_without_a_full_stop() -> None:
     for one in raised():
         for part in (one.message, one.hint):

@@ -93,6 +93,7 @@ def test_what_is_refused_says_why_in_one_line(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.integration
 def test_shapes(name: str, tmp_path: Path) -> None:
     spec = loaded(name, tmp_path)
     shapes = {a.name: ", ".join(str(e) for e in a.shape) for a in spec.task.arguments if a.shape is not None}

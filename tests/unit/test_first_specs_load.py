@@ -143,6 +143,7 @@ def test_a_part_that_nobody_includes_is_refused(tmp_path: Path) -> None:
         first_spec(tmp_path / "k.cuh", entry="k")
 
 
+@pytest.mark.integration
 def test_bit_fields_and_arrays_of_pointers_are_left_out_and_said(tmp_path: Path) -> None:
     text = (
         "struct flags { unsigned on : 1, kind : 3; int n; double *x, *w[3]; };\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from virtual_clock import either_clock
+from virtual_clock import ADVANCES, either_clock
 
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.expressions import parse
@@ -188,6 +188,7 @@ def test_missing_library_is_named() -> None:
         pass
 
 
+@pytest.mark.integration
 def test_calls_that_each_need_a_window_are_few() -> None:
     """Restored buffers that fill a core's cache: hundreds of windows would take seconds for milliseconds of calls."""
     text = "void f(float *x, int n) { for (int i = 0; i < n; i++) x[i] += 1.0f; }"
@@ -417,13 +418,15 @@ def test_runtime_scalar_changes_the_call_and_not_what_is_expected() -> None:
 
 
 def test_short_calls_are_timed_several_at_a_time() -> None:
-    task = make_task(SCALE, *SCALE_ARGUMENTS, n=40)
+    # A call takes 5 us: the virtual clock's own 25 less 20.
+    short = ADVANCES + SCALE.replace("{", "{ tuner_work(-20000);", 1)
+    task = make_task(short, *SCALE_ARGUMENTS, n=40)
     with baseline(task) as (evaluation, build, _):
         session = evaluation.open(build, resolved(), purpose="search", number=0)
         session.verify()
         measurement = session.measure(problem=0, calls=10)
         assert measurement.status is Status.OK, measurement.message
-        assert measurement.notes["calls_per_time"] > 1
+        assert measurement.notes["calls_per_time"] == 9
         # A time is a call's, not that of all that were timed together.
         whole_s = sum(measurement.times_s) * measurement.notes["calls_per_time"]
         assert whole_s <= 1.01 * measurement.claimed_s

@@ -125,6 +125,7 @@ def busy(tmp_path: Path) -> Path:
     return tmp_path / "busy"
 
 
+@pytest.mark.integration
 def test_where_the_time_goes(busy: Path) -> None:
     """In threads and children too, and in functions that cannot be recorded."""
     listing = list_launches([str(busy), "100000000"])

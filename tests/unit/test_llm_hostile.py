@@ -81,6 +81,7 @@ def edit(text: str) -> str:
     return f"<<<<<<< SEARCH\n{LINE}\n=======\n{text}\n>>>>>>> REPLACE\n"
 
 
+@pytest.mark.integration
 def test_hostile_variants_gain_nothing_and_leave_nothing(tmp_path: Path) -> None:
     """Each is refused, wrong, crashes or does not build; no file appears; the run goes on to its end."""
     target = tmp_path / "written"
@@ -120,6 +121,7 @@ def test_a_model_is_told_why_a_variant_was_refused(tmp_path: Path) -> None:
     assert "the object calls or reads environ" in prompts
 
 
+@pytest.mark.integration
 def test_a_key_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in the record, the output, a prompt, or what a variant could see; the server itself had it."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)

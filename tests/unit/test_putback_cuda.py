@@ -376,6 +376,7 @@ SECOND = """
 """
 
 
+@pytest.mark.integration
 def test_several_winners_stand_in_their_places_at_once(
     free_lane: None, applications: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

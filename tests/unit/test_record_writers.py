@@ -196,6 +196,7 @@ def test_killed_at_any_instant_everything_committed_is_there(tmp_path: Path) -> 
     assert audit_file(path) == []
 
 
+@pytest.mark.integration
 def test_killed_while_creating_leaves_a_whole_record_or_none(tmp_path: Path) -> None:
     chance = random.Random(6)
     for turn in range(5):

@@ -70,6 +70,7 @@ def test_the_common_format_reads_back_as_it_was_written():
         assert again.rows[key].compile_s == pytest.approx(row.compile_s)
 
 
+@pytest.mark.integration
 def test_a_run_finds_the_optimum_and_is_the_same_each_time(spec, tmp_path):
     first, second = run(spec, tmp_path / "one"), run(spec, tmp_path / "two")
     assert first.improved
@@ -222,6 +223,7 @@ def test_a_warm_start_is_in_the_record_and_replays(spec, tmp_path):
         )
 
 
+@pytest.mark.integration
 def test_a_warm_start_is_one_run_or_what_is_found(spec, tmp_path):
     """``auto`` was taken apart into letters."""
     source = run(spec, tmp_path / "runs")

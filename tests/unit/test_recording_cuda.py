@@ -179,6 +179,7 @@ STRUCT_LAUNCH = """
 """
 
 
+@pytest.mark.integration
 def test_pointers_in_structures_and_in_memory_stay_right(record: Record, tmp_path: Path) -> None:
     report = record(STRUCT_LAUNCH, STRUCT_KERNEL)
     with RecordingFile(report.recordings[0]) as file:
@@ -198,6 +199,7 @@ def test_pointers_in_structures_and_in_memory_stay_right(record: Record, tmp_pat
     assert "disagrees with the recording" in found.message
 
 
+@pytest.mark.integration
 def test_what_cannot_be_put_in_place_again_is_no_replay(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

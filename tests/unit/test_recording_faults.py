@@ -88,6 +88,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 @needs.cc
 @pytest.mark.parametrize("value", ["0.0f / 0.0f", "1e30f * 1e30f", "-1e30f * 1e30f"])
+@pytest.mark.integration
 def test_a_value_that_is_not_finite_does_not_pass_for_a_small_error(bench: Bench, value: str) -> None:
     status, message = bench.judge(KERNEL.replace("    return 0;", f"    z[n - 1] = {value};\n    return 0;"))
     assert status is Status.WRONG_RESULT, message
@@ -249,6 +250,7 @@ def test_an_array_that_is_read_and_written_is_recorded_before_the_call(record_ca
     np.testing.assert_array_equal(after, 5 + 2 * np.arange(64))
 
 
+@pytest.mark.integration
 def test_nan_and_infinity_come_out_of_the_replay_of_a_function(
     record_calls: RecordCalls, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_functions_may_be_called_what_the_recorder_calls_its_own(tmp_path: Path,
     assert len(record_spec(application, loaded, instances=1).recordings) == 1
 
 
+@pytest.mark.integration
 def test_recorded_calls_are_replayed_before_anything_is_tuned(
     tmp_path: Path, record: Callable[..., RecordReport]
 ) -> None:
@@ -287,6 +288,7 @@ def test_a_type_that_cannot_be_passed_on_is_refused_by_name(tmp_path: Path) -> N
 
 
 @needs.cxx
+@pytest.mark.integration
 def test_calls_that_an_exception_leaves_are_refused_and_the_next_is_recorded(tmp_path: Path) -> None:
     command = program_of(tmp_path, libhalf_cc=LEFT, app_cc=LEAVING)
     (tmp_path / "half.cc").write_text(LEFT)

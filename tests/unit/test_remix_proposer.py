@@ -131,6 +131,7 @@ def test_nothing_to_do_is_none() -> None:
     )
 
 
+@pytest.mark.integration
 def test_assumptions_are_stated() -> None:
     """Buffers without restrict are taken to be separate, and the offspring says so."""
     children = generations(RemixProposer(kernel()), 1, 6)

@@ -89,6 +89,7 @@ def test_too_few_trials_say_nothing(tmp_path: Path) -> None:
     assert data["passes"] is None
 
 
+@pytest.mark.integration
 def test_failures_are_counted_by_cause(recorded: Path) -> None:
     """Every failed trial is in one group, and the trial named first has that status."""
     data = read(recorded)
@@ -151,6 +152,7 @@ def test_lineage_tells_who_was_made_of_whom(evolved: Path) -> None:
     assert winner["whole"].count("\n+") > 1
 
 
+@pytest.mark.integration
 def test_refused_edits_are_told_with_their_reasons(evolved: Path, tmp_path: Path) -> None:
     """Most often first; what they do not tell is counted. Records from before there were operators have none."""
     found = read(evolved)["refusals"]
@@ -182,6 +184,7 @@ def test_refusals_that_no_run_writes_are_found(evolved: Path, tmp_path: Path, re
         read(tmp_path / "changed.run")
 
 
+@pytest.mark.integration
 def test_a_run_that_does_not_evolve_has_no_lineage(passes: Path) -> None:
     """And says so by leaving the section out."""
     assert read(passes)["variants"] is None

@@ -82,6 +82,7 @@ def hostile(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.mark.integration
 def test_the_page_needs_nothing_from_elsewhere(run: Path) -> None:
     """No tag loads anything, and the policy allows this script and this style alone."""
     page = Reader(report_page(run))
@@ -96,6 +97,7 @@ def test_the_page_needs_nothing_from_elsewhere(run: Path) -> None:
     assert "unsafe" not in policy
 
 
+@pytest.mark.integration
 def test_nothing_in_a_record_becomes_markup(run: Path, hostile: Path) -> None:
     """A page full of hostile texts has the tags of a harmless one, and holds the texts unchanged."""
     harmless, page = Reader(report_page(run, audit=False)), Reader(report_page(hostile, audit=False))
@@ -150,6 +152,7 @@ def test_where_the_run_lies_is_nobodys_business(run: Path) -> None:
     assert str(run.parent) not in json.dumps(Reader(report_page(run)).data()["audit"])
 
 
+@pytest.mark.integration
 def test_the_command_writes_the_file(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With -o where it is said, else beside the record."""
     target = tmp_path / "out.html"

@@ -67,6 +67,7 @@ def data(server: ReportServer, name: str, seen: str = "") -> tuple[int, Any]:
     return status, json.loads(body) if status == 200 else body.decode()
 
 
+@pytest.mark.integration
 def test_the_page_and_the_data(run: Path) -> None:
     """The page asks for nothing but this server, and the data are the report's."""
     with serving(run) as server:
@@ -81,6 +82,7 @@ def test_the_page_and_the_data(run: Path) -> None:
         assert found["result"]["kernel"] == "product"
 
 
+@pytest.mark.integration
 def test_nothing_new_is_said_in_no_words(run: Path) -> None:
     """A reader that has the newest gets no data; when the audit is done there is something new."""
     with serving(run) as server:
@@ -141,6 +143,7 @@ def test_only_what_stands_there_is_shown(run: Path, name: str) -> None:
         assert ask(server, f"/{name}x")[0] == 404
 
 
+@pytest.mark.integration
 def test_a_growing_record_is_shown_as_it_grows(run: Path, tmp_path: Path) -> None:
     """A writer holds the record open and appends; each look shows what is committed by then."""
     with RunRecord.read(run) as source:
@@ -210,6 +213,7 @@ def test_a_damaged_record_is_said_to_be_one(run: Path, tmp_path: Path) -> None:
         assert data(server, "good.run")[0] == 200
 
 
+@pytest.mark.integration
 def test_several_readers_at_once(run: Path, tmp_path: Path) -> None:
     """Eight threads ask for two runs; all get whole answers."""
     for name in ("a.run", "b.run"):
@@ -242,6 +246,7 @@ def test_what_cannot_be_served_is_said(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.integration
 def test_the_command_says_where_and_ends_when_told(run: Path, number: signal.Signals) -> None:
     """As a person starts and ends it: Ctrl-C, or a service manager's way."""
     command = [str(Path(sys.executable).with_name("tuner")), "serve", str(run), "--port", "0"]

@@ -115,6 +115,7 @@ def test_doctor_names_what_is_missing_and_the_cure() -> None:
     assert any("Linux 5.13 or newer" in line for line in lines)
 
 
+@pytest.mark.integration
 def test_required_sandbox_lets_a_whole_one_run(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     if probe().missing:
         pytest.skip("the kernel lacks a part of the sandbox")

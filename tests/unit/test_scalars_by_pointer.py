@@ -86,6 +86,7 @@ def record(tmp_path: Path, application: Callable[[str], list[str]]) -> Callable[
     return lambda body: record_spec(application(body), spec_of(tmp_path), instances=4)
 
 
+@pytest.mark.integration
 def test_the_kernel_gets_the_size_of_every_problem(tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(
         "def axpy(n, a, x, y):\n    assert n == len(x) and a == 1.5\n    return {'y': a * x + y}\n"
@@ -134,6 +135,7 @@ def test_a_number_that_the_function_takes_by_value(tmp_path: Path) -> None:
     assert caught.value.hint == "remove by"
 
 
+@pytest.mark.integration
 def test_calls_are_recorded_with_their_sizes_and_tuned_on(
     tmp_path: Path, record: Callable[[str], RecordReport]
 ) -> None:

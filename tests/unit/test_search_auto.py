@@ -106,6 +106,7 @@ def test_blame_is_shared_and_a_wrong_result_only_lowers_the_weight():
     assert memory.weight("adce") < memory.weight("bdce")
 
 
+@pytest.mark.integration
 def test_the_evolution_stays_away_from_a_pass_that_always_crashes():
     space = Space([], passes=PASSES)
 

@@ -94,6 +94,7 @@ def test_the_archive_is_a_fold_over_what_was_told(step: int) -> None:
     assert bred[0] is not None
 
 
+@pytest.mark.integration
 def test_asking_changes_nothing() -> None:
     evolution = after(history(4), 1)
     before = canonical_json(evolution.archive.to_json())

@@ -86,6 +86,7 @@ def test_a_model_that_knows_nothing_proposes_next_to_nothing() -> None:
     assert made.count(RANKED) < 30
 
 
+@pytest.mark.integration
 def test_a_tenth_is_drawn_evenly_all_the_same() -> None:
     made = [how for s in range(3) for how in until_good(pooled, s, worth=lambda c: 0.1 + score(c), most=70)]
     chosen = made.count(RANKED) + made.count(WATCHED)
@@ -152,6 +153,7 @@ def spec(scale_spec: Callable[..., Path]) -> Callable[..., LoadedSpec]:
     return make
 
 
+@pytest.mark.integration
 def test_a_run_says_what_the_ranking_did_and_replays(spec: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     found = begin(
         spec(), tmp_path / "a.run", Options(seed=5, workers=1), backend=SimulatedBackend(seconds=seconds)

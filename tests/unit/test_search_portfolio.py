@@ -203,6 +203,7 @@ def proposals(flight, trials=40):
     return [(tuple(p.configuration.items()), p.note["how"]) for p in made]
 
 
+@pytest.mark.integration
 def test_what_is_believed_of_proposals_in_flight_does_not_matter_to_a_single_device(monkeypatch):
     alone, many = proposals(1), proposals(8)
     monkeypatch.setattr(scored_set, "_HALFWAY", 0.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tuner.core.protocols import Observation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Configuration, Proposal, Status
@@ -129,6 +131,7 @@ def test_the_default_strategy_seldom_proposes_what_builds_to_known_code() -> Non
     assert duplicates("A", "passes") < 30
 
 
+@pytest.mark.integration
 def test_a_space_in_which_nothing_changes_the_code_is_searched_to_its_end() -> None:
     made = Space([Parameter.choice("A", [1, 2])], flags={"math": ("", "-ffast-math")}, passes=space().passes)
     kernel, searcher = Kernel(), create("auto", made)

@@ -55,6 +55,7 @@ def found(name, seed, *, trials=40, failing=0.0):
     return min(o.score for o in run[1:] if o.score is not None)
 
 
+@pytest.mark.integration
 def test_it_beats_random_search_by_far():
     ours = [found("surrogate", seed) for seed in range(5)]
     random = [found("random", seed, trials=160) for seed in range(5)]
@@ -102,6 +103,7 @@ def test_a_space_with_a_million_points_is_searched_whole_or_in_part_and_adopts()
     check_adopt(lambda s: create("surrogate", s), space, trials=16)
 
 
+@pytest.mark.integration
 def test_after_a_hundred_trials_it_still_adopts():
     check_adopt(lambda s: create("surrogate", s), kernel_like(), trials=110)
 

@@ -23,6 +23,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, SECRET)
 
 
+@pytest.mark.integration
 def test_run_leaves_no_trace_of_a_key(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     words = ["tune", str(scale_spec(evaluations=4, few=True)), "--out", str(tmp_path / "runs")]
     program = "import sys; from tuner.cli.main import main; main(sys.argv[1:])"

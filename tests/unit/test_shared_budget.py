@@ -78,6 +78,7 @@ def standings(path: Path) -> list[Any]:
 HOT_AND_COLD = (("hot", 0.9, True), ("cold", 0.1, False))
 
 
+@pytest.mark.integration
 def test_the_kernel_with_most_of_the_time_and_room_for_gain_gets_more(tmp_path: Path) -> None:
     hot, cold = results = tune(members(tmp_path, HOT_AND_COLD), tmp_path / "runs")
     assert evaluations(hot) + evaluations(cold) == 80
@@ -215,6 +216,7 @@ def test_the_record_of_another_turn_is_found_out(tmp_path: Path) -> None:
         assert chosen(body["standings"]) == 0
 
 
+@pytest.mark.integration
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = members(tmp_path, HOT_AND_COLD)
     paths = [str(m.spec.path) for m in own]

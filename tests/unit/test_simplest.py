@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tuner.core.types import Resolved
@@ -100,6 +101,7 @@ def test_small_budgets_keep_nothing_for_it(scale_spec: SpecWriter, tmp_path: Pat
     assert not bodies(tmp_path / "a.run", "simplify")
 
 
+@pytest.mark.integration
 def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_path: Path) -> None:
     spec = flagged(scale_spec(evaluations=40))
     interruption = Interruption()

@@ -86,6 +86,7 @@ def test_view_looks_at_own_keys_first() -> None:
         ("x" * 300_000, 0, "too large"),
     ],
 )
+@pytest.mark.integration
 def test_mistakes_have_one_message_with_a_line(text: str, line: int, says: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_yaml(text, "f.yaml")

@@ -83,6 +83,7 @@ def test_identical_code_is_rarely_claimed_to_be_faster() -> None:
     assert claims <= 10
 
 
+@pytest.mark.integration
 def test_choosing_and_confirming_on_the_same_samples_would_claim_much_more() -> None:
     """The reason for two sets of processes; should this fail, the simulation has lost its teeth."""
     rng = np.random.default_rng(12)

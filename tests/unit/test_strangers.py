@@ -103,6 +103,7 @@ CHANGES: dict[str, tuple[str, Change]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.integration
 def test_events_that_no_run_has_are_one_line(forge: Callable[..., Path], name: str) -> None:
     path = forge(*CHANGES[name])
     readers: list[Callable[[], Any]] = [

@@ -135,6 +135,7 @@ def test_what_a_kernel_does_with_a_structure_is_verified(tmp_path: Path) -> None
     assert "writes to input c.density" in found[4][1]
 
 
+@pytest.mark.integration
 def test_float_members_are_compared_with_a_build_in_double_precision(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path)
     space = loaded.space(None)
@@ -180,6 +181,7 @@ space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
 """
 
 
+@pytest.mark.integration
 def test_plain_structures_of_cpp_by_reference_and_by_value(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path, PLUS_SPEC, PLUS, "k.cpp")
     found = verdicts(loaded, PLUS.replace("return sum", "return sum + 1"), PLUS.replace("by.n", "(by.n + 1)"))
@@ -207,6 +209,7 @@ verify: {reference: {python: "rows.py:transpose"}, problems: [{n: 7, m: 3}]}
 """
 
 
+@pytest.mark.integration
 def test_rows_are_where_their_addresses_say_at_every_call(tmp_path: Path) -> None:
     """Also after a call that has exchanged two of them."""
     (tmp_path / "rows.py").write_text("def transpose(b):\n    return {'a': b.T}\n")
@@ -336,6 +339,7 @@ point middle(const pair *p) { return p->a.at[0]; }
 """
 
 
+@pytest.mark.integration
 def test_first_specs_of_nested_structures_load(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(NESTED)
     text = init_spec(tmp_path / "k.c", entry="reach")
@@ -373,6 +377,7 @@ def test_the_wrapper_is_nobody_else_s(tmp_path: Path) -> None:
     assert (tmp_path / "build" / "k.c").read_text() == KERNEL
 
 
+@pytest.mark.integration
 def test_remarks_are_of_the_user_s_lines(tmp_path: Path) -> None:
     """Rows are filled by a loop of the wrapper, behind the kernel's text."""
     loaded = spec_of(tmp_path)
@@ -401,6 +406,7 @@ def test_faults_are_planted_where_the_kernel_may_come_by(tmp_path: Path) -> None
     assert all(fault.line <= KERNEL.count("\n") for fault in (*faults.missed, *faults.harmless))
 
 
+@pytest.mark.integration
 def test_a_first_spec_lists_what_the_function_uses(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(KERNEL)
     text = init_spec(tmp_path / "k.c", entry="step")

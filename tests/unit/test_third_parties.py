@@ -196,6 +196,7 @@ METHODS = {
 @pytest.mark.parametrize(
     ("label", "method"), [(label, method) for label, methods in METHODS.items() for method in methods]
 )
+@pytest.mark.integration
 def test_whatever_raises_is_one_line_and_the_run_goes_on(
     label: str, method: str, package: Any, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,6 +323,7 @@ def test_a_proposal_that_cannot_be_tried_is_not_recorded(
     assert audit(run).differences == []
 
 
+@pytest.mark.integration
 def test_a_device_beside_the_processor_does_not_leave_the_run_waiting(
     package: Any, write: Write, tmp_path: Path
 ) -> None:

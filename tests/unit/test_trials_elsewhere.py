@@ -56,6 +56,7 @@ def test_trials_are_a_frame_with_units_in_its_columns(recorded: tuner.Result) ->
     assert frame["speedup"].iloc[0] == 1.0
 
 
+@pytest.mark.integration
 def test_columns_have_the_types_of_their_values(recorded: tuner.Result, evolved: Path) -> None:
     """Whole numbers stay whole where some variants lack them; truths are truths; texts texts."""
     frame = recorded.trials

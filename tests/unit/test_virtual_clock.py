@@ -134,7 +134,7 @@ def test_a_kernel_that_says_nothing_takes_the_same_whatever_it_does() -> None:
 def test_work_that_the_childs_own_clock_does_not_see_is_refused(threads: int) -> None:
     (batch,) = measured(says("50000"), VirtualReadings(hidden_s=0.05), threads=threads)
     assert batch.status is Status.REFUSED
-    assert "its clock says 0.000600 s where the kernel's says 0.050600 s" in batch.message
+    assert "its clock says 0.000750 s where the kernel's says 0.050750 s" in batch.message
 
 
 def test_waiting_for_a_processor_hides_no_work_of_one_thread() -> None:

@@ -92,6 +92,7 @@ def test_sizes_that_are_worth_something_come_first_and_the_rest_is_folded(
     ]
 
 
+@pytest.mark.integration
 def test_sizes_of_which_nothing_is_known_are_one_entry(capsys: pytest.CaptureFixture[str]) -> None:
     """The spec's own settings keep their lines; a few sizes have theirs, too."""
     few = printed(with_sizes({"WIDTH": 4, "TILE_I": 32}), capsys)
