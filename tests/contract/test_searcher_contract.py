@@ -91,6 +91,7 @@ def test_only_passes(name):
 
 
 @pytest.mark.parametrize("name", ["auto", "optuna-tpe", "optuna-cmaes", "skopt-gp", "random", "exhaustive"])
+@pytest.mark.integration
 def test_only_flags(name):
     flags = {"math": ("", "-ffast-math"), "a": ("", "-fa", "-fb"), "b": ("", "-fc", "-fd")}
     conformance.check_exhaustion(lambda space: create(name, space), Space([], flags=flags))

@@ -92,6 +92,7 @@ def test_any_reply_gives_a_whole_variant_or_a_reason(text: str) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(st.text(max_size=300), st.text(max_size=200))
+@pytest.mark.integration
 def test_any_replacement_within_the_form(search: str, replace: str) -> None:
     for text in (
         f"<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n",

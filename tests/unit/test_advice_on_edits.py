@@ -333,6 +333,7 @@ def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, t
     assert len(own) >= OWN
 
 
+@pytest.mark.integration
 def test_what_leads_came_in_sooner_when_each_variant_had_four_trials(library: Path, tmp_path: Path) -> None:
     """Records of such runs are replayed by their own rule."""
     older = replace(EVOLVING, first=4, growth=3, rungs=3, abreast=False, least=0)

@@ -151,6 +151,7 @@ def test_apply_says_what_became_of_each_winner_and_of_the_application(
     assert compared["winners"][0]["run"] == str(run)
 
 
+@pytest.mark.integration
 def test_apply_without_json_leaves_the_output_to_the_application(folder: Path, run: Path) -> None:
     done = run_tuner("apply", run, "--", folder / "app")
     assert (done.returncode, done.stdout) == (0, "1\n")

@@ -143,6 +143,7 @@ def test_a_folder_whose_name_is_not_utf8_is_one_line(scale_spec: SpecWriter, tmp
 
 
 @pytest.mark.parametrize(("words", "usage"), [([], 2), (["--nope"], 2), (["--help"], 0)])
+@pytest.mark.integration
 def test_the_short_command_is_called_by_its_own_name(words: list[str], usage: int) -> None:
     program = [sys.executable, "-c", "from tuner.cli.main import main_tune; main_tune()", *words]
     done = subprocess.run(program, capture_output=True, text=True, check=False)

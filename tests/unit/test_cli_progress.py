@@ -70,6 +70,7 @@ def test_figures_are_the_records(events: list[tuple[str, dict[str, Any]]]) -> No
 
 
 @pytest.mark.parametrize("columns", [24, 40, 80, 200])
+@pytest.mark.integration
 def test_the_panel_fits(events: list[tuple[str, dict[str, Any]]], columns: int) -> None:
     """At every moment of the run and on every terminal: no line is longer than the terminal is wide."""
     for count in range(1, len(events) + 1, 7):

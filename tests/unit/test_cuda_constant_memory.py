@@ -128,6 +128,7 @@ def test_a_wrong_use_of_it_is_found(bench: Bench) -> None:
 
 
 @needs.nvrtc
+@pytest.mark.integration
 def test_a_variable_that_is_missing_or_too_small_is_said(bench: Bench) -> None:
     small = bench.build(bench.request(room=4))
     assert small.status is Status.OUT_OF_RESOURCES

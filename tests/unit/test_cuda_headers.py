@@ -120,6 +120,7 @@ def test_the_version_of_cuda_is_known_to_all_three(tmp_path: Path) -> None:
     assert "no pass pipeline" not in dict(report.lines).get("LLVM", ""), report.lines
 
 
+@pytest.mark.integration
 def test_a_header_of_ones_own_comes_before(tmp_path: Path) -> None:
     (tmp_path / "math.h").write_text("__device__ inline float own(float x) { return x + 1; }\n")
     text = '#include "math.h"\n__global__ void k(const float *x, float *y, int n) {\n'
@@ -220,6 +221,7 @@ def test_the_report_says_which_sizes_were_emulated_and_what_is_left_alone(tmp_pa
     assert ("unwritten", "the kernel leaves elements of y alone; so must candidates") in lines
 
 
+@pytest.mark.integration
 def test_every_size_that_is_too_large_is_named(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(HEADERS + USES)
     spec = SPEC.replace("n: 300", "n: 8000000").replace("PASSES", "passes: off")

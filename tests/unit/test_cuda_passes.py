@@ -124,6 +124,7 @@ def test_every_example_goes_through_the_whole_chain(
     assert "passes" in by_llvm.seconds
 
 
+@pytest.mark.integration
 def test_the_base_pipeline_alone_is_nvrtcs_own_code(transpose: Bench) -> None:
     own, base = transpose.build(None), transpose.build(OWN_PIPELINE)
     assert own.digest == base.digest

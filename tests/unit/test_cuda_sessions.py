@@ -110,6 +110,7 @@ def test_the_baseline_has_a_reference_in_double(bench: Bench) -> None:
     assert canonical_json(dict(bench.report.notes))
 
 
+@pytest.mark.integration
 def test_a_reference_that_is_never_finite_is_no_reference(driver: str, folder: Path, tmp_path: Path) -> None:
     """As on the other backends: whatever a candidate gave would pass."""
     (tmp_path / "ref.py").write_text(

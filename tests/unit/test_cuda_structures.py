@@ -168,6 +168,7 @@ def test_a_candidate_that_lays_a_structure_out_otherwise_does_not_build(
         assert "not laid out as in the kernel as given" in build.message
 
 
+@pytest.mark.integration
 def test_a_macro_may_change_a_structure_with_its_layout(bench: Bench) -> None:
     sizes = {}
     with CudaCompiler("sm_90") as compiler:
@@ -410,6 +411,7 @@ class Packing(stand_in.HostCompiled):
 
 
 @needs.cc
+@pytest.mark.integration
 def test_a_device_gets_the_structure_and_so_does_the_double_precision_reference(
     bench: Bench, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def test_nvcc_makes_the_same_kernel(bench: Bench) -> None:
 
 @needs.nvrtc
 @needs.cuda_passes
+@pytest.mark.integration
 def test_clang_makes_the_same_kernel(bench: Bench) -> None:
     build = bench.build(["clang", "-O3"])
     assert build.status is Status.OK, build.message
@@ -86,6 +87,7 @@ def test_what_cannot_be_compared_with_is_said(bench: Bench, monkeypatch: pytest.
 
 @needs.nvrtc
 @needs.cuda_passes
+@pytest.mark.integration
 def test_a_cubin_tells_its_kernels(bench: Bench) -> None:
     build = bench.build(["clang", "-O3"])
     assert not has_kernel(build.code, "nothing")

@@ -314,6 +314,7 @@ def test_a_changed_launch_is_part_of_the_variant(benches: Any) -> None:
     assert verdict[0] is Status.WRONG_RESULT
 
 
+@pytest.mark.integration
 def test_a_missing_barrier_is_seen_under_emulation(benches: Any) -> None:
     """The race detector says so, whatever the order of the threads gives."""
     bench = benches("cuda", "product")

@@ -68,6 +68,7 @@ def most_ahead(path: Path, events: Sequence[Recorded]) -> tuple[int, int]:
     return deepest, level
 
 
+@pytest.mark.integration
 def test_devices_that_wait_are_given_more_ahead(scale_spec: SpecWriter, tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     deepest, level = most_ahead(path, ran(scale_spec, path, idle_s=5.0, busy_s=5.0))

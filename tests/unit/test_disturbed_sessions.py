@@ -295,6 +295,7 @@ def cuda_session(folder: Path, nvml: Any) -> Iterator[Any]:
 
 
 @needs.cc
+@pytest.mark.integration
 def test_a_device_that_throttles_is_marked_and_measured_again(tmp_path: Path, nvml: Any) -> None:
     with cuda_session(tmp_path, nvml) as session:
         quiet = session.measure(problem=0, calls=5)
@@ -313,6 +314,7 @@ def test_a_device_that_throttles_is_marked_and_measured_again(tmp_path: Path, nv
 
 
 @needs.cc
+@pytest.mark.integration
 def test_a_clock_that_falls_and_heat_that_has_passed_are_seen(tmp_path: Path, nvml: Any) -> None:
     with cuda_session(tmp_path, nvml) as session:
         watched = []

@@ -136,6 +136,7 @@ def test_installations_are_of_this_project() -> None:
     assert len(PAGES) == len({name(page) for page in PAGES})
 
 
+@pytest.mark.integration
 def test_completion_is_put_into_a_home_of_its_own(tmp_path: Path) -> None:
     for line in block("docs/editors.md", "--install-completion"):
         # A shell gives its place to its last command, and which shell it is would not be found out.

@@ -79,6 +79,7 @@ def test_few_claims_in_real_runs_of_identical_code(tmp_path: Path) -> None:
     assert few <= 3 or few + claims(range(40, 120)) <= 9
 
 
+@pytest.mark.integration
 def test_a_real_gain_is_claimed(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     (spec,) = load_spec(scale_spec())
 

@@ -180,6 +180,7 @@ def _run_and_kill(loaded: LoadedSpec, path: Path, options: Options, kill_at: int
     assert os.WIFSIGNALED(status)
 
 
+@pytest.mark.integration
 def test_a_changed_variant_is_found_by_the_replay(spec: LoadedSpec, tmp_path: Path) -> None:
     """A record written anew with a valid chain but another promotion does not pass."""
     from tuner.recorders.record import Event
@@ -207,6 +208,7 @@ def _blobs(value: Any) -> list[str]:
     return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
 
 
+@pytest.mark.integration
 def test_nothing_but_the_source_to_tune(tmp_path: Path) -> None:
     """No parameters, no flags, no passes: the variants' own sizes are all there is."""
     (tmp_path / "product.c").write_text(KERNEL)

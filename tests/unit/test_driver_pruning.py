@@ -101,6 +101,7 @@ def test_off_means_off(write: Callable[..., LoadedSpec], tmp_path: Path) -> None
     assert events(found.path, "judge") == []
 
 
+@pytest.mark.integration
 def test_audits_are_measured_although_the_model_speaks_against_them(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:

@@ -187,6 +187,7 @@ def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: 
     assert not short.summary.improved
 
 
+@pytest.mark.integration
 def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -> None:
     whole = begin(spec, tmp_path / "whole.run", Options(seed=5), backend=backend())
     interruption = Interruption()
@@ -363,6 +364,7 @@ def _blobs(value: Any) -> list[str]:
     return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
 
 
+@pytest.mark.integration
 def test_rebuild_and_remeasure(spec: LoadedSpec, tmp_path: Path) -> None:
     result = begin(spec, tmp_path / "a.run", Options(seed=3), backend=backend())
     report = audit(result.path, rebuild=True, remeasure=True, backend=backend())

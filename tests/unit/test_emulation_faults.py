@@ -209,6 +209,7 @@ def test_a_finding_tells_line_block_and_thread(bench: Bench) -> None:
     assert detail["workload"].startswith("n=")
 
 
+@pytest.mark.integration
 def test_an_example_is_right_again_after_a_fault(bench: Bench) -> None:
     emulator, loaded, space = bench.get("matmul")
     verdict = emulator.verify(space.resolve(space.default()), loaded.task.kernel.variant)

@@ -156,6 +156,7 @@ def test_functions_are_as_python_has_them(tmp_path: Path, functions: dict[str, s
     emulated(tmp_path / "k.yaml")
 
 
+@pytest.mark.integration
 def test_tiles_of_a_tile_are_counted_within_it(tmp_path: Path) -> None:
     text = """
 #include <cooperative_groups.h>
@@ -185,6 +186,7 @@ __global__ void k(const double *x, const long *w, double *y, int n) {
     emulated(tmp_path / "k.yaml")
 
 
+@pytest.mark.integration
 def test_atomics_on_halves_and_matches_of_a_warp(tmp_path: Path) -> None:
     text = """
 #include <cuda_fp16.h>

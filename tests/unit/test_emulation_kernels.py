@@ -231,6 +231,7 @@ def test_dynamic_shared_memory_that_the_launch_forgets(baseline: Run) -> None:
     assert "writes dynamic shared memory, byte 0" in report.message
 
 
+@pytest.mark.integration
 def test_other_kernels_of_the_file_do_not_count(baseline: Run) -> None:
     others = "".join(
         f'extern "C" __global__ void other{i}(float *y) {{ __shared__ float t[12000]; t[0] = 1; y[0] = t[0]; }}\n'
@@ -240,6 +241,7 @@ def test_other_kernels_of_the_file_do_not_count(baseline: Run) -> None:
     assert report.status is Status.OK, report.message
 
 
+@pytest.mark.integration
 def test_atomics_of_several_types(baseline: Run) -> None:
     text = (
         'extern "C" __global__ void k(const int *x, int *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;'
@@ -283,6 +285,7 @@ def test_a_plain_read_before_an_own_atomic_operation_is_no_race(baseline: Run) -
     assert re.search(r"(reads|updates) y\[0\], which thread .* (updates|reads) at line", report.message)
 
 
+@pytest.mark.integration
 def test_halves_are_rounded_as_ieee_says(baseline: Run) -> None:
     text = (
         "#include <cuda_fp16.h>\n"

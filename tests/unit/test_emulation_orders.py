@@ -69,6 +69,7 @@ def test_a_result_without_a_fixed_order_is_found(tmp_path: Path, body: str) -> N
         "if (i < n) atomicAdd(&y[0], x[i]);",
     ],
 )
+@pytest.mark.integration
 def test_what_only_looks_like_it_passes(tmp_path: Path, body: str) -> None:
     report = verified(tmp_path, body)
     assert report.status is Status.OK, report.message

@@ -90,6 +90,7 @@ def test_simpler_searches_stand_beside_the_result(spec: LoadedSpec, tmp_path: Pa
     assert "baselines" not in plain.to_json()
 
 
+@pytest.mark.integration
 def test_simpler_searches_are_seen_while_they_run(
     spec: LoadedSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

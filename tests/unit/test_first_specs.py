@@ -84,6 +84,7 @@ def test_most_files_have_a_first_spec() -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.integration
 def test_what_is_refused_says_why_in_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         first(name, tmp_path)
@@ -226,6 +227,7 @@ def test_a_first_spec_elsewhere_finds_its_source_and_headers(tmp_path: Path) -> 
         assert check_spec(load_spec(spec)[0], faults=False).ok
 
 
+@pytest.mark.integration
 def test_a_header_of_a_folder_that_compilers_may_not_read(tmp_path: Path) -> None:
     """What came of it was `Permission denied` from clang, of a file that anyone could read."""
     (tmp_path / "src").mkdir()

@@ -74,6 +74,7 @@ class Uneven:
         return SimulatedBackend(seconds=width_s, on_event=pause).prepare(task, workers=1)
 
 
+@pytest.mark.integration
 def test_a_result_says_what_each_device_did(
     scale_spec: SpecWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

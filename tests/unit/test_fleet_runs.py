@@ -122,6 +122,7 @@ def test_a_trial_is_timed_on_one_device_and_raced_against_who_was_best_then(
     assert set(placed.values()) == {0, 1, 2, 3}
 
 
+@pytest.mark.integration
 def test_devices_of_unequal_speed_give_scores_over_their_own_baseline(
     spec: LoadedSpec, tmp_path: Path
 ) -> None:
@@ -224,6 +225,7 @@ def test_searchers_with_many_in_flight(scale_spec: SpecWriter, tmp_path: Path, s
     assert report.proposals >= 40
 
 
+@pytest.mark.integration
 def test_a_budget_in_time_is_kept(spec: LoadedSpec, tmp_path: Path) -> None:
     started = 0.0
 

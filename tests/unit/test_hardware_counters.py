@@ -56,6 +56,7 @@ def test_ratios_follow_from_counts_alone() -> None:
     assert ratios({"cycles": 5.0, "cache_misses": 1.0}) == {}
 
 
+@pytest.mark.integration
 def test_measurements_hold_counters_where_the_machine_has_them() -> None:
     """And doctor says the same of the machine."""
     task = load_spec(KERNELS / "atax.yaml")[0].task_with(seed=1)

@@ -213,6 +213,7 @@ def test_a_named_target_and_a_wrong_one() -> None:
 
 
 @pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.integration
 def test_headers_are_there_on_a_bare_machine_too(bare: bool) -> None:
     text = "#include <math.h>\n#include <stdlib.h>\n#include <string.h>\n#include <stdint.h>\n#include <limits.h>\n"
     text += "#include <assert.h>\n#include <immintrin.h>\n"

@@ -101,6 +101,7 @@ def test_the_cache_can_be_unwritable(tmp_path: Path) -> None:
     assert cache_folder({"HOME": "/h"}) == Path("/h/.cache/remix-tuner")
 
 
+@pytest.mark.integration
 def test_the_catalogue_is_read_probed_and_kept(tmp_path: Path) -> None:
     with HostCompiler(find_toolchain(), workers=2) as compiler:
         catalogue = pass_catalogue(compiler, folder=tmp_path)
@@ -116,6 +117,7 @@ def test_the_catalogue_is_read_probed_and_kept(tmp_path: Path) -> None:
         assert json.loads(kept.read_text()) == json.loads(text)
 
 
+@pytest.mark.integration
 def test_passes_whose_probe_others_killed_are_probed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

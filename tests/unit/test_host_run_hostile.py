@@ -332,6 +332,7 @@ def test_object_that_is_none_is_refused(evaluation: HostEvaluation) -> None:
     assert verdict_of(evaluation, build).status is Status.REFUSED
 
 
+@pytest.mark.integration
 def test_zygote_knows_no_numpy_and_ends_with_its_tuner() -> None:
     program = (
         "import os, sys; from tuner.evaluators.host.process import Zygote\n"

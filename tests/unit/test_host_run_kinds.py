@@ -156,6 +156,7 @@ def test_scratch_and_scalars_of_several_types() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "ctype"), [("float32", "float"), ("float64", "double"), ("int32", "int")])
+@pytest.mark.integration
 def test_returned_value_is_checked(dtype: str, ctype: str) -> None:
     text = f"{ctype} f(const {ctype} *x, int n) {{ {ctype} s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }}"
     kind: dict[str, Any] = {"kind": "randint", "options": {"low": 0, "high": 9}} if dtype == "int32" else {}
@@ -393,6 +394,7 @@ def test_float64_reference_that_means_something_else_is_not_believed() -> None:
         assert "off by" in next(iter(report.notes["fallbacks"].values()))
 
 
+@pytest.mark.integration
 def test_runtime_scalar_changes_the_call_and_not_what_is_expected() -> None:
     text = (
         "void f(const float *x, float *t, float *y, int block, int n) {"

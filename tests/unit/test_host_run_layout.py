@@ -77,6 +77,7 @@ def test_addresses_are_named_by_the_nearest_buffer() -> None:
     assert layout.find(layout.space_bytes) is None
 
 
+@pytest.mark.integration
 def test_thunks_of_every_type_compile() -> None:
     arguments = tuple((f"{d}_{a}", d, a) for d in C_TYPES for a in (True, False))
     with HostCompiler(find_toolchain()) as compiler:

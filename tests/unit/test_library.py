@@ -30,6 +30,7 @@ def test_tune_returns_the_result(scale_spec: Callable[..., Path], tmp_path: Path
     assert tuner.replay(result.path).clean
 
 
+@pytest.mark.integration
 def test_ensure_tunes_once_and_reuses(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     spec, out = scale_spec(few=True), tmp_path / "build" / "scale.o"
     with pytest.raises(UsageError, match="not tuned"):

@@ -73,6 +73,7 @@ def test_a_search_ends_at_the_bound(run: Callable[..., Outcome]) -> None:
     assert found.to_json()["light"]["bound_s"] == pytest.approx(1e-6)
 
 
+@pytest.mark.integration
 def test_a_bound_that_arguments_suggest_refuses_nothing(run: Callable[..., Outcome]) -> None:
     found = run(at(3e-6), stepped)
     assert found.summary.trials["refused"] == 0
@@ -101,6 +102,7 @@ def test_a_time_below_what_filling_the_outputs_takes_is_refused(run: Callable[..
     assert found.summary.best_s[0] >= 0.85 * 2e-6
 
 
+@pytest.mark.integration
 def test_an_honest_time_above_it_is_not(run: Callable[..., Outcome]) -> None:
     found = run(at(2e-6), stepped, WHOLE)
     assert found.summary.trials["refused"] == 0
@@ -108,6 +110,7 @@ def test_an_honest_time_above_it_is_not(run: Callable[..., Outcome]) -> None:
 
 
 @pytest.mark.parametrize("notes", [{}, {"partly_written": ["b"]}])
+@pytest.mark.integration
 def test_outputs_that_need_not_be_filled_refuse_nothing(
     run: Callable[..., Outcome], notes: dict[str, Any]
 ) -> None:
@@ -188,6 +191,7 @@ def test_the_host_measures_itself_once(small_host: Callable[..., Any]) -> None:
     assert again.operations["float32"] == pytest.approx(2 * found.operations["float32"])
 
 
+@pytest.mark.integration
 def test_peaks_of_a_busy_machine_are_not_kept(small_host: Callable[..., Any]) -> None:
     """They would be too low for good, and honest candidates faster than they allow."""
     backend = small_host("waited 0.050 s for a processor in 0.100 s")

@@ -65,6 +65,7 @@ def request(model: Model, number: int = 0, **more: Any) -> Request:
 
 
 @pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.integration
 def test_a_reply_with_its_counts(exchanged: Any, stream: bool) -> None:
     answer = exchanged(server.always("two\nlines ü", finish="length"), stream=stream)
     assert (answer.status, answer.text, answer.finish) == ("ok", "two\nlines ü", "length")

@@ -113,6 +113,7 @@ def test_over_several_devices_a_run_gives_the_front_as_well(tmp_path):
     assert report.clean, report.differences
 
 
+@pytest.mark.integration
 def test_a_run_gives_the_front_and_its_claim_stays_about_time(tmp_path, capsys):
     spec = spec_of(tmp_path, "[time, energy]")
     result = tuner.tune(spec, evaluations=45, seed=1, workers=1, out=tmp_path / "runs")
@@ -133,6 +134,7 @@ def test_a_run_gives_the_front_and_its_claim_stays_about_time(tmp_path, capsys):
     assert " J  (trial " in shown
 
 
+@pytest.mark.integration
 def test_two_objectives_search_the_front_better_than_time_alone_and_than_chance():
     space = Space([Parameter.choice("CLOCK", list(CLOCKS)), Parameter.choice("TILE", list(TILES))])
 

@@ -405,6 +405,7 @@ def test_several_winners_stand_in_their_places_at_once(
     assert [one["kernel"] for one in comparison.to_json()["winners"]] == ["axpy", "fill"]
 
 
+@pytest.mark.integration
 def test_winners_for_several_launches_of_one_kernel_each_take_theirs(
     applications: Any, recording: Recording, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

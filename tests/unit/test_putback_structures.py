@@ -213,6 +213,7 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FunctionWinn
         "no rows",
     ],
 )
+@pytest.mark.integration
 def test_a_winner_takes_the_calls_that_it_was_verified_on(
     stands: tuple[Path, FunctionWinner],
     capfd: pytest.CaptureFixture[str],

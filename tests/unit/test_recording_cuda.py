@@ -222,6 +222,7 @@ def test_a_recording_that_needs_its_addresses_needs_a_gpu(record: Record) -> Non
         backend.prepare(replace(spec.task, target="sm_90"), workers=1)
 
 
+@pytest.mark.integration
 def test_recordings_with_memory_at_different_addresses_are_tuned_together(
     record: Record, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_value_that_is_not_finite_does_not_pass_for_a_small_error(bench: Bench
 
 
 @needs.cc
+@pytest.mark.integration
 def test_what_is_timed_is_what_was_verified_and_nothing_is_built_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

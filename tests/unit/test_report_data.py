@@ -104,6 +104,7 @@ def test_failures_are_counted_by_cause(recorded: Path) -> None:
         assert trials["statuses"][trials["status"][place]] == group["status"]
 
 
+@pytest.mark.integration
 def test_columns_hold_every_trial(recorded: Path) -> None:
     """Each column is as long as the run; values decode to the configuration that was tried."""
     data = read(recorded)
@@ -175,6 +176,7 @@ def test_refused_edits_are_told_with_their_reasons(evolved: Path, tmp_path: Path
 @pytest.mark.parametrize(
     "refusals", [[], {"tried": "many"}, {"tried": 1, "refused": 1, "reasons": [1], "unread": {}}]
 )
+@pytest.mark.integration
 def test_refusals_that_no_run_writes_are_found(evolved: Path, tmp_path: Path, refusals: object) -> None:
     def change(kind: str, body: dict[str, Any]) -> dict[str, Any]:
         return {**body, "refusals": refusals} if kind == "start" else body

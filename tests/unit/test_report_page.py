@@ -139,6 +139,7 @@ def test_the_audit_stands_on_the_page(run: Path, hostile: Path, tmp_path: Path) 
     assert Reader(report_page(run, audit=False)).data()["audit"]["clean"] is None
 
 
+@pytest.mark.integration
 def test_the_answer_is_readable_without_scripts(run: Path) -> None:
     """Where scripts are off the sentence that matters is there."""
     text = report_page(run, audit=False)

@@ -118,6 +118,7 @@ def test_no_parents_no_offspring() -> None:
     assert Evolution(kernel(), "exact").ask(0, stream(1, "variant"), set()) is None
 
 
+@pytest.mark.integration
 def test_leaving_an_edit_out() -> None:
     """What is left is shorter and stands by itself; each edit can be asked for."""
     evolution = after(history(6), 1)

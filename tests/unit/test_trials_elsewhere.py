@@ -126,6 +126,7 @@ def test_several_problems_make_one_time(tmp_path: Path) -> None:
             assert math.exp(row["score"]) == pytest.approx(row["configuration"]["WIDTH"])
 
 
+@pytest.mark.integration
 def test_without_pandas_there_is_a_line_that_says_so(
     recorded: tuner.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_journal_goes_to_the_disk_once(
     assert 0 < count < 10
 
 
+@pytest.mark.integration
 def test_variants_with_tunables_of_their_own_are_one_study(evolved: Path, tmp_path: Path) -> None:
     """A parameter that only some variants have is no reason to refuse; pipelines are attributes."""
     target = tmp_path / "journal.log"

@@ -144,6 +144,7 @@ class Told:
         self.heard.append(text)
 
 
+@pytest.mark.integration
 def test_a_run_tells_what_takes_long(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """The same parts as a check, before the event of the baseline; again where the run is resumed."""
     (spec,) = load_spec(scale_spec())

@@ -105,6 +105,7 @@ def test_sizes_of_which_nothing_is_known_are_one_entry(capsys: pytest.CaptureFix
     assert len(rest) < 5
 
 
+@pytest.mark.integration
 def test_the_json_has_every_setting_and_worth(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = {f"ROWS_{n}": n for n in range(9)}
     worths = [
