@@ -95,6 +95,8 @@ def pytest_configure(config: pytest.Config) -> None:
     before they begin.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # What is asked of this run is not asked of those that tests start.
+    os.environ.pop("PYTEST_ADDOPTS", None)
     sys.dont_write_bytecode = False
     # As the command sets it: threads of several workers on the same cores do nothing but wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

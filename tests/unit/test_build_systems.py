@@ -101,7 +101,7 @@ def test_a_wheel_by_setuptools(examples: Path, tmp_path: Path) -> None:
         "import numpy, saxpy_tuned; y = numpy.ones(5, 'f'); "
         "saxpy_tuned.saxpy(2.0, numpy.arange(5, dtype='f'), y); print(y.tolist())"
     )
-    done = call(sys.executable, "-c", code, cwd=tmp_path / "installed")
+    done = call(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(tmp_path / "installed"))
     assert done.stdout.strip() == "[1.0, 3.0, 5.0, 7.0, 9.0]", done.stderr
     # Built again where nothing may be tuned.
     done = call(*words, cwd=examples / "setuptools", TUNE_RECORDED=str(tmp_path / "kept"), TUNE_OFFLINE="1")

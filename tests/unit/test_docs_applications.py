@@ -64,6 +64,7 @@ def run_few(line: str, folder: Path) -> str:
 
 
 @needs.pocl
+@pytest.mark.measured
 def test_recording(folder: Path) -> None:
     """The page on recording; what the first page says is the same under other names."""
     application(folder / "app")
@@ -78,6 +79,7 @@ def test_recording(folder: Path) -> None:
 
 
 @needs.pocl
+@pytest.mark.measured
 def test_several_kernels_and_putting_them_back(folder: Path) -> None:
     """The page on scaling records and tunes two kernels; that on putting back has their runs under its own names."""
     application(folder / "application", "blur", "sharpen")

@@ -60,7 +60,7 @@ def test_at_most_ten_claims_in_200_simulated_runs(scale_spec: Callable[..., Path
     assert simulated_claims(scale_spec(), tmp_path, 200) <= 10
 
 
-@pytest.mark.integration
+@pytest.mark.measured
 def test_few_claims_in_real_runs_of_identical_code(tmp_path: Path) -> None:
     """One identical code in forty may be claimed, so 40 runs alone would fail one time in sixty by chance.
 

@@ -65,7 +65,7 @@ def test_a_monotonic_clock_that_leaps_ends_the_search_and_nothing_more(
     assert audit(tmp_path / "a.run", backend=backend).clean
 
 
-@pytest.mark.integration
+@pytest.mark.measured
 def test_a_machine_that_sleeps_costs_no_trial(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """The tuner and all of its workers stopped together in the middle of their work, several times."""
     runs = tmp_path / "runs"

@@ -299,6 +299,7 @@ def test_a_wisdom_file_stands_for_its_run(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.integration
+@pytest.mark.measured
 def test_the_newest_run_of_each_recorded_kernel_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -370,6 +370,7 @@ void scale(int n, int m, float *y) {
 
 
 @pytest.mark.integration
+@pytest.mark.measured
 def test_runs_of_a_function_at_two_sizes(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -399,6 +400,7 @@ def test_runs_of_a_function_at_two_sizes(
 
 
 @needs.pocl
+@pytest.mark.measured
 def test_runs_of_a_kernel_recorded_at_two_sizes(launching: list[str], tmp_path: Path) -> None:
     """What the page says, as it stands there, of an application that launches both sizes where it is given none."""
     (tmp_path / "app").write_text(
