@@ -33,16 +33,17 @@ def names() -> list[str]:
 
 
 def create(name: str) -> Backend:
-    """Makes the backend of that name.
+    """Makes the backend of that name; another package's where it has one of a name of ours.
 
     Raises:
         UsageError: there is no such backend.
         MachineError: it cannot be loaded on this machine.
         PluginError: it is a third party's, and loading or making it raises an exception.
     """
-    for entry in entry_points(group=GROUP):
-        if entry.name == name:
-            return _made(entry)
+    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+    if found:
+        # Which package is found first depends on where a command is started.
+        return _made(min(found, key=_is_own))
     close = difflib.get_close_matches(name, names(), n=1)
     hint = f"did you mean {close[0]}?" if close else f"installed are {', '.join(names())}"
     raise UsageError(f"no backend {name}", hint)
@@ -57,14 +58,21 @@ def given(backend: Backend | None, name: str) -> Backend:
     return create(name) if backend is None else guarded(backend, f"backend {backend.name}", _RETURNS)
 
 
+def _is_own(entry: EntryPoint) -> bool:
+    return entry.value.startswith("tuner.")
+
+
 def _made(entry: EntryPoint) -> Backend:
     label = f"backend {entry.name}"
     try:
         with loading(label, entry.value):
             backend: Backend = entry.load()()
     except ImportError as error:
-        own = entry.value.startswith("tuner.")
-        cure = f"pip install 'remix-tuner[{entry.name}]'" if own else f"install what {entry.module} needs"
+        cure = (
+            f"pip install 'remix-tuner[{entry.name}]'"
+            if _is_own(entry)
+            else f"install what {entry.module} needs"
+        )
         raise MachineError(f"the backend {entry.name} cannot be loaded: {error}", cure) from error
     lacking = [name for name in ("name", *_NEEDED) if not hasattr(backend, name)]
     if lacking:

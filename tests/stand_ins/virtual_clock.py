@@ -174,7 +174,5 @@ def clock_of(*, measured: bool) -> Iterator[None]:
             patch.setenv(
                 "PYTHONPATH", os.pathsep.join([*_FOLDERS, *os.environ.get("PYTHONPATH", "").split()])
             )
-            # Else the checkout in which tests are started comes first, whose own backends are those of the machine.
-            patch.setenv("PYTHONSAFEPATH", "1")
             patch.setenv("TUNER_LANE_FOLDER", _NO_LANES)
         yield

@@ -30,10 +30,24 @@ def with_compare(path: Path, *commands: str) -> Path:
     return path
 
 
+COSTS = """
+void tuner_work(long long ns);
+#ifdef __OPTIMIZE__
+#define COST_NS 1000
+#else
+#define COST_NS 50000
+#endif
+"""
+"""What a kernel takes with and without optimisation, on the virtual clock."""
+
+
 @pytest.mark.integration
 def test_another_compiler_is_timed_and_the_record_stands(scale_spec: SpecWriter, tmp_path: Path) -> None:
     commands = ("clang -O0", "nosuch-compiler -O3", "clang --no-such-option")
-    (spec,) = load_spec(with_compare(scale_spec(few=True), *commands))
+    path = scale_spec(few=True)
+    text = (tmp_path / "scale.c").read_text()
+    (tmp_path / "scale.c").write_text(COSTS + text.replace("int n) {", "int n) { tuner_work(COST_NS);"))
+    (spec,) = load_spec(with_compare(path, *commands))
     result = tune_spec(spec, Options(evaluations=3, settings=FEW), out=tmp_path / "runs")
     slow, missing, wrong = result.to_json()["compare"]
     assert slow["command"] == "clang -O0"

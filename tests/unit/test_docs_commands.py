@@ -69,9 +69,8 @@ def test_what_emulation_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_the_peers_of_the_searchers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_peers_of_the_searchers(tmp_path: Path) -> None:
     """The benchmark alone, on a made-up space: the peers and the recorded spaces have to be got first."""
-    monkeypatch.delenv("PYTHONSAFEPATH")
     _, line = block("docs/searching.md", "benchmarks/search.py")
     for given, here in (
         ("peers/bin/python benchmarks", f"{sys.executable} {ROOT}/benchmarks"),
