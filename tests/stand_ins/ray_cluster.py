@@ -78,7 +78,7 @@ class Nodes:
     @staticmethod
     def environment() -> dict[str, str]:
         """For another process that finds the same modules."""
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        return {**os.environ, "PYTHONPATH": _python_path()}
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def cluster() -> Iterator[Nodes]:
         # On a machine with other work to do Ray's workers would hardly get up.
         patch.setenv("RAY_worker_niceness", "0")
         # What tests define is pickled by name.
-        patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+        patch.setenv("PYTHONPATH", _python_path())
         made = _up(lambda: Cluster(initialize_head=True, head_node_args=_HEAD))
         try:
             yield Nodes(made)
@@ -111,3 +111,9 @@ def _up(start: Callable[[], Any]) -> Any:
             if "timed out" not in str(error):
                 raise
     return start()
+
+
+def _python_path() -> str:
+    """Of the processes of a cluster: what this one has, and what those that it starts are to find first."""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(path for path in (*named, *sys.path) if path)
