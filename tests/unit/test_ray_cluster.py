@@ -113,6 +113,7 @@ def test_nodes_killed_and_added_cost_nothing(nodes: Nodes, spec: LoadedSpec, tmp
     assert audit(path, backend=backend()).clean
 
 
+@pytest.mark.measured
 def test_a_real_kernel_over_the_cluster(nodes: Nodes, scale_spec: SpecWriter, tmp_path: Path) -> None:
     nodes.add(devices=1)
     (spec,) = load_spec(scale_spec(evaluations=8))
