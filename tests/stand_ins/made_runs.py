@@ -34,6 +34,14 @@ PARAMETERS: Mapping[str, tuple[Any, ...]] = {
 }
 """24,000 configurations."""
 
+FEW: Mapping[str, tuple[Any, ...]] = {
+    **PARAMETERS,
+    "BLOCK_X": (16, 64, 256),
+    "UNROLL": (4, 8),
+    "STAGES": (3, 5),
+}
+"""2,304 of them, with failures of the same kinds: to read and to write them all is most of a short run's time."""
+
 
 def _row(values: tuple[Any, ...]) -> Row:
     x, y, tile, unroll, layout, cached, stages = values
@@ -53,19 +61,22 @@ def _row(values: tuple[Any, ...]) -> Row:
 
 
 @cache
-def _recorded() -> bytes:
-    rows = {key_of(v): _row(v) for v in itertools.product(*PARAMETERS.values())}
+def _recorded(few: bool) -> bytes:
+    parameters = dict(FEW if few else PARAMETERS)
+    rows = {key_of(v): _row(v) for v in itertools.product(*parameters.values())}
     space = RecordedSpace(
-        kernel="synthetic", device="A card", parameters=dict(PARAMETERS), rows=rows, restrictions=()
+        kernel="synthetic", device="A card", parameters=parameters, rows=rows, restrictions=()
     )
     return gzip.compress(space.to_text().encode(), compresslevel=1)
 
 
-def made_run(folder: Path, trials: int, *, strategy: str = "random", seed: int = 1) -> Result:
-    """A finished run of so many trials over a recorded space with failures of three kinds."""
+def made_run(
+    folder: Path, trials: int, *, strategy: str = "random", seed: int = 1, few: bool = False
+) -> Result:
+    """A finished run of so many trials over a recorded space, or a part of it, with failures of three kinds."""
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "synthetic.json.gz"
-    data.write_bytes(_recorded())
+    data.write_bytes(_recorded(few))
     spec = import_file(data, folder / "space").spec
     text = spec.read_text()
     assert "\nsearch:" not in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
@@ -13,18 +12,11 @@ from typing import Any
 
 import pytest
 
-from tuner.core.types import Resolved
+__all__ = ["Nodes", "cluster"]
 
-__all__ = ["Nodes", "cluster", "scattered_s"]
-
-_HEAD = {"num_cpus": 0, "include_dashboard": False}
+# Each process that is left out is a second of a processor, and each that stays looks for something to do all the time.
+_HEAD = {"num_cpus": 0, "include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 _TRIES = 4
-
-
-def scattered_s(resolved: Resolved) -> float:
-    """Seconds of a call of the kernel of the fixture ``scale_spec``; best at STEP 8 and WIDTH 5."""
-    step, width = int(resolved.macros["STEP"]), int(resolved.macros["WIDTH"])
-    return 1e-3 * (0.5 + 0.1 * abs(math.log2(step) - 3) + 0.05 * abs(width - 5))
 
 
 class Nodes:

@@ -37,6 +37,6 @@ def test_the_source_is_understood(name: str) -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
 def test_the_baseline_verifies(name: str) -> None:
-    """As ``tuner check`` says."""
-    report = check_spec(load_spec(KERNELS / f"{name}.yaml")[0])
+    """As ``tuner check`` says; the faults that it plants decide nothing of that."""
+    report = check_spec(load_spec(KERNELS / f"{name}.yaml")[0], faults=False)
     assert report.ok, report.lines

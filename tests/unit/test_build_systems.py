@@ -35,7 +35,7 @@ def examples(tmp_path: Path) -> Path:
     text = spec.read_text()
     assert "evaluations: 12," in text
     assert "n: 100000" in text
-    spec.write_text(text.replace("evaluations: 12,", "evaluations: 3,").replace("n: 100000", "n: 10000"))
+    spec.write_text(text.replace("evaluations: 12,", "evaluations: 2,").replace("n: 100000", "n: 1000"))
     return tmp_path / "examples" / "builds"
 
 
@@ -81,6 +81,9 @@ def test_the_cmake_function(generator: str, examples: Path, tmp_path: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     assert call(build / "app").stdout.split() == ["5", "9", "13", "17", "21"]
     assert record.stat().st_mtime_ns > first
+    if generator != "Ninja":
+        # What follows is up to the function and the command, which are the same.
+        return
     source.write_text(source.read_text().replace("2 * a", "3 * a"))
     assert call("cmake", "-S", examples / "cmake", "-B", build, "-DREMIX_TUNER_OFFLINE=ON").returncode == 0
     done = call("cmake", "--build", build)

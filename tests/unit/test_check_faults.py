@@ -284,6 +284,7 @@ def test_faults_are_planted_in_cuda_kernels_under_emulation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 60.0)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 16)
     (tmp_path / "turn.cu").write_text(TURN)
     (tmp_path / "turn.yaml").write_text(CUDA_SPEC)
     (spec,) = load_spec(tmp_path / "turn.yaml")

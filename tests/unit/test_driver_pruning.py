@@ -19,6 +19,7 @@ from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options, settings_of
+from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
@@ -30,7 +31,17 @@ void scale(const float *restrict a, float *restrict b, int n) {
     for (int i = 0; i < n; i++) b[i] = 2.0f * a[i];
 }
 """
+TASK = """\
+kernel: {source: scale.c, entry: scale}
+problem: {n: 4096}
+arguments:
+  - {name: a, dtype: float32, shape: [n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+"""
 VALUES = [1, 2, 4, 8, 16, 32, 64, 128]
+PLAIN = Options(seed=5, workers=1, settings={"simpler": 0, "simplest": False})
+BOTH = Options(seed=5, workers=2)
 
 
 def seconds(resolved: Resolved) -> float:
@@ -49,18 +60,33 @@ def code(resolved: Resolved) -> Mapping[str, float]:
 
 
 @pytest.fixture
-def write(scale_spec: Callable[..., Path]) -> Callable[..., LoadedSpec]:
-    def make(**search: Any) -> LoadedSpec:
-        path = scale_spec(strategy="random", evaluations=110)
-        document = yaml.safe_load(path.read_text())
-        (path.parent / "scale.c").write_text(KERNEL)
-        document["space"] = {"parameters": dict.fromkeys(("ALPHA", "BETA", "GAMMA", "DELTA"), VALUES)}
-        document["search"].update(search)
-        path.write_text(yaml.safe_dump(document))
-        (loaded,) = load_spec(path)
-        return loaded
+def write(tmp_path: Path) -> Callable[..., LoadedSpec]:
+    return lambda **search: write_spec(tmp_path, **search)
 
-    return make
+
+def write_spec(folder: Path, **search: Any) -> LoadedSpec:
+    (folder / "scale.c").write_text(KERNEL)
+    document = yaml.safe_load(TASK)
+    document["space"] = {"parameters": dict.fromkeys(("ALPHA", "BETA", "GAMMA", "DELTA"), VALUES)}
+    document["search"] = {"strategy": "random", "budget": {"evaluations": 110}, **search}
+    (folder / "scale.yaml").write_text(yaml.safe_dump(document))
+    (loaded,) = load_spec(folder / "scale.yaml")
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A run that is judged before its builds, which tests only read."""
+    folder = tmp_path_factory.mktemp("searched")
+    # Of the few proposals for what trying less leaves of the budget some find it used up.
+    return begin(write_spec(folder), folder / "a.run", PLAIN, backend=backend())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A run that is judged at both stages, which tests only read."""
+    folder = tmp_path_factory.mktemp("whole")
+    return begin(write_spec(folder), folder / "a.run", BOTH, backend=backend(features=code))
 
 
 def backend(**more: Any) -> SimulatedBackend:
@@ -74,11 +100,11 @@ def events(path: Path | None, kind: str) -> list[Mapping[str, Any]]:
 
 
 @pytest.mark.integration
-def test_prunes_before_the_build_and_finds_more(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
-    spec = write()
-    options = Options(seed=5, workers=1, settings={"simpler": 0, "simplest": False})
-    found = begin(spec, tmp_path / "a.run", options, backend=backend())
-    plain = begin(write(cost_model="off"), tmp_path / "b.run", options, backend=backend())
+def test_prunes_before_the_build_and_finds_more(
+    searched: Outcome, write: Callable[..., LoadedSpec], tmp_path: Path
+) -> None:
+    found = searched
+    plain = begin(write(cost_model="off"), tmp_path / "b.run", PLAIN, backend=backend())
     saved = found.summary.savings
     assert saved is not None
     assert saved.pruned["ask"] > 20
@@ -102,12 +128,8 @@ def test_off_means_off(write: Callable[..., LoadedSpec], tmp_path: Path) -> None
 
 
 @pytest.mark.integration
-def test_audits_are_measured_although_the_model_speaks_against_them(
-    write: Callable[..., LoadedSpec], tmp_path: Path
-) -> None:
-    # Of the few proposals for what trying less leaves of the budget some find it used up.
-    options = Options(seed=5, workers=1, settings={"simpler": 0})
-    found = begin(write(), tmp_path / "a.run", options, backend=backend())
+def test_audits_are_measured_although_the_model_speaks_against_them(searched: Outcome) -> None:
+    found = searched
     verdicts = {
         number: one["verdict"]
         for body in events(found.path, "judge")
@@ -128,7 +150,7 @@ def test_prunes_after_the_build_by_what_shows_in_the_code(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     found = begin(
-        write(strategy="surrogate"),
+        write(strategy="surrogate", budget={"evaluations": 70}),
         tmp_path / "a.run",
         Options(seed=2, workers=2),
         backend=backend(features=code),
@@ -139,14 +161,11 @@ def test_prunes_after_the_build_by_what_shows_in_the_code(
 
 
 @pytest.mark.integration
-def test_random_search_with_code_is_pruned_at_both_stages(
-    write: Callable[..., LoadedSpec], tmp_path: Path
-) -> None:
-    found = begin(write(), tmp_path / "a.run", Options(seed=2, workers=3), backend=backend(features=code))
-    saved = found.summary.savings
+def test_random_search_with_code_is_pruned_at_both_stages(whole: Outcome) -> None:
+    saved = whole.summary.savings
     assert saved is not None
     assert set(saved.cut) == {"ask", "build"}
-    assert audit(found.path).clean
+    assert audit(whole.path).clean
 
 
 def test_nothing_is_pruned_by_noise(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
@@ -164,9 +183,8 @@ def test_nothing_is_pruned_by_noise(write: Callable[..., LoadedSpec], tmp_path: 
 
 @pytest.mark.integration
 def test_an_interrupted_run_goes_on_as_it_would_have(
-    write: Callable[..., LoadedSpec], tmp_path: Path
+    whole: Outcome, write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
-    whole = begin(write(), tmp_path / "whole.run", Options(seed=5, workers=2), backend=backend(features=code))
     interruption = Interruption()
     calls = 0
 
@@ -180,7 +198,7 @@ def test_an_interrupted_run_goes_on_as_it_would_have(
     cut = begin(
         write(),
         path,
-        Options(seed=5, workers=2),
+        BOTH,
         backend=backend(features=code, on_event=stop),
         interruption=interruption,
     )
@@ -192,7 +210,9 @@ def test_an_interrupted_run_goes_on_as_it_would_have(
 
 
 @pytest.mark.integration
-def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_as_it_would_have(
+    whole: Outcome, write: Callable[..., LoadedSpec], tmp_path: Path
+) -> None:
     path = tmp_path / "a.run"
     child = os.fork()
     if child == 0:
@@ -205,25 +225,25 @@ def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) 
                 os.kill(os.getpid(), signal.SIGKILL)
 
         try:
-            begin(write(), path, Options(seed=5, workers=2), backend=backend(features=code, on_event=die))
+            begin(write(), path, BOTH, backend=backend(features=code, on_event=die))
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status)
     done = resume(path, backend=backend(features=code))
     assert not done.interrupted
+    assert done.summary.trials == whole.summary.trials
+    assert done.summary.speedup == whole.summary.speedup
     assert audit(path).clean
 
 
 @pytest.mark.integration
-def test_a_changed_judgement_is_a_difference(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
+def test_a_changed_judgement_is_a_difference(searched: Outcome) -> None:
     from tuner.driver.opening import make_lineup, spec_of
     from tuner.driver.replay import replay_events
     from tuner.driver.state.run import RunState
 
-    found = begin(write(), tmp_path / "a.run", Options(seed=5, workers=1), backend=backend())
-    assert found.path is not None
-    with RunRecord.read(found.path) as record:
+    with RunRecord.read(searched.path) as record:
         recorded = list(record.events())
         spec = spec_of(record, recorded[0].body)
         at = max(i for i, e in enumerate(recorded) if e.kind == "judge")

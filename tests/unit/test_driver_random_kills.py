@@ -45,11 +45,9 @@ def survive(write: Callable[..., Path], folder: Path, count: int) -> None:
         assert audit(path).differences == []
 
 
-@pytest.mark.integration
-def test_some_kills_at_any_instant(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
-    survive(scale_spec, tmp_path, 8)
-
-
-@pytest.mark.integration
-def test_three_hundred_kills_at_any_instant(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
-    survive(scale_spec, tmp_path, 300)
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(12, marks=pytest.mark.integration), pytest.param(300, marks=pytest.mark.measured)],
+)
+def test_kills_at_any_instant(scale_spec: Callable[..., Path], tmp_path: Path, kills: int) -> None:
+    survive(scale_spec, tmp_path, kills)

@@ -365,7 +365,7 @@ DEVICE_KERNEL = """__kernel void product(__global const float *a, __global const
 """
 DEVICE_SPEC = """\
 kernel: {source: product.cl, entry: product}
-problem: {n: 96}
+problem: {n: 48}
 arguments:
   - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
   - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
@@ -374,7 +374,7 @@ arguments:
 launch: {grid: ["ceil(n / 4)", "ceil(n / 4)"], block: [4, 4]}
 space: {source: {evolve: true}}
 verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 37}]}
-search: {budget: {evaluations: 14}}
+search: {budget: {evaluations: 8}}
 """
 
 

@@ -1,4 +1,4 @@
-"""Ordinary kernels whose first spec is checked as it is written, unedited."""
+"""Ordinary kernels whose first spec is checked as it is written, most at smaller sizes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import needs
 import pytest
 import yaml
+from smaller_problem import smaller_problem
 
 from tuner.cli.main import main
 from tuner.core.errors import UsageError
@@ -210,36 +211,21 @@ __kernel void nbody(__global const float4 *pos, __global float4 *acc, int n)
     acc[gid] = (float4)(a, 0.0f);
 }
 """,
-    "local.cl": """
-__kernel void reduce(__global const float *in, __global float *partial, __local float *scratch, const uint n)
-{
-    uint gid = get_global_id(0), lid = get_local_id(0);
-    scratch[lid] = gid < n ? in[gid] : 0.0f;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint s = get_local_size(0) / 2; s > 0; s >>= 1) {
-        if (lid < s) scratch[lid] += scratch[lid + s];
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    if (lid == 0) partial[get_group_id(0)] = scratch[0];
 }
-""",
-}
-QUICK = {"saxpy.c", "ended.c", "grid.c"}
-SLOW = pytest.mark.integration
+UNEDITED = {"saxpy.c", "plain.cpp", "saxpy.cl", "saxpy.cu"}
+"""What is checked at the very sizes that a first spec has: one of each language."""
 RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=[*RUN_WITH.get(Path(n).suffix, ()), *(() if n in QUICK else (SLOW,))])
-        for n in KERNELS
-    ],
+    [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in KERNELS],
 )
 @pytest.mark.integration
-def test_a_first_spec_passes_the_check_unedited(name: str, tmp_path: Path) -> None:
+def test_a_first_spec_passes_the_check(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(KERNELS[name])
-    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / name))
+    text = init_spec(tmp_path / name)
+    (tmp_path / "k.yaml").write_text(text if name in UNEDITED else smaller_problem(text))
     (spec,) = load_spec(tmp_path / "k.yaml")
     report = check_spec(spec, faults=False)
     assert report.ok, report.lines

@@ -83,7 +83,7 @@ __global__ void convolution_kernel(float *output, float *input, float *filter) {
     }
 }
 """
-SIZE = 200_000
+SIZE = 10_000
 
 
 def vectors(size: int = SIZE) -> list[Any]:

@@ -65,10 +65,18 @@ Reply = server.Reply
 
 
 def write(
-    folder: Path, url: str, *, budget: str = "evaluations: 120", llm: str = "model: local"
+    folder: Path,
+    url: str,
+    *,
+    budget: str = "evaluations: 50",
+    llm: str = "model: local",
+    alone: bool = False,
 ) -> LoadedSpec:
+    """The spec over the kernel; ``alone`` where nothing but the model makes variants, so that it is asked at once."""
     (folder / "product.c").write_text(KERNEL)
     text = SPEC.replace("BUDGET", budget).replace("LLM", f'{llm}, base_url: "{url}", timeout_s: {WAIT_S}')
+    if alone:
+        text = text.replace("strategy: random", "strategy: random\n  proposers: []")
     (folder / "product.yaml").write_text(text)
     (loaded,) = load_spec(folder / "product.yaml")
     return loaded
@@ -122,7 +130,7 @@ def archive_of(path: Path) -> str:
 def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None:
     llm = "model: local, prices: {prompt: 1.0, completion: 3.0}"
     with server.serving(server.always(GOOD)) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 60", llm=llm)
+        spec = write(tmp_path, running.url, llm=llm)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         asked = len(running.requests)
     assert result.summary.improved
@@ -171,11 +179,8 @@ def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
         )
 
     with server.serving(script) as running:
-        write(tmp_path, running.url, budget="evaluations: 30")
-        text = (tmp_path / "product.yaml").read_text().replace("strategy: random", "proposers: []")
-        (tmp_path / "product.yaml").write_text(text)
-        (spec,) = load_spec(tmp_path / "product.yaml")
-        result = begin(spec, tmp_path / "a.run", options(strategy="random"), backend=backend())
+        spec = write(tmp_path, running.url, budget="evaluations: 30", alone=True)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         prompts = [r["messages"][1]["content"] for r in running.requests]
     said = "failed (wrong_result: as simulated)"
     assert any(said in p and "+            int broken0 = BY" in p for p in prompts)
@@ -185,7 +190,7 @@ def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path) -> None:
     with server.serving(server.always(NO_MATCH)) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 100, calls: 3")
+        spec = write(tmp_path, running.url, budget="evaluations: 100, calls: 3", alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         chains = [[m["role"] for m in r["messages"]] for r in running.requests]
         last = max(running.requests, key=lambda r: len(r["messages"]))
@@ -203,7 +208,7 @@ def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path
 @pytest.mark.integration
 def test_a_correction_is_taken(tmp_path: Path) -> None:
     with server.serving(lambda n, body: Reply(NO_MATCH if len(body["messages"]) == 2 else GOOD)) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 40")
+        spec = write(tmp_path, running.url, budget="evaluations: 30, calls: 4", alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
     assert result.to_json()["evolution"]["by"]["llm/local"] >= 1
     assert audit(result.path).differences == []
@@ -218,7 +223,7 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
     llm = "model: local, max_tokens: 1000, prices: {prompt: 1.0, completion: 2.0}"
     usage = {"prompt_tokens": 3000, "completion_tokens": 1000}
     with server.serving(server.always(NO_MATCH, usage=usage)) as running:
-        spec = write(tmp_path, running.url, budget=f"evaluations: 20_000, {budget}", llm=llm)
+        spec = write(tmp_path, running.url, budget=f"evaluations: 20_000, {budget}", llm=llm, alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         asked = len(running.requests)
     value = result.to_json()
@@ -234,7 +239,7 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
 def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(
-            tmp_path, running.url, budget="evaluations: 150, calls: 1", llm="model: local, when_spent: go_on"
+            tmp_path, running.url, budget="evaluations: 50, calls: 1", llm="model: local, when_spent: go_on"
         )
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         assert len(running.requests) == 1
@@ -244,7 +249,7 @@ def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
     with server.serving(server.always("no", status=404)) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 80, calls: 50")
+        spec = write(tmp_path, running.url, budget="evaluations: 50, calls: 50")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         assert len(running.requests) <= 5
     llm = result.to_json()["llm"]
@@ -273,7 +278,7 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
         return Reply(GOOD)
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 80")
+        spec = write(tmp_path, running.url)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
     found = events(result.path)
     kinds = [e.kind for e in found]
@@ -284,13 +289,17 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     assert all(found[n].body["status"] == "ok" for n in replies)
 
 
-def _only_waits(path: Path) -> bool:
-    """Whether a live run has nothing left to do but to wait for a model."""
+def _until_it_only_waits(path: Path) -> None:
+    """Returns when a live run has nothing left to do but to wait for a model."""
     with RunRecord.read(path) as record:
-        state = RunState(record.blob)
-        for event in record.events():
-            apply(state, event)
-    return isinstance(search_action(state), Await)
+        state, seen = RunState(record.blob), 0
+        while True:
+            for event in record.events(after=seen):
+                apply(state, event)
+                seen = event.seq
+            if isinstance(search_action(state), Await):
+                return
+            time.sleep(0.05)
 
 
 @pytest.mark.integration
@@ -301,12 +310,11 @@ def test_devices_wait_for_a_model_before_its_share_goes_elsewhere(tmp_path: Path
         return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 3, builders=2)
 
     def script(number: int, body: Any) -> Any:
-        while not _only_waits(tmp_path / "a.run"):
-            time.sleep(0.05)
+        _until_it_only_waits(tmp_path / "a.run")
         return Reply(GOOD.replace("BY", f"BY{number}"))
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 150")
+        spec = write(tmp_path, running.url, budget="evaluations: 80")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend(), executor=many)
         asked = len(running.requests)
     kinds = [e.kind for e in events(result.path)]
@@ -334,36 +342,39 @@ def _goes_on(state: RunState, *, awaits: bool) -> bool:
     return isinstance(search_action(state), Decide)
 
 
-@pytest.mark.integration
-def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[LoadedSpec, Path]:
+    """A run whose model answered well, badly and late, and its spec; for tests that write nothing to them."""
+    folder = tmp_path_factory.mktemp("live")
+
     def script(number: int, body: Any) -> Any:
-        return Reply(NO_MATCH if number % 3 == 1 else GOOD, delay_s=0.02 * (number % 4))
+        texts = (GOOD, NO_MATCH, GOOD.replace("BY", f"BY{number}"))
+        return Reply(texts[number % 3], delay_s=0.01 * (number % 3))
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 100")
-        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
-    assert live.to_json()["llm"]["calls"] >= 2
-    still = backend(on_event=None)
-    again = begin(spec, tmp_path / "again.run", options(llm=f"cassette:{live.path}"), backend=still)
-    assert _plain(again.path) == _plain(live.path)
-    assert archive_of(again.path) == archive_of(live.path)
-    assert again.to_json()["llm"]["cassette"] is True
-    third = begin(spec, tmp_path / "third.run", options(llm=f"cassette:{again.path}"), backend=still)
-    assert archive_of(third.path) == archive_of(live.path)
-    assert audit(again.path, backend=backend()).differences == []
+        spec = write(folder, running.url, llm="model: local, prices: {prompt: 1.0, completion: 2.0}")
+        result = begin(spec, folder / "live.run", options(), backend=backend())
+    assert result.to_json()["llm"]["calls"] >= 3
+    return spec, result.path
 
 
 @pytest.mark.integration
-def test_cassette_runs_on_one_clock_are_equal_to_the_bit(tmp_path: Path) -> None:
-    with server.serving(server.always(GOOD)) as running:
-        spec = write(tmp_path, running.url)
-        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
-    hashes = []
-    for name in ("one.run", "two.run"):
-        more = options(llm=f"cassette:{live.path}")
-        path = begin(spec, tmp_path / name, more, backend=backend(on_event=None), clock=lambda: 0.0).path
-        hashes.append([e.hash for e in events(path)])
-    assert hashes[0] == hashes[1]
+def test_a_cassette_gives_the_same_run_with_no_server(live: tuple[LoadedSpec, Path], tmp_path: Path) -> None:
+    """Also a cassette that was made from one; on one clock such runs are equal to the bit."""
+    spec, path = live
+    still = backend(on_event=None)
+
+    def play(name: str, cassette: Path) -> Any:
+        more = options(llm=f"cassette:{cassette}")
+        return begin(spec, tmp_path / name, more, backend=still, clock=lambda: 0.0)
+
+    one, two = play("one.run", path), play("two.run", path)
+    assert [e.hash for e in events(one.path)] == [e.hash for e in events(two.path)]
+    assert _plain(one.path) == _plain(path)
+    assert archive_of(one.path) == archive_of(path)
+    assert one.to_json()["llm"]["cassette"] is True
+    assert audit(one.path, backend=backend()).differences == []
+    assert archive_of(play("third.run", one.path).path) == archive_of(path)
 
 
 def _plain(path: Path) -> list[Any]:
@@ -373,30 +384,28 @@ def _plain(path: Path) -> list[Any]:
 
 
 @pytest.mark.integration
-def test_a_cassette_of_another_run_misses(tmp_path: Path) -> None:
-    with server.serving(server.always(GOOD)) as running:
-        spec = write(tmp_path, running.url)
-        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
+def test_a_cassette_of_another_run_misses(live: tuple[LoadedSpec, Path], tmp_path: Path) -> None:
+    _, path = live
+    spec = write(tmp_path, "http://127.0.0.1:9/v1", budget="evaluations: 30")
     (tmp_path / "product.c").write_text(KERNEL.replace("sum = 0.0f", "sum = 0.00f"))
     (other,) = load_spec(tmp_path / "product.yaml")
     with pytest.raises(UsageError, match="the cassette has no reply for call 0"):
-        begin(other, tmp_path / "b.run", options(llm=f"cassette:{live.path}"), backend=backend(on_event=None))
+        begin(other, tmp_path / "b.run", options(llm=f"cassette:{path}"), backend=backend(on_event=None))
     plain = begin(spec, tmp_path / "c.run", options(llm="off"), backend=backend(on_event=None))
     with pytest.raises(UsageError, match="holds no exchange with a model"):
         begin(spec, tmp_path / "d.run", options(llm=f"cassette:{plain.path}"), backend=backend(on_event=None))
 
 
-def _survive(tmp_path: Path, count: int) -> None:
-    def script(number: int, body: Any) -> Any:
-        return Reply(
-            (GOOD, NO_MATCH, GOOD.replace("BY", f"BY{number}"))[number % 3], delay_s=0.01 * (number % 3)
-        )
-
-    with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 100")
-        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
-    played = options(llm=f"cassette:{live.path}")
-    expected = archive_of(live.path)
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(3, marks=pytest.mark.integration), pytest.param(30, marks=pytest.mark.measured)],
+)
+def test_killed_at_any_instant_a_cassette_run_has_the_same_archive(
+    live: tuple[LoadedSpec, Path], tmp_path: Path, count: int
+) -> None:
+    spec, cassette = live
+    played = options(llm=f"cassette:{cassette}")
+    expected = archive_of(cassette)
 
     def run(path: Path, instants: Instants) -> None:
         begin(spec, path, played, backend=backend(on_event=instants.at), observers=[instants])
@@ -405,11 +414,6 @@ def _survive(tmp_path: Path, count: int) -> None:
         resume(path, backend=backend(on_event=None))
         assert archive_of(path) == expected
         assert audit(path, backend=backend()).differences == []
-
-
-@pytest.mark.integration
-def test_killed_at_any_instant_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
-    _survive(tmp_path, 15)
 
 
 @pytest.mark.integration
@@ -422,7 +426,7 @@ def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) 
     llm = "model: local, prices: {prompt: 1.0, completion: 2.0}"
     path = tmp_path / "a.run"
     with server.serving(server.always(GOOD)) as running:
-        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 120, calls: 2")
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 40, calls: 2")
         child = os.fork()
         if child == 0:
             try:
@@ -442,14 +446,14 @@ def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) 
 
 
 @pytest.mark.integration
-def test_a_changed_prompt_or_price_is_found_by_the_replay(tmp_path: Path) -> None:
+def test_a_changed_prompt_or_price_is_found_by_the_replay(
+    live: tuple[LoadedSpec, Path], tmp_path: Path
+) -> None:
     """A record written anew with a valid chain but another key or price does not pass."""
-    with server.serving(server.always(GOOD)) as running:
-        spec = write(tmp_path, running.url, llm="model: local, prices: {prompt: 1.0, completion: 2.0}")
-        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    _, path = live
     for kind, key, value in (("consult", "key", "0" * 64), ("reply", "usd", 0.5)):
         forged = tmp_path / f"{kind}.run"
-        with RunRecord.read(result.path) as source, RunRecord.create(forged) as target:
+        with RunRecord.read(path) as source, RunRecord.create(forged) as target:
             for event in source.events():
                 body = {**event.body, key: value} if event.kind == kind else dict(event.body)
                 blobs = {n: source.blob(n) for n in _blobs(body)}
@@ -469,7 +473,7 @@ def _blobs(value: Any) -> list[str]:
 def test_several_models_are_all_tried(tmp_path: Path) -> None:
     with server.serving(lambda n, b: Reply(GOOD.replace("BY", f"BY{n}"))) as running:
         llm = "models: [cheap, {model: dear, prices: {prompt: 50, completion: 100}}]"
-        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 250, usd: 5")
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 60, usd: 5", alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         asked = {r["model"] for r in running.requests}
     assert asked == {"cheap", "dear"}

@@ -254,8 +254,8 @@ def test_of_several_runs_those_without_a_gain_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    better = made.made_run(tmp_path / "runs", 30).path
-    same = made.made_run(tmp_path / "others", 1).path
+    better = made.made_run(tmp_path / "runs", 30, few=True).path
+    same = made.made_run(tmp_path / "others", 1, few=True).path
     notes: list[str] = []
     assert chosen_runs([better, same], note=notes.append) == [better]
     assert notes == [f"the kernel of {same} stays as it is: the run claims no gain"]

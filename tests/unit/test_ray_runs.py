@@ -8,7 +8,6 @@ import math
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,10 +17,11 @@ import needs
 import product_runs
 import pytest
 import yaml
-from ray_cluster import Nodes, cluster, scattered_s
+from on_nodes import Held, loads, scattered_s, steep_s
+from ray_cluster import Nodes, cluster
 
 from tuner.cli.main import main
-from tuner.core.types import Resolved, Status
+from tuner.core.types import Status
 from tuner.driver.audit import audit
 from tuner.driver.imports import import_file
 from tuner.driver.opening import open_state
@@ -86,7 +86,7 @@ def test_a_run_that_evolves_its_source(nodes: Nodes, tmp_path: Path) -> None:
     many = begin(
         spec,
         path,
-        Options(seed=3, evaluations=60, settings=QUICK),
+        Options(seed=3, evaluations=40, settings=QUICK),
         backend=product_runs.backend(),
         executor=over_cluster(product_runs.backend(), nodes.address),
     )
@@ -95,15 +95,6 @@ def test_a_run_that_evolves_its_source(nodes: Nodes, tmp_path: Path) -> None:
     assert len([v for v in state.variants.values() if v.trials]) > 3
     report = audit(path, backend=product_runs.backend())
     assert report.clean, report.differences
-
-
-def steep_s(resolved: Resolved) -> float:
-    a, b, c = (math.log2(int(resolved.macros[name])) for name in ("ALPHA", "BETA", "GAMMA"))
-    return 1e-3 * math.exp(0.4 * abs(a - 5) + 0.3 * abs(b - 2) + 0.05 * c)
-
-
-def loads(resolved: Resolved) -> dict[str, float]:
-    return {"loads_count": 1000 * steep_s(resolved), "text_bytes": float(resolved.macros["BETA"])}
 
 
 def test_the_cost_model_judges(nodes: Nodes, scale_spec: SpecWriter, tmp_path: Path) -> None:
@@ -162,7 +153,7 @@ def test_several_specs_share_by_expected_gain(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ray_cluster import scattered_s
+from on_nodes import scattered_s
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.driver.work.fleets import over_cluster
@@ -173,7 +164,7 @@ class Killer:
     seen = 0
     def event(self, kind, body):
         self.seen += kind == "trial"
-        if self.seen == 40:
+        if self.seen == 20:
             os.kill(os.getpid(), signal.SIGKILL)
 
 backend = SimulatedBackend(seconds=scattered_s)
@@ -184,13 +175,13 @@ begin(spec, Path(sys.argv[2]), Options(seed=3), backend=backend, executor=execut
 
 
 def test_a_driver_that_is_killed_goes_on(nodes: Nodes, scale_spec: SpecWriter, tmp_path: Path) -> None:
-    path = scale_spec(strategy="exhaustive", evaluations=200)
+    path = scale_spec(strategy="exhaustive", evaluations=60)
     run = tmp_path / "a.run"
     command = [sys.executable, "-c", KILLED, str(path), str(run), nodes.address]
     ended = subprocess.run(command, env=nodes.environment(), capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     before = [n for n, t in state_of(run).trials.items() if t.status is not None]
-    assert len(before) >= 40
+    assert len(before) >= 20
     backend = SimulatedBackend(seconds=scattered_s)
     result = resume(run, backend=backend, executor=over_cluster(backend, nodes.address))
     (spec,) = load_spec(path)
@@ -199,18 +190,6 @@ def test_a_driver_that_is_killed_goes_on(nodes: Nodes, scale_spec: SpecWriter, t
     assert result.summary.configuration == alone.summary.configuration
     report = audit(run, backend=backend)
     assert report.clean, report.differences
-
-
-class Held:
-    """Evaluations that wait as long as a file is there."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-
-    def __call__(self, what: str) -> None:
-        if what == "verify":
-            while Path(self.path).exists():
-                time.sleep(0.02)
 
 
 class Shift:
@@ -233,7 +212,7 @@ class Shift:
 
 
 def test_nodes_join_and_leave(nodes: Nodes, scale_spec: SpecWriter, tmp_path: Path) -> None:
-    (spec,) = load_spec(scale_spec(strategy="exhaustive", evaluations=200))
+    (spec,) = load_spec(scale_spec(strategy="exhaustive", evaluations=60))
     held = tmp_path / "held"
     run = tmp_path / "a.run"
     backend = SimulatedBackend(seconds=scattered_s, on_event=Held(held))
@@ -261,7 +240,7 @@ class Loss:
 
     def event(self, kind: str, body: Any) -> None:
         self.trials += kind == "trial"
-        if kind == "trial" and self.trials in (10, 40):
+        if kind == "trial" and self.trials in (10, 30):
             (node, *_) = self.nodes.there
             assert self.nodes.kill(node, "_Remote" if self.trials == 10 else "Relay")
 
@@ -270,9 +249,9 @@ def test_processes_that_are_killed_are_started_again(
     nodes: Nodes, scale_spec: SpecWriter, tmp_path: Path
 ) -> None:
     """On the only node: nobody else could go on."""
-    nodes.clear()
-    nodes.add()
-    (spec,) = load_spec(scale_spec(strategy="exhaustive", evaluations=200))
+    for node in nodes.there[1:]:
+        nodes.remove(node, graceful=False)
+    (spec,) = load_spec(scale_spec(strategy="exhaustive", evaluations=60))
     run = tmp_path / "a.run"
     backend = SimulatedBackend(seconds=scattered_s)
     executor = over_cluster(backend, nodes.address)

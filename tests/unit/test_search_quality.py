@@ -22,12 +22,8 @@ from tuner.spaces.space import Space
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SEEDS = range(3)
-MODELS = (
-    "auto",
-    "optuna-tpe",
-    pytest.param("skopt-gp", marks=pytest.mark.integration),
-    pytest.param("skopt-forest", marks=pytest.mark.integration),
-)
+# A proposal of skopt's takes a tenth of a second and more.
+MODELS = (("auto", SEEDS, 60), ("optuna-tpe", SEEDS, 60), ("skopt-gp", [1], 40), ("skopt-forest", [1], 40))
 
 
 def parameters(passes=None):
@@ -80,19 +76,22 @@ def pass_space():
     )
 
 
-def median_best(name, space, landscape, trials):
+def median_best(name, space, landscape, trials, seeds=SEEDS):
     best = []
-    for seed in SEEDS:
+    for seed in seeds:
         told = invented(lambda s: create(name, s), space, trials=trials, seed=seed, landscape=landscape)
         best.append(min(o.score for o in told[1:] if o.score is not None))
     return statistics.median(best)
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", MODELS)
-def test_models_beat_chance_at_sixty_trials(name):
+@pytest.mark.parametrize(("name", "seeds", "trials"), MODELS)
+def test_models_beat_chance_soon(name, seeds, trials):
     landscape, space = Landscape(failing=0.1, score=hills), parameters()
-    assert median_best(name, space, landscape, 60) < median_best("random", space, landscape, 60)
+    found = median_best(name, space, landscape, trials, seeds)
+    assert found < median_best("random", space, landscape, trials, seeds)
+    # Not by the luck of one seed: chance has its three.
+    assert found < median_best("random", space, landscape, trials)
 
 
 @pytest.mark.integration
@@ -125,13 +124,13 @@ def test_failures_are_kept_away_from():
     # looking. In a single run of 31 late trials their part scatters by 0.08.
     space = parameters()
     landscape = _Cliff()
-    for name, seeds in (("auto", SEEDS), ("optuna-tpe", SEEDS), ("skopt-gp", [1])):
+    for name, seeds, trials in (("auto", SEEDS, 60), ("optuna-tpe", SEEDS, 60), ("skopt-gp", [1], 45)):
         late = [
             told
             for seed in seeds
             for told in invented(
-                lambda s, n=name: create(n, s), space, trials=60, seed=seed, landscape=landscape
-            )[30:]
+                lambda s, n=name: create(n, s), space, trials=trials, seed=seed, landscape=landscape
+            )[trials // 2 :]
         ]
         assert sum(o.status is Status.CRASHED for o in late) < 0.35 * len(late), name
         # A third of the space.

@@ -16,6 +16,7 @@ from tuner.core.types import BASELINE, Task
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import VariantState
 from tuner.driver.state.settings import EVOLVING, Evolution
@@ -29,9 +30,13 @@ ONE_BY_ONE = replace(EVOLVING, abreast=False)
 
 @pytest.fixture
 def spec(tmp_path: Path) -> LoadedSpec:
-    (tmp_path / "product.c").write_text(KERNEL)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (loaded,) = load_spec(tmp_path / "product.yaml")
+    return write(tmp_path)
+
+
+def write(folder: Path) -> LoadedSpec:
+    (folder / "product.c").write_text(KERNEL)
+    (folder / "product.yaml").write_text(SPEC)
+    (loaded,) = load_spec(folder / "product.yaml")
     return loaded
 
 
@@ -62,10 +67,16 @@ def evaluations(path: Path) -> int:
     return state.evaluations
 
 
+@pytest.fixture(scope="module")
+def abreast(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A run with as many variants at once as workers, which tests only read."""
+    folder = tmp_path_factory.mktemp("abreast")
+    return begin(write(folder), folder / "a.run", options(), backend=backend())
+
+
 @pytest.mark.integration
-def test_each_compile_worker_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
+def test_each_compile_worker_has_a_variant(abreast: Outcome, spec: LoadedSpec, tmp_path: Path) -> None:
     """Which are then timed one after the other; no more evaluations are begun than there may be."""
-    abreast = begin(spec, tmp_path / "a.run", options(), backend=backend())
     single = begin(spec, tmp_path / "b.run", options(ONE_BY_ONE), backend=backend())
     assert most_at_once(abreast.path) == 3
     assert most_at_once(single.path) == 1
@@ -79,7 +90,7 @@ def test_each_compile_worker_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> 
 def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) -> None:
     """There is nothing to be gained: the two ways of searching are the same."""
     one, other = (
-        begin(spec, tmp_path / f"{e.abreast}.run", options(e, workers=1), backend=backend())
+        begin(spec, tmp_path / f"{e.abreast}.run", options(e, workers=1, evaluations=25), backend=backend())
         for e in (EVOLVING, ONE_BY_ONE)
     )
     ours, theirs = decided(one.path), decided(other.path)
@@ -87,9 +98,9 @@ def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) 
 
 
 @pytest.mark.integration
-def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(spec: LoadedSpec, tmp_path: Path) -> None:
+def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(abreast: Outcome, tmp_path: Path) -> None:
     """A trial that was cut short waits for its build again; that makes no room for another one beside it."""
-    whole = begin(spec, tmp_path / "whole.run", options(), backend=backend())
+    (spec,) = load_spec(abreast.path.parent / "product.yaml")
 
     class Stop:
         def __init__(self, at: int) -> None:
@@ -108,7 +119,7 @@ def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(spec: Loaded
         stop = Stop(events_more)
         resume(path, backend=backend(), observers=[stop], interruption=stop.interruption)
     resume(path, backend=backend())
-    assert decided(path) == decided(whole.path)
+    assert decided(path) == decided(abreast.path)
 
 
 @pytest.mark.integration
@@ -116,9 +127,9 @@ def test_each_device_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
     def four(task: Task) -> Executor:
         return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 4, builders=2)
 
-    result = begin(spec, tmp_path / "a.run", options(evaluations=80), backend=backend(), executor=four)
+    result = begin(spec, tmp_path / "a.run", options(), backend=backend(), executor=four)
     assert result.summary.improved
-    assert evaluations(result.path) <= 80
+    assert evaluations(result.path) <= 40
     assert most_at_once(result.path) >= 4
     report = audit(result.path, backend=backend())
     assert report.differences == []
