@@ -36,6 +36,8 @@ def apply(program: Program, edit: Mapping[str, Any]) -> Program:
     settled, headers = _settled(edit), _with_headers(edit)
     if program.settled is not None:
         raise Refused("the regions are configured already")
+    if program.entry.preprocessed:
+        return _preprocessed(program, settled)
     if headers:
         program.require_headers()
     made, changed = program, headers
@@ -49,6 +51,17 @@ def apply(program: Program, edit: Mapping[str, Any]) -> Program:
         changed = changed or counted or text != before
     if not changed and not settled:
         raise Refused("nothing changes")
+    return made
+
+
+def _preprocessed(program: Program, settled: Settled) -> Program:
+    """The program as the compiler's preprocessor leaves it for some values."""
+    found = next((p for p in program.entry.preprocessed if p.values == settled), None)
+    if found is None:
+        raise Refused("the sources were not preprocessed for these values")
+    made = program.with_preprocessed(found)
+    for region in made.regions:
+        made, _ = _read(made, region, made.region_text(*region), settled, headers=True)
     return made
 
 
@@ -103,6 +116,10 @@ def configuring(
     """
     if program.settled is not None:
         return None
+    if program.entry.preprocessed:
+        fitting = (dict(p.values) for p in program.entry.preprocessed)
+        chosen = next((found for found in fitting if found.items() <= values.items()), None)
+        return None if chosen is None else {"op": CONFIGURE, "values": chosen}
     headers = headers and _brings_headers(program)
     asked = sorted((_asked_with_headers(program) if headers else _asked(program)) & values.keys())
     edit: dict[str, Any] = {"op": CONFIGURE, "values": {name: values[name] for name in asked}}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import Place, SpecError
-from tuner.core.types import Kernel, Launch, Source, Variant
+from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variant
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
 from tuner.spaces.source.definitions import read_function
 from tuner.spaces.source.included import includes_own, spliced
@@ -28,6 +28,7 @@ from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Decl, Function, Settled
+from tuner.spaces.source.units import Units, units_of, with_regions
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -51,7 +52,7 @@ class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
     ``headers`` are the texts of the project's headers that are not among the program's files, ``include`` the folders
-    that they are looked for in. ``openmp``: it is built with OpenMP.
+    that they are looked for in. ``openmp``: it is built with OpenMP. ``preprocessed``: as in the kernel.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Entry:
     headers: tuple[Source, ...] = ()
     include: tuple[str, ...] = ()
     openmp: bool = False
+    preprocessed: tuple[Preprocessed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class Program:
         entry: of the sources as given.
         settled: values of tunables that the regions were configured for; ``None`` where they were not.
         with_headers: whether they were configured with what the project's headers define.
+        units: what the preprocessor makes of the files, where the regions are of that.
     """
 
     language: str
@@ -80,6 +83,7 @@ class Program:
     entry: Entry
     settled: Settled | None
     with_headers: bool
+    units: Units | None = field(repr=False)
     _launch: Launch | None = field(repr=False)
     _places: Mapping[str, _Place] = field(repr=False)
     _original: Mapping[str, Function] = field(repr=False)
@@ -125,7 +129,24 @@ class Program:
         files[file] = replace(files[file], parts=tuple(parts))
         settled = self.settled if settled is None else settled
         seen = self.with_headers if with_headers is None else with_headers
-        return _program(self.language, tuple(files), self.entry, self.launch, settled, with_headers=seen)
+        return _program(
+            self.language, tuple(files), self.entry, self.launch, settled, with_headers=seen, units=self.units
+        )
+
+    def with_preprocessed(self, found: Preprocessed) -> Program:
+        """The program as given with what the preprocessor makes of its regions.
+
+        Raises:
+            Refused: a region is not found there again.
+        """
+        units = units_of(self.files, found, self.entry.name, self.language)
+        files = [
+            file if unit is None else replace(file, parts=with_regions(file.parts, unit.parts))
+            for file, unit in zip(self.files, units.files, strict=True)
+        ]
+        return _program(
+            self.language, tuple(files), self.entry, self.launch, found.values, with_headers=True, units=units
+        )
 
     def unit(self, file: int, text: str) -> str:
         """A file's text with the project's headers in the place of their includes.
@@ -211,7 +232,8 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
     entry = kernel.wrapped or kernel.entry
-    key = (kernel.language, entry, launch, kernel.headers, kernel.include, kernel.openmp, *texts)
+    told = (kernel.headers, kernel.include, kernel.openmp, kernel.preprocessed)
+    key = (kernel.language, entry, launch, *told, *texts)
     found = _READ.get(key)
     if found is None:
         found = _read(kernel, files, launch)
@@ -226,6 +248,7 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
         headers=kernel.headers,
         include=kernel.include,
         openmp=kernel.openmp,
+        preprocessed=kernel.preprocessed,
     )
     cut = [cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
@@ -257,19 +280,30 @@ def _program(
     settled: Settled | None = None,
     *,
     with_headers: bool = False,
+    units: Units | None = None,
 ) -> Program:
     # Macros of headers count, and tunables have one name in all files. What each thread has its own of counts always.
     seen = entry.headers if with_headers or entry.openmp else ()
     everything = "\n".join([*(f.text for f in files), *(h.text for h in seen)])
-    own = own_names([*(f.text for f in files), *(h.text for h in entry.headers)], language)
+    meant = [*(f.text for f in files), *(h.text for h in entry.headers)]
+    if units is not None:
+        # With macros replaced the text before that says nothing.
+        meant = [units.text(number, file) for number, file in enumerate(files)]
+        everything = "\n".join(meant)
+    own = own_names(meant, language)
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}
     for number, file in enumerate(files):
         if len(file.parts) == 1:
             continue
+        if units is not None:
+            unit = meant[number]
+            beside = tuple(text for i, text in enumerate(meant) if i != number and text)
+            file = units.joined(number, file)
+        else:
+            unit = _unit(files, entry, number, file.text) if with_headers else ""
+            beside = tuple(_units_beside(files, entry, number)) if with_headers else ()
         root = parse_file(file.text.encode(), language)
-        unit = _unit(files, entry, number, file.text) if with_headers else ""
-        beside = tuple(_units_beside(files, entry, number)) if with_headers else ()
         begin = 0
         for part, text in enumerate(file.parts):
             end = begin + len(text.encode())
@@ -284,6 +318,7 @@ def _program(
                         unit=unit,
                         beside=beside,
                         settled=settled,
+                        macros=frozenset() if units is None else units.macros,
                         language=language,
                         launch=launch if function.name == entry.name else None,
                         openmp=entry.openmp,
@@ -299,6 +334,7 @@ def _program(
         entry=entry,
         settled=settled,
         with_headers=with_headers,
+        units=units,
         _launch=launch,
         _places=places,
         _original=functions,

@@ -297,6 +297,7 @@ class Function:
         unit: the same with the project's headers in the place of their includes, where it was configured with them.
         beside: the kernel's other sources likewise, as far as they are known for sure.
         settled: values of tunables that its text was configured for; ``None`` where it was not.
+        macros: names that would be replaced in what is put into the text; with preprocessed sources alone.
         own: names that the language knows and the project defines, with what as.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
@@ -322,6 +323,7 @@ class Function:
     unit: str = ""
     beside: tuple[str, ...] = ()
     settled: Settled | None = None
+    macros: frozenset[str] = frozenset()
     own: Own = ()
     language: str = "c"
     launch: Launch | None = None

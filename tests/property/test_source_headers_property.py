@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from tuner.core.types import Kernel, Source, Variant
+from tuner.core.errors import BaselineError
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
 
 MAIN = """#include <stdio.h>
 void f(int *x, int *y, int n);
@@ -32,6 +33,15 @@ int main(void)
     }
     return 0;
 }
+"""
+SPEC = """
+kernel: {source: f.c, entry: f}
+problem: {n: 7}
+arguments:
+  - {name: x, dtype: int32, shape: [8], init: {randint: [0, 9]}}
+  - {name: y, dtype: int32, shape: [8], role: inout, init: {randint: [0, 9]}}
+  - {name: n, dtype: int32, value: n}
+space: {source: {evolve: true}, flags: {wrap: ["-fwrapv"]}}
 """
 NAMES = st.sampled_from(["A", "B", "C"])
 VALUES = st.sampled_from(["1", "2", "(A)", "v", "n", "3 -", "(B + 1)", ""])
@@ -121,17 +131,17 @@ def printed(files: dict[str, str], folder: Path) -> bytes | None:
 )
 @given(projects())
 def test_a_project_with_headers_computes_the_same(files: dict[str, str]) -> None:
-    beside = [Source(name=n, text=t) for n, t in files.items() if "/" not in n]
-    beside.sort(key=lambda f: f.name != "f.c")
-    kernel = Kernel(
-        name="f",
-        entry="f",
-        language="c",
-        variant=Variant(files=tuple(beside)),
-        headers=(Source(name="sub/three.h", text=files["sub/three.h"]),),
-        folder=".",
-    )
-    attempt = Attempt(program=read_program(kernel), edits=(), rng=np.random.default_rng(0), reassociate=False)
+    with TemporaryDirectory() as folder:
+        Path(folder, "sub").mkdir()
+        for name, text in {**files, "f.yaml": SPEC}.items():
+            Path(folder, name).write_text(text)
+        try:
+            (spec,) = load_spec(Path(folder, "f.yaml"))
+        except BaselineError:
+            assume(False)
+        event("preprocessed" if spec.task.kernel.preprocessed else str(spec.notices[-1:]))
+    program = read_program(spec.task.kernel)
+    attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
     found = opened(attempt, {}, MOVES)
     assume(found is not None)
     assert found is not None
@@ -139,5 +149,5 @@ def test_a_project_with_headers_computes_the_same(files: dict[str, str]) -> None
         expected = printed(files, Path(folder))
         assume(expected is not None)
         for edit in found.edits:
-            event(f"{edit['op']}{' with headers' if edit.get('headers') else ''}")
+            event(edit["op"])
         assert printed(files | {f.name: f.text for f in found.program.sources()}, Path(folder)) == expected

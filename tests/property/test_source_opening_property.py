@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tuner.core.types import Kernel, Source, Variant
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
 
 HEAD = """#include <string.h>
 #ifndef STEP
@@ -117,6 +117,17 @@ int main(void)
     return 0;
 }
 """
+SPEC = """
+kernel: {source: k.c, entry: kernel}
+problem: {n: 40}
+arguments:
+  - {name: x, dtype: float32, shape: [64]}
+  - {name: y, dtype: float32, shape: [64], role: inout}
+  - {name: n, dtype: int32, value: n}
+space:
+  source: {evolve: true}
+  parameters: {STEP: [1, 2, 4], MODE: [0, 1, 2, 3]}
+"""
 CALLS = {
     "void": ["helper(x, y, n, {arg}, i);", "if (x[i] > 1.0f)\n            helper(x, y, n, {arg}, i);"],
     "float": [
@@ -210,14 +221,11 @@ def printed(versions: list[dict[str, str]], values: dict[str, int], folder: Path
 def test_an_opened_source_computes_the_same_bits(made: tuple[dict[str, str], dict[str, int], int]) -> None:
     """For every size, empty ones included; its edits alone give it again."""
     files, values, moves = made
-    kernel = Kernel(
-        name="k",
-        entry="kernel",
-        language="c",
-        variant=Variant(files=tuple(Source(name=n, text=t) for n, t in files.items())),
-        folder=".",
-    )
-    program = read_program(kernel)
+    with TemporaryDirectory() as folder:
+        for name, text in {**files, "k.yaml": SPEC}.items():
+            Path(folder, name).write_text(text)
+        (spec,) = load_spec(Path(folder, "k.yaml"))
+    program = read_program(spec.task.kernel)
     attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
     found = opened(attempt, values, moves)
     assert found is not None

@@ -202,12 +202,30 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preprocessed:
+    """A kernel's sources as the compiler's preprocessor leaves them.
+
+    Attributes:
+        values: of the tunables that conditionals ask for, by name; every other tunable stands there by its name.
+        files: each source with its includes, without the text of the system's headers.
+        macros: names that are defined at the end of the sources and would be replaced in a text that is put there.
+    """
+
+    values: tuple[tuple[str, int], ...]
+    files: tuple[Source, ...] = field(repr=False)
+    macros: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """What is called and how it is written. ``folder`` is where ``include`` folders and files are looked up.
 
     ``headers`` are those of other folders that the sources include, by their names relative to ``folder``: they are
     compiled from where they lie, and their texts are known to those who reason about the sources. ``openmp``: built
     with OpenMP, whose library is there, and called by a team of the measurement's threads.
+
+    ``preprocessed``: the sources for each choice of values that conditionals ask for; empty where operators see them as
+    they are.
 
     Where the function of the sources cannot be called as it is (an instance of a C++ template, one that takes
     structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
@@ -230,6 +248,7 @@ class Kernel:
     wrapper: str = ""
     passed: tuple[Passed, ...] = ()
     parcels: tuple[Parcel, ...] = ()
+    preprocessed: tuple[Preprocessed, ...] = ()
 
     @property
     def function(self) -> str:

@@ -31,6 +31,8 @@ from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.modules import module_functions
 from tuner.spec.parcels import make_parcels, with_inside
+from tuner.spec.preprocessed import with_preprocessed
+from tuner.spec.reading.preprocessing import PREPROCESSED
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.recorded.cuda import cuda_functions
 from tuner.spec.recorded.workload import (
@@ -273,13 +275,18 @@ class _Loader:
         kernel = make_kernel(model, sources, name, self.folder, wrapper, parcels=parcels)
         task = make_task(model, kernel, backend, inputs, tunables, view)
         found = check_live(model, task, tunables, view) if self.live else ()
+        if evolves(model, sources.language):
+            task, unseen = with_preprocessed(task, tunables, files, live=self.live)
+            found = (*found, *unseen)
         return LoadedSpec(
             path=self.path,
             name=name,
             index=index,
             text=self.text,
             files=files,
-            digest=digest_json({"spec": _plain(view.data), "files": files}),
+            digest=digest_json(
+                {"spec": _plain(view.data), "files": {n: t for n, t in files.items() if n != PREPROCESSED}}
+            ),
             task=task,
             search=_search_settings(model),
             compare=make_compare(model, view),

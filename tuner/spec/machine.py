@@ -34,6 +34,7 @@ from tuner.spec.yaml_places import View, closest
 __all__ = [
     "check_live",
     "choose_backend",
+    "host_reader",
     "moved_pointers",
     "passes_missing",
     "unsaid_return",
@@ -187,7 +188,7 @@ def unsaid_return(task: Task, tunables: Tunables) -> tuple[str, str | None]:
         return "", None
     kernel = task.kernel
     if kernel.passed:
-        own = replace(_host_reader(task, tunables, tunables.view), files=kernel.variant.files)
+        own = replace(host_reader(task, tunables, tunables.view), files=kernel.variant.files)
         returned = defined_function(own, kernel.function, len(kernel.passed), tunables.view).returns
     else:
         returned = _host_entry(task, tunables, tunables.view, ())[0].returns
@@ -217,7 +218,7 @@ def moved_pointers(task: Task, tunables: Tunables, variant: Variant) -> tuple[st
         MachineError: there is no clang.
     """
     kernel = task.kernel
-    reader = replace(_host_reader(task, tunables, tunables.view), files=variant.files)
+    reader = replace(host_reader(task, tunables, tunables.view), files=variant.files)
     function = defined_function(reader, kernel.function, len(kernel.passed), tunables.view)
     flat = flat_of(function, reader, [one.name for one in kernel.passed])
     moved = (m for m in flat.members.values() if m.written and m.kind.pointer and not m.extents)
@@ -232,7 +233,7 @@ def _host_entry(
     task: Task, tunables: Tunables, view: View, given: Sequence[ArgumentModel]
 ) -> tuple[Function, tuple[str, ...]]:
     """The kernel as the source has it, and what a person should know of it."""
-    kernel, reader = task.kernel, _host_reader(task, tunables, view)
+    kernel, reader = task.kernel, host_reader(task, tunables, view)
     if kernel.flattened:
         return check_wrapped(reader, task, given, view)
     if kernel.wrapped:
@@ -240,7 +241,7 @@ def _host_entry(
     return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view), ()
 
 
-def _host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
+def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
     """Of the sources as a compiler gets them in the first configuration."""
     flags: list[str] = []
     for group, choices in tunables.flags.items():

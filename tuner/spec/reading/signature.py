@@ -201,6 +201,21 @@ class SourceReader:
             raise _broken(errors, PurePath(self.files[0].name).name)
         return output
 
+    def preprocessed(self, *words: str) -> tuple[str, str]:
+        """What the preprocessor prints of the first file, and what it warns of.
+
+        Args:
+            words: further options of it.
+
+        Raises:
+            BaselineError: the source cannot be preprocessed.
+            MachineError: there is no clang, or it does not answer.
+        """
+        status, output, errors = self._run(words, "", action=("-E",), warns=True)
+        if status != 0:
+            raise _broken(errors, PurePath(self.files[0].name).name)
+        return output, errors
+
     def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
         status, output, errors = self._run(words, extra)
@@ -229,7 +244,12 @@ class SourceReader:
         return known
 
     def _run(
-        self, words: Sequence[str], extra: str, *, action: Sequence[str] = ("-fsyntax-only",)
+        self,
+        words: Sequence[str],
+        extra: str,
+        *,
+        action: Sequence[str] = ("-fsyntax-only",),
+        warns: bool = False,
     ) -> tuple[int, str, str]:
         toolchain = self.toolchain or find_toolchain()
         shims = str(package_files("tuner.evaluators.host").joinpath("include"))
@@ -238,7 +258,8 @@ class SourceReader:
                 text = file.text + (extra if index == 0 else "")
                 (Path(scratch) / PurePath(file.name).name).write_text(text, encoding="utf-8")
             first = PurePath(self.files[0].name).name
-            command = [toolchain.clang, *action, "-w", "-fno-color-diagnostics", *self.flags]
+            command = [toolchain.clang, *action, *([] if warns else ["-w"])]
+            command += ["-fno-color-diagnostics", *self.flags]
             command += macro_flags(self.macros)
             folders = [str(Path(self.folder) / folder) for folder in self.include]
             command += search_words([*folders, self.folder] if self.folder else folders, self.folder)

@@ -1,0 +1,186 @@
+"""Kernels behind macros, headers and conditionals, as people publish them: read as the compiler does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.search.cooking import Attempt
+from tuner.search.opening import opened
+from tuner.search.remix import RemixProposer
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.operators import MOVES
+from tuner.spaces.source.regions import Program, read_program
+from tuner.spec.load import LoadedSpec, load_recorded, load_spec
+
+SPEC = """
+kernel: {{source: k.c, entry: product, include: [include]}}
+problem: {{n: 32}}
+arguments:
+  - {{name: n, dtype: int32, value: n}}
+  - {{name: c, dtype: float64, shape: [n, n], role: inout, init: normal}}
+  - {{name: a, dtype: float64, shape: [n, n], init: normal}}
+  - {{name: b, dtype: float64, shape: [n, n], init: normal}}
+space:
+  source: {{evolve: true}}
+  parameters: {parameters}
+  flags: {flags}
+"""
+HEADER = """#ifndef SUITE_H
+#define SUITE_H
+#include <math.h>
+#ifdef SINGLE
+#define REAL float
+#else
+#define REAL double
+#endif
+#define GLUED(x, y) x##y
+#define ARRAY(x, rows, columns) GLUED(x, )[rows][columns]
+#define BOUND(x) (x)
+#define EACH(i, end) for (int i = 0; i < BOUND(end); i++)
+#endif
+"""
+PRODUCT = """#include "suite.h"
+static void product(int n, REAL ARRAY(c, n, n), const REAL ARRAY(a, n, n), const REAL ARRAY(b, n, n))
+{
+    EACH(i, n) /* rows */
+        EACH(j, n)
+            EACH(k, n)
+                c[i][j] += a[i][k] * b[k][j];
+}
+"""
+
+
+def loaded(
+    folder: Path, text: str, header: str = HEADER, *, parameters: str = "{}", flags: str = "{}"
+) -> LoadedSpec:
+    """A spec of these files."""
+    (folder / "include").mkdir(exist_ok=True)
+    (folder / "include" / "suite.h").write_text(header)
+    (folder / "k.c").write_text(text)
+    (folder / "k.yaml").write_text(SPEC.format(parameters=parameters, flags=flags))
+    (spec,) = load_spec(folder / "k.yaml")
+    return spec
+
+
+def laid_open(spec: LoadedSpec, **values: int) -> Program:
+    program = read_program(spec.task.kernel)
+    attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    found = opened(attempt, values, MOVES)
+    assert found is not None
+    return found.program
+
+
+def test_a_kernel_behind_macros_of_a_header_is_transformed(tmp_path: Path) -> None:
+    kernel = loaded(tmp_path, PRODUCT).task.kernel
+    proposer = RemixProposer(kernel)
+    rng, known = np.random.default_rng(0), set[str]()
+    origins = set()
+    for _ in range(8):
+        made = proposer.propose([kernel.variant], rng, known)
+        assert made is not None
+        known.add(made.structure)
+        origins |= {e["op"] for e in made.variant.edits}
+        # Outside of the function the file is the author's.
+        assert made.variant.files[0].text.startswith('#include "suite.h"\n')
+    assert {"interchange", "tile"} & origins
+
+
+def test_what_is_edited_is_what_the_compiler_sees(tmp_path: Path) -> None:
+    (function,) = laid_open(loaded(tmp_path, PRODUCT)).functions.values()
+    assert [p.text for p in function.params] == [
+        "int n",
+        "double c[n][n]",
+        "const double a[n][n]",
+        "const double b[n][n]",
+    ]
+    (text,) = (f.text for f in laid_open(loaded(tmp_path, PRODUCT)).sources())
+    assert "EACH" not in text
+    assert "/* rows */" in text
+
+
+def test_a_conditional_that_asks_for_a_tunable_is_decided_for_each_value(tmp_path: Path) -> None:
+    """Also where it asks by the name of another macro; other tunables keep their names."""
+    header = HEADER.replace("#define BOUND(x) (x)", "#define TWICE (2 * MODE)\n#define BOUND(x) (x)")
+    text = PRODUCT.replace(
+        "    EACH(i, n)",
+        "#if TWICE > 2\n    c[0][0] += MODE;\n#endif\n"
+        "    for (int t = 0; t < n; t += TILE)\n        c[0][t] = 0;\n    EACH(i, n)",
+    )
+    spec = loaded(tmp_path, text, header, parameters="{MODE: [1, 2], TILE: [4, 8]}")
+    assert [p.values for p in spec.task.kernel.preprocessed] == [(("MODE", 1),), (("MODE", 2),)]
+    texts = {mode: laid_open(spec, MODE=mode, TILE=4).sources()[0].text for mode in (1, 2)}
+    assert "c[0][0] += 2" in texts[2]
+    assert "c[0][0]" not in texts[1]
+    assert all("t += TILE" in t for t in texts.values())
+    original = read_program(spec.task.kernel)
+    made = apply_edits(original, [{"op": "configure", "values": {"MODE": 2}}])
+    assert made.constraints == ("MODE == 2",)
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "reason"),
+    [
+        (PRODUCT, '{kind: ["", "-DBOUND2"]}', ""),
+        (
+            PRODUCT.replace("EACH(i, n)", "if (FAST) EACH(i, n)"),
+            '{kind: ["-DFAST=1", "-DFAST=0 -UFAST -DFAST=2"]}',
+            "the sources are others with -DFAST=0 -UFAST -DFAST=2",
+        ),
+        (
+            PRODUCT.replace(
+                '"suite.h"\n',
+                '"suite.h"\nstatic int again(int x) { return x; }\n#define again(x) again(x + 1)\n',
+            )
+            .replace("BOUND", "again")
+            .replace("c[i][j] +=", "c[i][j] += again(1) *"),
+            "{}",
+            "macros would be replaced once more",
+        ),
+    ],
+    ids=["same text", "other text by flags", "a macro about itself"],
+)
+def test_where_operators_cannot_see_what_is_compiled_they_see_the_source_and_a_notice_says_why(
+    tmp_path: Path, text: str, flags: str, reason: str
+) -> None:
+    spec = loaded(tmp_path, text, flags=flags)
+    assert bool(spec.task.kernel.preprocessed) == (not reason)
+    assert [reason in note for note in spec.notices] == ([True] if reason else [])
+
+
+def test_lines_that_look_like_the_preprocessors_own_are_the_authors(tmp_path: Path) -> None:
+    """``#line``, and markers in comments and strings: either the function is found whole or nothing is preprocessed."""
+    text = PRODUCT.replace(
+        "    EACH(i, n) /* rows */", '#line 900 "elsewhere.h"\n    EACH(i, n) /*\n# 1 "k.c" 3\n*/'
+    )
+    spec = loaded(tmp_path, text)
+    if spec.task.kernel.preprocessed:
+        assert "c[i][j] += a[i][k] * b[k][j]" in laid_open(spec).sources()[0].text
+    else:
+        assert spec.notices
+
+
+def test_new_names_are_no_macros(tmp_path: Path) -> None:
+    header = HEADER.replace(
+        "#include <math.h>", "#include <math.h>\n#define i_tile 7\n#define TILE_I 3\n#define ii 5\n"
+    )
+    kernel = loaded(tmp_path, PRODUCT, header).task.kernel
+    proposer = RemixProposer(kernel)
+    rng, known, added = np.random.default_rng(0), set[str](), set[str]()
+    for _ in range(12):
+        made = proposer.propose([kernel.variant], rng, known)
+        assert made is not None
+        known.add(made.structure)
+        added |= {p.name for p in made.parameters}
+        assert " ii" not in made.variant.files[0].text
+    assert any(name.startswith("TILE_") for name in added)
+    assert "TILE_I" not in added
+
+
+def test_a_record_has_the_sources_as_they_were_preprocessed(tmp_path: Path) -> None:
+    spec = loaded(tmp_path, PRODUCT)
+    again = load_recorded(spec.text, spec.files, folder="/nonexistent")
+    assert again.task.kernel.preprocessed == spec.task.kernel.preprocessed
+    assert again.digest == spec.digest

@@ -1,0 +1,63 @@
+"""The preprocessed sources of a spec's kernel: made by this machine's clang, or those of a record.
+
+Must not read C.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from tuner.core.types import Preprocessed, Source, Task
+from tuner.evaluators.host.flags import sort_flags
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.regions import read_program
+from tuner.spec.machine import host_reader
+from tuner.spec.reading.preprocessing import PREPROCESSED, from_json, preprocess, to_json
+from tuner.spec.tunables import Tunables
+
+__all__ = ["with_preprocessed"]
+
+
+def with_preprocessed(
+    task: Task, tunables: Tunables, files: dict[str, str], *, live: bool
+) -> tuple[Task, tuple[str, ...]]:
+    """The task with its preprocessed sources, and what a person should know where it has none.
+
+    Args:
+        task: whose sources evolve.
+        tunables: of its spec.
+        files: of the record; what clang made is added.
+        live: whether clang is asked; else the record is.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    kernel = task.kernel
+    if live and kernel.language in ("c", "c++"):
+        found, reason = _preprocess(task, tunables)
+        if reason:
+            return task, (f"space.source: operators see the source with its macros: {reason}",)
+        files[PREPROCESSED] = to_json(found)
+    if PREPROCESSED not in files:
+        return task, ()
+    return replace(task, kernel=replace(kernel, preprocessed=from_json(files[PREPROCESSED]))), ()
+
+
+def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:
+    kernel = task.kernel
+    reader = replace(host_reader(task, tunables, tunables.view), files=kernel.variant.files)
+    further = [
+        sort_flags(shlex.split(choice), folder=kernel.folder).frontend
+        for choices in tunables.flags.values()
+        for choice in choices[1:]
+    ]
+
+    def placed(found: Preprocessed) -> tuple[Source, ...]:
+        return read_program(kernel, launch=task.launch).with_preprocessed(found).sources()
+
+    macros = {p.name: p.values for p in tunables.parameters if p.macro}
+    try:
+        return preprocess(reader, macros, [words for words in further if words], placed)
+    except Refused as refusal:
+        return (), str(refusal)
