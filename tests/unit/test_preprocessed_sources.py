@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tuner.core.errors import UsageError
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.search.remix import RemixProposer
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import Program, read_program
+from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 SPEC = """
@@ -184,3 +186,33 @@ def test_a_record_has_the_sources_as_they_were_preprocessed(tmp_path: Path) -> N
     again = load_recorded(spec.text, spec.files, folder="/nonexistent")
     assert again.task.kernel.preprocessed == spec.task.kernel.preprocessed
     assert again.digest == spec.digest
+
+
+def test_a_first_spec_has_the_macros_of_the_command_line(tmp_path: Path) -> None:
+    """``REAL`` is ``float`` with one of them: the arrays are, and so is the build."""
+    loaded(tmp_path, PRODUCT)
+    first = first_spec(
+        tmp_path / "k.c", entry="product", include=[tmp_path / "include"], define=["SINGLE", "LEVEL=2"]
+    )
+    assert "dtype: float32" in first.text
+    assert "dtype: float64" not in first.text
+    (tmp_path / "first.yaml").write_text(first.text)
+    (spec,) = load_spec(tmp_path / "first.yaml")
+    assert spec.tunables.flags["macros"] == ("-DSINGLE -DLEVEL=2",)
+
+
+@pytest.mark.parametrize(
+    ("file", "define", "message"),
+    [
+        ("k.c", "2X", "-D 2X is no macro; give NAME or NAME=value, without blanks"),
+        ("k.c", "X=1 2", "-D X=1 2 is no macro; give NAME or NAME=value, without blanks"),
+        ("k.cl", "X", "-D is for C and C++; write the macros into the spec: flags under space"),
+    ],
+)
+def test_a_wrong_macro_of_the_command_line_is_one_line(
+    tmp_path: Path, file: str, define: str, message: str
+) -> None:
+    (tmp_path / file).write_text("void f(float *x, int n) { for (int i = 0; i < n; i++) x[i] = 0; }\n")
+    with pytest.raises(UsageError) as raised:
+        first_spec(tmp_path / file, define=[define])
+    assert str(raised.value) == message

@@ -218,6 +218,9 @@ def init(
     include: Annotated[
         list[Path] | None, typer.Option("-I", "--include", help="A folder of headers that the source needs.")
     ] = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", "--define", help="A macro, NAME or NAME=value, for C and C++.")
+    ] = None,
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
@@ -226,7 +229,9 @@ def init(
 
     shown = output == Path("-")
     target = kernel_file.with_suffix(".yaml") if output is None or shown else output
-    first = first_spec(kernel_file, entry=entry, folder=target.parent, include=include or ())
+    first = first_spec(
+        kernel_file, entry=entry, folder=target.parent, include=include or (), define=define or ()
+    )
     if shown:
         print(first.text, end="")
         return

@@ -52,6 +52,7 @@ def host_spec(
     sources: Sequence[str] = (),
     doubts: Sequence[str] = (),
     threads: int | None = None,
+    defines: Sequence[str] = (),
 ) -> str:
     """The text of a first spec.
 
@@ -64,8 +65,9 @@ def host_spec(
         sources: further ones that define what it calls.
         doubts: what is said of those that could not be chosen.
         threads: of a kernel with OpenMP; ``None`` for one without.
+        defines: flags that every build has.
     """
-    writer = _Writer(file, flat, findings, macros, threads)
+    writer = _Writer(file, flat, findings, macros, threads, defines)
     return writer.text(_kernel_parts(include, sources), doubts)
 
 
@@ -85,7 +87,9 @@ class _Writer:
         findings: Findings,
         macros: Macros,
         threads: int | None,
+        defines: Sequence[str],
     ) -> None:
+        self._defines = defines
         self._threads = threads
         self._file = file
         self._macros = macros
@@ -124,6 +128,7 @@ class _Writer:
             Line("space:"),
             *self._parameters(),
             Line("  flags:"),
+            *([Line(f"    macros: [{_quoted(' '.join(self._defines))}]")] if self._defines else []),
             Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
             Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
             Line('  passes: {base: "default<O3>", max_edits: 40}'),

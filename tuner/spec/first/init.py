@@ -64,6 +64,7 @@ def first_spec(
     entry: str | None = None,
     folder: Path | None = None,
     include: Sequence[str | Path] = (),
+    define: Sequence[str] = (),
 ) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
@@ -72,6 +73,7 @@ def first_spec(
         entry: the function; may be left out where the file has one that can be called from outside.
         folder: where the spec will lie; beside the source when left out.
         include: folders of headers that the source needs.
+        define: macros for a C or C++ compiler, each ``NAME`` or ``NAME=value``.
 
     Raises:
         UsageError: no such file or function, several functions, or a type that no spec can describe.
@@ -83,6 +85,7 @@ def first_spec(
     name = path.name if folder is None else _from(folder, path)
     include = [*include, *header_folders(path, [Path(each) for each in include])]
     headers = [_from(folder or beside_it, Path(each)) for each in include]
+    defines = _defines(define, language)
     if language == "cuda":
         found = cuda_files(path, entry, [Path(each) for each in include])
         if language_of(found.source.name) is None:
@@ -116,7 +119,7 @@ def first_spec(
         language=language,
         folder=str(beside_it),
         include=sources.include,
-        flags=tuple(as_if_openmp()) if openmp else (),
+        flags=(*(as_if_openmp() if openmp else ()), *defines),
     )
     text = sources.variant.files[0].text
     reader = _with_missing(reader, text)
@@ -158,10 +161,21 @@ def first_spec(
             [*headers, *(_from(folder or beside_it, each) for each in further.include)],
             sources=[_from(folder or beside_it, each) for each in further.files],
             doubts=(*left_out, *further.doubts),
+            defines=defines,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
         ),
         beside=beside,
     )
+
+
+def _defines(define: Sequence[str], language: str | None) -> tuple[str, ...]:
+    """Macros of the command line as the compiler's flags."""
+    if define and language not in ("c", "c++"):
+        raise UsageError("-D is for C and C++", "write the macros into the spec: flags under space")
+    for each in define:
+        if not re.fullmatch(r"[A-Za-z_]\w*(=\S*)?", each):
+            raise UsageError(f"-D {each} is no macro", "give NAME or NAME=value, without blanks")
+    return tuple(f"-D{each}" for each in define)
 
 
 def _from(folder: Path, path: Path) -> str:
