@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from product_runs import SPEC, seconds
 
@@ -13,7 +12,6 @@ from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
-from tuner.search.remix import RemixProposer
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
@@ -71,15 +69,3 @@ def test_a_run_reaches_loops_behind_headers(
     assert {e["op"] for e in lineage.edits} >= {"configure", "inline_call", "interchange"}
     (tmp_path / folder / "grid.h").write_text("#error changed\n")
     assert audit(result.path, backend=backend).differences == []
-
-
-def test_earlier_sets_of_moves_see_no_headers(grid_spec: Callable[[str], Path]) -> None:
-    """What older runs proposed is derived as it was."""
-    (spec,) = load_spec(grid_spec("include"))
-    for moves in (6, 7):
-        proposer = RemixProposer(spec.task.kernel, moves=moves)
-        rng = np.random.default_rng(0)
-        offered = [proposer.propose([spec.task.kernel.variant], rng) for _ in range(6)]
-        edits = [e for o in offered if o is not None for e in o.variant.edits]
-        assert any(e.get("headers") for e in edits) == (moves == 7)
-        assert any(e["op"] == "inline_call" for e in edits) == (moves == 7)
