@@ -60,7 +60,7 @@ def test_events_and_blobs_come_back(batches: list[list[Event]], blobs: list[byte
 @quick
 @given(bodies, st.sampled_from([float("nan"), float("inf"), float("-inf")]), texts)
 @pytest.mark.integration
-def test_what_is_not_finite_is_refused(body: dict[str, Any], value: float, key: str) -> None:
+def test_non_finite_values_are_refused(body: dict[str, Any], value: float, key: str) -> None:
     with tempfile.TemporaryDirectory() as folder, RunRecord.create(Path(folder) / "a.run") as record:
         with pytest.raises(RecordError, match=r"cannot be recorded: .* is (nan|inf|-inf); bodies hold"):
             record.append([Event("sample", {**body, key: [value]})])
@@ -139,7 +139,7 @@ def test_canonical_json_is_what_the_library_writes_and_reads(value: Any) -> None
     assert same(from_json(text), value)
 
 
-def test_what_holds_itself_is_refused() -> None:
+def test_cyclic_values_are_refused() -> None:
     body: dict[str, Any] = {}
     body["self"] = body
     with pytest.raises(RecursionError):

@@ -57,7 +57,7 @@ def sealed(header: object, chunks: bytes = b"") -> bytes:
 @SETTINGS
 @given(data=st.binary(min_size=1, max_size=3000), count=st.integers(1, 1 << 40), seconds=st.floats(0, 1e6))
 @pytest.mark.integration
-def test_what_is_written_is_read_again(tmp_path: Path, data: bytes, count: int, seconds: float) -> None:
+def test_written_recordings_are_read_again(tmp_path: Path, data: bytes, count: int, seconds: float) -> None:
     recording, contents = sample(data, count=count, seconds=seconds)
     digest = write_recording(tmp_path / "a.rec", recording, contents)
     with RecordingFile(tmp_path / "a.rec") as file:

@@ -35,7 +35,7 @@ def test_observations_one_by_one_are_as_all_at_once(seed, count, width, data):
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 25), st.integers(1, 4), st.integers(1, 6), st.data())
-def test_what_is_believed_counts_like_observations_until_it_is_forgotten(seed, count, width, more, data):
+def test_beliefs_count_like_observations_until_forgotten(seed, count, width, more, data):
     rng = np.random.default_rng(seed)
     candidates, known, coming = (rng.random((n, width)) for n in (30, count, more))
     targets = rng.normal(size=count)

@@ -67,7 +67,7 @@ def test_a_type_of_the_project_is_cast_to_as_the_language_s_own(value: str) -> N
 
 
 @pytest.mark.parametrize("before", ["typedef float real;\n", "#define real float\n", "real g(real y);\n"])
-def test_what_is_a_type_is_never_a_variable(before: str) -> None:
+def test_types_are_never_variables(before: str) -> None:
     for value in ("(real)-x", "(real) - x", "x * (real)+x", "(real)(x) * 2", "(real)*a", "(real)-x * 2"):
         assert "real" in {p.type for p in subtrees(read(value, "real", before)) if isinstance(p, Cast)}
 
@@ -82,7 +82,7 @@ def test_a_variable_is_none(before: str) -> None:
     assert isinstance(stmt.expr.value, Binary)  # type: ignore[union-attr]
 
 
-def test_what_only_a_header_can_explain_stays_text() -> None:
+def test_names_of_unknown_headers_stay_text() -> None:
     assert read("(real)-x", "real", '#include "types.h"\n') == Opaque("(real)-x")
     assert isinstance(read("(TILE)-x", "real", '#include "types.h"\n'), Binary)
 

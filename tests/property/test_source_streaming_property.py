@@ -89,7 +89,7 @@ def test_two_results_of_one_loop(tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @pytest.mark.integration
-def test_what_goes_past_the_caches_is_what_was_stored(text: str, tmp_path: Path) -> None:
+def test_streamed_values_are_the_stored_ones(text: str, tmp_path: Path) -> None:
     """Rows of any length begin and end anywhere in a vector."""
     program = program_of(text, "f")
     variants = streamed(program)

@@ -131,7 +131,7 @@ plain = st.recursive(
 @settings(deadline=None, max_examples=200)
 @given(plain)
 @pytest.mark.integration
-def test_what_pyyaml_writes_is_read_back(value: Any) -> None:
+def test_pyyaml_output_is_read_back(value: Any) -> None:
     text = yaml.safe_dump({"value": value})
     assert read_yaml(text, "f").data == {"value": value}
 

@@ -64,7 +64,7 @@ def test_merging_does_not_depend_on_order_or_repetition(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(entries, max_size=6), devices, sizes)
-def test_what_is_selected_is_the_nearest_within_reach(
+def test_selection_is_the_nearest_within_reach(
     found: list[Entry], device: str, problem: dict[str, int]
 ) -> None:
     known = of(found)
@@ -95,7 +95,7 @@ def test_the_distance_is_one(a: dict[str, int], b: dict[str, int], c: dict[str, 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(entries, max_size=5))
-def test_what_is_saved_is_loaded(found: list[Entry]) -> None:
+def test_saved_wisdom_is_loaded(found: list[Entry]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "k.wisdom.json")
         of(found).save(path)

@@ -133,7 +133,7 @@ def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_pa
     assert audit(tmp_path / "cut.run", backend=backend).clean
 
 
-def test_what_does_not_work_without_it_is_said(scale_spec: SpecWriter, tmp_path: Path) -> None:
+def test_necessary_settings_are_reported(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """A setting without which outputs are wrong fails at the verification; the rest is timed all the same."""
 
     def outcome(resolved: Resolved) -> Status:

@@ -68,7 +68,7 @@ def tuned(folder: Path, name: str, made: object, seed: int = 1, **settings: int)
     return [state.trials[n].score for n in state.finished]
 
 
-def test_what_was_timed_is_not_timed_again(shared: ModuleType, tmp_path: Path) -> None:
+def test_timed_variants_are_not_timed_again(shared: ModuleType, tmp_path: Path) -> None:
     """A second run of the same search, in another process as it were, starts nothing and sees the same times."""
     table = tmp_path / "times.sqlite"
     first, again, other = Counted(), Counted(), Counted()

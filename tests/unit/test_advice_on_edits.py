@@ -178,7 +178,7 @@ def test_edits_of_models_are_not_carried_over() -> None:
     )
 
 
-def test_what_is_offered_differs_and_is_allowed() -> None:
+def test_offered_variants_differ_and_are_allowed() -> None:
     for numerics in ("exact", "reassociate"):
         made = made_of(OTHER, "other", numerics)
         digests = [structure_digest(m.program) for m in made]
@@ -205,7 +205,7 @@ def test_variants_like_good_ones_are_promising() -> None:
     assert promises(shape, [(0.5, 0.0, 1.0)], [])[0] == pytest.approx([0.2])
 
 
-def test_what_is_chosen_differs_and_has_promise() -> None:
+def test_chosen_variants_differ_and_are_promising() -> None:
     shape = (0.0, 0.0)
     variants = [(1.0, 0.0), (1.0, 0.01), (0.0, 1.0), (0.5, -0.5)]
     assert chosen(shape, variants, [0.9, 0.8, 0.5, 0.0], 3) == [0, 2]
@@ -317,7 +317,7 @@ def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path
 
 
 @pytest.mark.integration
-def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, tmp_path: Path) -> None:
+def test_advice_enters_after_own_trials(library: Path, tmp_path: Path) -> None:
     """Then it goes on like any other, and others are bred from it."""
     outcome = tuned(tmp_path, library)
     variants = variants_of(outcome)
@@ -334,7 +334,7 @@ def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, t
 
 
 @pytest.mark.integration
-def test_what_leads_came_in_sooner_when_each_variant_had_four_trials(library: Path, tmp_path: Path) -> None:
+def test_advice_entered_sooner_with_four_trials_each(library: Path, tmp_path: Path) -> None:
     """Records of such runs are replayed by their own rule."""
     older = replace(EVOLVING, first=4, growth=3, rungs=3, abreast=False, least=0)
     outcome = tuned(tmp_path, library, settings={"evolution": older})
@@ -345,7 +345,7 @@ def test_what_leads_came_in_sooner_when_each_variant_had_four_trials(library: Pa
     assert len([n for n in before if state.variants[n].origin != "library"]) == older.growth < OWN
 
 
-def test_what_leads_comes_in_where_nothing_else_can_be_made(library: Path, tmp_path: Path) -> None:
+def test_advice_enters_where_nothing_else_can_be_made(library: Path, tmp_path: Path) -> None:
     """Nobody is waited for."""
     evolution = replace(EVOLVING, barren=0)
     outcome = tuned(tmp_path, library, settings={"evolution": evolution})
@@ -416,7 +416,7 @@ def test_a_small_gain_stayed_inside_before_the_probation(library: Path, tmp_path
 
 
 @pytest.mark.integration
-def test_what_was_dropped_is_not_promoted_without_end(library: Path, tmp_path: Path) -> None:
+def test_dropped_variants_are_not_promoted_again(library: Path, tmp_path: Path) -> None:
     """Once a run promoted a variant for ever that was over as soon as it was promoted."""
 
     def helps_a_little(variant: Variant, resolved: Resolved) -> float:
@@ -538,7 +538,7 @@ def test_advice_is_ordered_by_the_code_that_it_builds_to(coded: Entry, tmp_path:
 
 @pytest.mark.parametrize("telling", [True, False])
 @pytest.mark.integration
-def test_what_is_built_to_be_looked_at_is_no_trial(coded: Entry, tmp_path: Path, telling: bool) -> None:
+def test_inspection_builds_are_no_trials(coded: Entry, tmp_path: Path, telling: bool) -> None:
     """It is neither timed nor counted, and there is none where earlier runs say nothing of code."""
     seen = list[str]()
     Library(tmp_path / "library").add(coded if telling else replace(coded, codes=(), columns=()))
@@ -638,7 +638,7 @@ def expected_of(outcome: Outcome) -> dict[str, float]:
 
 
 @pytest.mark.integration
-def test_what_a_move_paid_elsewhere_is_known_once_advice_has_come_in(library: Path, tmp_path: Path) -> None:
+def test_moves_worth_elsewhere_is_known_with_advice(library: Path, tmp_path: Path) -> None:
     """It changes what is bred then, and nothing while all advice is in vain."""
     (entry,) = Library(library).entries()
     plain = shutil.copytree(library, tmp_path / "plain")

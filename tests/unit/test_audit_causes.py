@@ -100,7 +100,7 @@ def test_the_first_difference_is_the_cause(
 
 
 @pytest.mark.integration
-def test_what_differs_by_itself_is_still_said(tmp_path: Path) -> None:
+def test_unforced_differences_are_reported(tmp_path: Path) -> None:
     """A decision is derived from the record alone: a claim that was written anew does not follow from a proposal."""
 
     def claimed(kind: str, body: dict[str, Any]) -> dict[str, Any]:

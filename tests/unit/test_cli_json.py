@@ -192,7 +192,7 @@ def test_a_kernel_that_does_not_compile_is_an_object_too(folder: Path, tmp_path:
 
 
 @pytest.mark.integration
-def test_what_cannot_be_done_is_one_line_and_no_object(folder: Path, tmp_path: Path) -> None:
+def test_failures_are_one_line_and_no_json(folder: Path, tmp_path: Path) -> None:
     """Of a file that is no record, one that is cut off, a folder without runs, and a run without a gain."""
     (whole,) = (folder / "runs").glob("*.run")
     (tmp_path / "text.run").write_text("hello")

@@ -212,7 +212,7 @@ def test_a_panel_only_where_a_cursor_can_be_moved(
     assert isinstance(progress(), LiveProgress if panel_ else PlainProgress)
 
 
-def test_what_is_spent_stays_in_one_line(events: list[tuple[str, dict[str, Any]]]) -> None:
+def test_budgets_stay_in_one_line(events: list[tuple[str, dict[str, Any]]]) -> None:
     figures = folded(events)
     for columns in (60, 80, 120):
         budget = [line for line in drawn(figures, columns).splitlines() if "budget" in line]

@@ -154,7 +154,7 @@ LEFT: dict[str, Made] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_would_reach_further_is_refused(name: str) -> None:
+def test_coarsening_beyond_bounds_is_refused(name: str) -> None:
     kernel, reason = REFUSED[name]
     found, reasons = coarsened(kernel)
     # Along an axis that has nothing to do with it there may be no reason.
@@ -166,7 +166,7 @@ def test_what_would_reach_further_is_refused(name: str) -> None:
 @needs.oclgrind
 @pytest.mark.parametrize("name", LEFT)
 @pytest.mark.integration
-def test_what_is_coarsened_gives_the_same(name: str, tmp_path: Path) -> None:
+def test_coarsened_kernels_give_the_same(name: str, tmp_path: Path) -> None:
     """Counts, results and places of reads and stores, at sizes that groups do not divide."""
     kernel = LEFT[name]
     found, reasons = coarsened(kernel)

@@ -26,7 +26,7 @@ def rank_agreement(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("loss", [squares, ranking])
-def test_what_is_left_out_is_predicted(loss) -> None:
+def test_held_out_points_are_predicted(loss) -> None:
     columns, targets = data()
     weights, own = folds(len(targets), 6, np.random.default_rng(1))
     found = fit_ensemble(

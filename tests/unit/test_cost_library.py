@@ -85,7 +85,7 @@ def test_near_is_alike_in_code(tmp_path: Path) -> None:
     assert distance(bare, replace(bare, names=("TILE", "OTHER"))) == pytest.approx(2 / 3)
 
 
-def test_what_fits_the_space_is_taken_over_and_the_rest_left_at_its_default() -> None:
+def test_fitting_settings_are_taken_over_and_others_default() -> None:
     second = replace(ENTRY, best=(({"TILE": 999}, -0.1), ({"WIDTH": 2}, -0.05)))
     assert adapted(space(), [ENTRY, second], 9) == [
         ({"TILE": 32, "WIDTH": 1}, 0),

@@ -41,7 +41,7 @@ def test_a_card_says_what_its_driver_says() -> None:
     }
 
 
-def test_what_the_machine_does_not_say_is_left_out() -> None:
+def test_unknown_machine_features_are_left_out() -> None:
     assert machine_features({}, None) == {}
     assert apart({}, {"machine_cores": 2.0}) == 0.0
     assert apart({"machine_cores": 2.0}, {"machine_cores": 2.0}) == 0.0

@@ -111,7 +111,7 @@ def _after(known: list[Known], upto: int):
     return answer
 
 
-def test_what_was_pruned_stands_for_what_may_come() -> None:
+def test_pruned_candidates_bound_later_ones() -> None:
     rng = np.random.default_rng(3)
     known = trials(100)
     pruned = [Known(trial=1000 + i, features=features(rng), tried=False) for i in range(60)]

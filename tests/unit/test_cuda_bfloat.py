@@ -90,7 +90,7 @@ def test_every_operation_rounds_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (KERNEL.replace("(float)(x * y)", "(float)__hfma(x, y, __nv_bfloat16(0.0f))"), "__hfma"),
     ],
 )
-def test_what_is_wrong_or_not_known_is_said(
+def test_wrong_or_unknown_operations_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, says: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")

@@ -195,7 +195,7 @@ def test_registers_limited_by_a_flag_spill(compiler: CudaCompiler) -> None:
         ("", "k", "there is no kernel"),
     ],
 )
-def test_what_does_not_build_is_one_line(compiler: CudaCompiler, text: str, entry: str, says: str) -> None:
+def test_build_errors_are_one_line(compiler: CudaCompiler, text: str, entry: str, says: str) -> None:
     (made,) = build(compiler, make_task(text, entry=entry), resolved())
     assert made.status is Status.BUILD_ERROR
     assert says in made.message

@@ -130,7 +130,7 @@ def test_pairs_are_computed_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_rounded_by_name_is_not_joined_with_anything(tmp_path: Path) -> None:
+def test_named_roundings_are_not_contracted(tmp_path: Path) -> None:
     lines = [
         "    y[at] = __half2float(__hadd_rn(__hmul_rn(v, v), one));",
         "    y[at] += __low2float(__hadd2_rn(__hmul2_rn(two, two), ones));",

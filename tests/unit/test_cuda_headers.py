@@ -184,7 +184,7 @@ def test_cooperative_groups_compile_where_cccl_is_installed(tmp_path: Path) -> N
     assert report.ok, report.lines
 
 
-def test_what_emulation_lacks_is_not_called_a_fault_of_the_kernel(tmp_path: Path) -> None:
+def test_gaps_of_emulation_are_no_faults_of_the_kernel(tmp_path: Path) -> None:
     text = (
         "__global__ void k(const float *x, float *y, int n) {\n"
         "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = cyl_bessel_i0f(x[i]); }"

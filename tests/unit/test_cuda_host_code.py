@@ -171,7 +171,7 @@ def test_a_first_spec_of_a_program_has_no_macros_of_its_host_code(tmp_path: Path
         "#define LIMIT SIZE\nconst int SIZE = 3;\n__device__ int g[LIMIT];",
     ],
 )
-def test_what_device_code_names_stays(text: str) -> None:
+def test_names_used_by_device_code_stay(text: str) -> None:
     assert left(f"{text}\nint x;") == f"{text}\n"
 
 
@@ -208,7 +208,7 @@ def test_what_device_code_names_stays(text: str) -> None:
         ),
     ],
 )
-def test_what_stays(text: str, stays: str) -> None:
+def test_code_that_stays(text: str, stays: str) -> None:
     assert left(text) == stays
 
 
@@ -222,7 +222,7 @@ def test_what_stays(text: str, stays: str) -> None:
         "OTHER_MARK float f(float x);\n__global__ void k(float *x) {}",
     ],
 )
-def test_what_has_no_host_code_stays_as_it_is(text: str) -> None:
+def test_files_without_host_code_stay_as_they_are(text: str) -> None:
     assert cut(text) == text
 
 

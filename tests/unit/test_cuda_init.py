@@ -107,7 +107,7 @@ def test_templates_macros_and_launch(tmp_path: Path) -> None:
         ("__global__ void k(const float &x) { }", None, "no spec can describe"),
     ],
 )
-def test_what_cannot_be_is_said(tmp_path: Path, text: str, entry: str | None, says: str) -> None:
+def test_impossible_cuda_entries_are_refused(tmp_path: Path, text: str, entry: str | None, says: str) -> None:
     with pytest.raises(UsageError) as raised:
         init_spec(write(tmp_path, text), entry=entry)
     assert says in str(raised.value)
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(256, 2) k(const half2 *x, longlong2 *y, int n)
 @needs.nvrtc
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_the_body_says_of_the_launch_and_the_shapes(
+def test_launch_and_shapes_follow_from_the_body(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, expected = KINDS[kind]

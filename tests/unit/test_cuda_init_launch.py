@@ -111,7 +111,7 @@ def test_a_block_that_the_grid_does_not_follow_stays(tmp_path: Path) -> None:
     assert space["parameters"]["BLOCK_X"] == [64]
 
 
-def test_what_the_text_does_not_tell_stays_a_guess(tmp_path: Path) -> None:
+def test_launches_the_text_does_not_tell_stay_guesses(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.cu"
     kernel.write_text(KERNELS + "void f(float* a, Sizes s) { sums<<<s.blocks(), s.threads>>>(a, a, s.n); }\n")
     spec = yaml.safe_load(init_spec(kernel, entry="sums"))

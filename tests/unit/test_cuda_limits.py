@@ -55,7 +55,7 @@ def test_over_a_limit(usage: Usage, geometry: Geometry, says: str) -> None:
     assert occupancy(usage, geometry, KNOWN["sm_90"]).blocks == 0
 
 
-def test_what_fits_is_not_objected_to() -> None:
+def test_launches_within_limits_pass() -> None:
     assert over_limit(Usage(registers=64), launch(1024, 227 << 10), KNOWN["sm_90"]) == ""
     assert over_limit(Usage(registers=64), launch(1024, 1 << 30), None) == ""
 

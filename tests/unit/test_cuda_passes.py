@@ -367,7 +367,7 @@ except LLVMError as error:
         ("flatten", "sm_90", "does not read the optimised IR"),
     ],
 )
-def test_what_llvmlite_refuses_is_said(attribute: str, arch: str, said: str) -> None:
+def test_refusals_of_llvmlite_are_reported(attribute: str, arch: str, said: str) -> None:
     if "LLVM 22" not in _generator():
         pytest.skip("this llvmlite reads all that this clang writes")
     done = subprocess.run(

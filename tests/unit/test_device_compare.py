@@ -71,7 +71,7 @@ def test_clang_makes_the_same_kernel(bench: Bench) -> None:
 
 @needs.nvrtc
 @needs.cuda_passes
-def test_what_cannot_be_compared_with_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compilers_are_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     gcc = bench.build(["gcc", "-O3"])
     assert gcc.status is Status.REFUSED
     assert "nvcc and clang" in gcc.message

@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[Made, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_as_it_seems_is_refused(name: str) -> None:
+def test_deceptive_kernels_are_refused(name: str) -> None:
     """With one line that says why."""
     made, edit, reason = REFUSED[name]
     with pytest.raises(EditRefused, match=reason) as caught:
@@ -259,7 +259,7 @@ IN_CUDA: dict[str, tuple[Program, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", IN_CUDA)
-def test_what_is_not_as_it_seems_is_refused_in_cuda(name: str) -> None:
+def test_deceptive_cuda_kernels_are_refused(name: str) -> None:
     program, edit, reason = IN_CUDA[name]
     with pytest.raises(EditRefused, match=reason):
         edited(program, edit)
@@ -311,7 +311,7 @@ LEFT = {
 @pytest.mark.integration
 @needs.oclgrind
 @pytest.mark.parametrize("name", LEFT)
-def test_what_is_left_gives_the_same(name: str, tmp_path: Path) -> None:
+def test_remaining_variants_give_the_same(name: str, tmp_path: Path) -> None:
     """Nor does anything read or store where there is nothing, or race."""
     made = LEFT[name]
     variants = device_variants(made.program(), 1, reassociate=True)

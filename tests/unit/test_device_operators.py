@@ -350,7 +350,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("label", "name", "steps", "reason"), REFUSED, ids=[c[0] for c in REFUSED])
 @pytest.mark.integration
-def test_what_does_not_apply_says_why(
+def test_inapplicable_operators_say_why(
     label: str, name: str, steps: list[dict[str, Any]], reason: str, tmp_path: Path
 ) -> None:
     task = task_of(tmp_path, "opencl", name)

@@ -53,7 +53,7 @@ def machine(
         ({"mhz": 2000.0, "processor": 1}, ["moved from processor 0 to 1", "the processor went from 3000 to 2000 MHz"]),
     ],
 )  # fmt: skip
-def test_what_is_seen(tmp_path: Path, after: dict[str, int], says: list[str]) -> None:
+def test_disturbances_seen(tmp_path: Path, after: dict[str, int], says: list[str]) -> None:
     watch = Watch(7, root=machine(tmp_path))
     machine(tmp_path, **after)  # type: ignore[arg-type]
     assert watch.disturbances(0.1) == says

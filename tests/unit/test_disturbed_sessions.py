@@ -241,7 +241,7 @@ def test_the_less_disturbed_one_counts(looks: list[list[str]], kept: int, marks:
     assert undisturbed(lambda: next(made), lambda: watcher) == (kept, marks)
 
 
-def test_what_the_one_that_does_not_count_says_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_of_discarded_batches_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first counts; the second times more calls together, which its own times only are divided by."""
     made = 1
 

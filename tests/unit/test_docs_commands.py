@@ -59,7 +59,7 @@ def test_the_openmp_example(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_what_emulation_says(tmp_path: Path) -> None:
+def test_output_of_the_emulation_page(tmp_path: Path) -> None:
     """The page's lines are those that are printed, but for the time. What planting faults says is not among them."""
     (line,) = block("docs/emulation.md", "tuner check examples/cuda/matmul.yaml")
     printed = run(f"{line} --no-faults", workplace(tmp_path))

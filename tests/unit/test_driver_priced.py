@@ -59,9 +59,7 @@ def test_nothing_is_said_before_anything_ran() -> None:
     assert not_worth(state_of(asked_s=1.0, built_s=1.0, ran_s=0.0, repeats=3)) == ""
 
 
-def test_what_a_trial_took_follows_from_the_clock_of_its_events(
-    scale_spec: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_trial_costs_follow_from_event_clocks(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     (spec,) = load_spec(scale_spec(evaluations=8))
     done = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1), backend=SimulatedBackend(seconds=flat))
     assert done.path is not None

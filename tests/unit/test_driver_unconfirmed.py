@@ -115,7 +115,7 @@ def slow(scale_spec: Callable[..., Path], tmp_path: Path, waited_s: float, minut
     return begin(spec, tmp_path / "a.run", options, backend=backend, clock=lambda: now[0])
 
 
-def test_what_too_little_time_was_is_said_in_pairs_and_minutes(
+def test_short_budgets_are_reported_in_pairs_and_minutes(
     scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = slow(scale_spec, tmp_path, 0.0, 1.0)

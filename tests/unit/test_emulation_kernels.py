@@ -308,7 +308,7 @@ def test_halves_are_rounded_as_ieee_says(baseline: Run) -> None:
         ("#include <mma.h>\n" + HEAD + "{ if (I < n) y[I] = x[I]; }", "this header"),
     ],
 )
-def test_what_emulation_does_not_know_is_refused_and_named(baseline: Run, text: str, what: str) -> None:
+def test_unknown_instructions_are_refused_by_name(baseline: Run, text: str, what: str) -> None:
     report = baseline(text)
     assert report.status is Status.REFUSED
     assert report.message.startswith(f"emulation does not know {what}: ")

@@ -70,7 +70,7 @@ def test_a_result_without_a_fixed_order_is_found(tmp_path: Path, body: str) -> N
     ],
 )
 @pytest.mark.integration
-def test_what_only_looks_like_it_passes(tmp_path: Path, body: str) -> None:
+def test_look_alike_races_pass(tmp_path: Path, body: str) -> None:
     report = verified(tmp_path, body)
     assert report.status is Status.OK, report.message
 

@@ -23,7 +23,7 @@ def install(folder: Path, name: str, group: str) -> None:
     ("registry", "group"),
     [(backends, "tuner.backends"), (searchers, "tuner.searchers"), (proposers, "tuner.proposers")],
 )
-def test_what_is_installed_later_is_there_at_once(
+def test_plugins_installed_later_are_found(
     registry: Any, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A notebook goes on after an installation, and a path may be added at any time."""

@@ -135,7 +135,7 @@ def test_an_interrupted_simpler_search_is_not_compared_with(spec: LoadedSpec, tm
         find_unfinished(tmp_path, spec)
 
 
-def test_what_is_waited_for_counts_from_when_the_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_counts_from_the_begin_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not from when the display was made: simpler searches may have run between the two."""
     now = 0.0
     monkeypatch.setattr("tuner.cli.figures.time.monotonic", lambda: now)

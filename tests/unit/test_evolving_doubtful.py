@@ -56,7 +56,7 @@ def stays(ratio: float, noise: float, *, calls: int = 12, evolution: Evolution =
         (1.05, 0.1, True),  # too much to lose
     ],
 )
-def test_what_cannot_be_told_from_nothing_is_left_out(ratio: float, noise: float, kept: bool) -> None:
+def test_edits_indistinguishable_from_nothing_are_left_out(ratio: float, noise: float, kept: bool) -> None:
     assert stays(ratio, noise) is kept
 
 

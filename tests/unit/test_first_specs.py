@@ -97,7 +97,7 @@ def test_most_files_have_a_first_spec() -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.integration
-def test_what_is_refused_says_why_in_one_line(name: str, tmp_path: Path) -> None:
+def test_refusals_are_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         first(name, tmp_path)
     assert REFUSED[name] in raised.value.message
@@ -113,7 +113,7 @@ def test_shapes(name: str, tmp_path: Path) -> None:
     assert {argument: shapes[argument] for argument in SHAPES[name]} == SHAPES[name]
 
 
-def test_what_is_done_with_references(tmp_path: Path) -> None:
+def test_references_become_arguments(tmp_path: Path) -> None:
     """One that is only written is an output, one that is read first is both, a size is passed by its address."""
     arguments = {a.name: a for a in loaded("dot_references.cpp", tmp_path).task.arguments}
     roles = {name: str(arguments[name].role) for name in ("result", "most", "finished")}
@@ -145,9 +145,7 @@ void bodies(int n, Body *x, double &a) { for (int i = 0; i < n; i++) { Body &b =
         ("bodies", "inout", "output"),
     ],
 )
-def test_what_is_passed_on_by_reference_or_has_a_second_name(
-    entry: str, x: str, a: str, tmp_path: Path
-) -> None:
+def test_references_passed_on_or_renamed(entry: str, x: str, a: str, tmp_path: Path) -> None:
     (tmp_path / "k.cpp").write_text(PASSED_ON)
     (tmp_path / "k.yaml").write_text(first_spec(tmp_path / "k.cpp", entry=entry).text)
     (spec,) = load_spec(tmp_path / "k.yaml")

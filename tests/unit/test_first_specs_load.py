@@ -65,7 +65,7 @@ def test_names_that_no_expression_can_have_are_no_sizes(tmp_path: Path) -> None:
 
 
 @needs.nvrtc
-def test_what_the_source_declares_in_capitals_is_no_macro_of_the_build(tmp_path: Path) -> None:
+def test_declared_names_in_capitals_are_no_macros(tmp_path: Path) -> None:
     (tmp_path / "k.h").write_text("const int WIDTH_OF_IT = 4;\ntypedef float REAL;\n")
     text = (
         '#include "k.h"\n__global__ void k(REAL *x, int COUNT) '

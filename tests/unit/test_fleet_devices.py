@@ -140,7 +140,7 @@ def test_the_address_of_rays_client_is_refused_with_what_works(scale_spec: SpecW
 @pytest.mark.parametrize(
     "address", ["", " ", "host", "host:", ":6379", "host:x", "host:65536", "tcp://host:1"]
 )
-def test_what_is_no_address_is_told_at_once(scale_spec: SpecWriter, address: str) -> None:
+def test_invalid_addresses_are_refused_at_once(scale_spec: SpecWriter, address: str) -> None:
     (spec,) = load_spec(scale_spec(strategy="random", evaluations=4))
     with pytest.raises(UsageError, match=r"--ray-address: .* is not an address; give HOST:PORT"):
         next(iter(fleets(spec, "ray", address)))

@@ -120,7 +120,7 @@ def compare(state: RunState) -> None:
 
 
 @pytest.mark.integration
-def test_what_is_noted_of_the_queue_is_what_is_in_it(scale_spec: SpecWriter, tmp_path: Path) -> None:
+def test_queue_notes_match_the_queue(scale_spec: SpecWriter, tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     run(scale_spec, path)
     kinds = set()

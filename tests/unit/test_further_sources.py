@@ -40,7 +40,7 @@ def first(source: Path, entry: str = "k") -> tuple[dict[str, Any], str]:
 
 
 @pytest.mark.integration
-def test_what_a_function_calls_is_found_through_files_that_call_others(tmp_path: Path) -> None:
+def test_callees_are_found_through_several_files(tmp_path: Path) -> None:
     source = written(
         tmp_path,
         {
@@ -109,7 +109,7 @@ def test_names_of_cpp_and_headers_of_what_is_found(tmp_path: Path) -> None:
         ({"Makefile": "", "part.c": PART, "../tool/deeper.c": DEEPER}, ["part.c"], ""),
     ],
 )
-def test_what_is_not_sure_is_said(
+def test_ambiguous_definitions_are_reported(
     others: dict[str, str], sources: list[str] | None, says: str, tmp_path: Path
 ) -> None:
     files = {

@@ -21,7 +21,7 @@ KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
 BUSY = "import sys\nfor line in sys.stdin:\n    sum(range(300_000))\n    print(line, flush=True)\n"
 
 
-def test_what_a_process_does_in_a_block_is_counted() -> None:
+def test_counters_cover_a_block() -> None:
     """By the kernel's own clock of the process, which counts like hardware events and is there without them."""
     with subprocess.Popen(
         [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

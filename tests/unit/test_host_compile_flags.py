@@ -60,7 +60,7 @@ def test_relative_folders_are_those_of_the_kernel() -> None:
         ("-I", "lacks its argument"),
     ],
 )
-def test_what_cannot_be_honoured_is_an_error_with_reason_and_hint(flag: str, reason: str) -> None:
+def test_unusable_flags_are_errors_with_reason_and_hint(flag: str, reason: str) -> None:
     with pytest.raises(SpecError, match=reason) as caught:
         sort_flags([flag])
     assert caught.value.hint

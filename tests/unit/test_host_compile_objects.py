@@ -8,7 +8,7 @@ from tuner.evaluators.host.objects import Object
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"\0" * 64, b"MZ" + b"\0" * 200])
-def test_what_is_no_object_is_a_value_error(data: bytes) -> None:
+def test_non_objects_are_value_errors(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"object|relocatable"):
         Object(data)
 

@@ -54,7 +54,7 @@ def test_bad_bitcode_is_an_error_or_a_crash_and_the_pool_lives_on(pool: CompileP
     assert pool.run([host_job()])[0].status is Status.OK
 
 
-def test_what_ended_a_worker_is_not_tried_again(pool: CompilePool) -> None:
+def test_jobs_that_end_a_worker_are_not_retried(pool: CompilePool) -> None:
     killer = Job(header={"op": "list", "what": "options"}, log_bytes=1 << 20)
     first = pool.run([killer])[0]
     assert first.status is Status.CRASHED

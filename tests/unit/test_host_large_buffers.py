@@ -107,7 +107,7 @@ def test_one_set_is_verified_and_timed(bench: Bench, purpose: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["x[n - 1] += by;", "i += 4096"])
-def test_what_is_wrong_is_found_in_the_first_byte_and_in_the_last(bench: Bench, wrong: str) -> None:
+def test_wrong_first_and_last_bytes_are_found(bench: Bench, wrong: str) -> None:
     text = KERNEL.replace(wrong, "i += 8192" if wrong == "i += 4096" else "")
     verdict, _ = bench.run(bench.build(text), "search")
     assert verdict.status is Status.WRONG_RESULT

@@ -36,7 +36,7 @@ def checked(folder: Path, *, inside: str = "", outside: str = "") -> CheckReport
     return check_spec(spec, faults=False)
 
 
-def test_what_only_other_functions_call_may_be_missing(tmp_path: Path) -> None:
+def test_callees_of_other_functions_may_be_missing(tmp_path: Path) -> None:
     report = checked(tmp_path)
     assert report.ok, report.lines
 
@@ -59,7 +59,7 @@ def test_a_kernel_that_calls_what_is_missing_is_refused(where: str, tmp_path: Pa
         ({"outside": "void (*f)(int, const char *) = n ? die : 0; to[0] = (float *)f;"}, "die"),
     ],
 )
-def test_what_is_read_or_pointed_at_has_to_be_there(given: dict[str, str], name: str, tmp_path: Path) -> None:
+def test_referenced_variables_have_to_be_defined(given: dict[str, str], name: str, tmp_path: Path) -> None:
     report = checked(tmp_path, **given)
     assert not report.ok
     assert f"cannot be loaded: {name}: defined neither in kernel.sources nor" in report.lines[-1][1]

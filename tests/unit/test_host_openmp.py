@@ -204,7 +204,7 @@ s += src[i];
 
 @needs.openmp
 @pytest.mark.parametrize("kind", SUMS)
-def test_what_pragmas_become_is_built_verified_and_timed(mean: HostEvaluation, kind: str) -> None:
+def test_pragmas_are_built_verified_and_timed(mean: HostEvaluation, kind: str) -> None:
     build = candidate(mean, HEAD + SUM.format(SUMS[kind]) + REST)
     assert build.status is Status.OK, build.message
     verdict, measured = timed(mean, build)
@@ -306,7 +306,7 @@ def test_threads_stay_on_cores_of_their_own_where_there_are_enough() -> None:
 
 
 @needs.openmp
-def test_what_is_right_for_one_number_of_threads_only_is_wrong(mean: HostEvaluation) -> None:
+def test_code_right_for_one_team_size_only_is_wrong(mean: HostEvaluation) -> None:
     halves = """
 #pragma omp parallel reduction(+ : s)
 { int me = omp_get_thread_num(); for (int i = me * n / 2; i < (me + 1) * n / 2; i++) s += src[i]; }

@@ -222,7 +222,7 @@ void f(float *x, int n) {
 
 
 @pytest.mark.parametrize(("share", "windows"), [(0.1, 1), (0.7, 8)])
-def test_what_is_restored_for_later_calls_leaves_a_warm_set_in_the_cache(share: float, windows: int) -> None:
+def test_restoring_leaves_a_warm_set_in_the_cache(share: float, windows: int) -> None:
     """Small sets are restored together, large ones one by one."""
     n = int(share * cache_sizes().l2_bytes) // 4
     task = make_task(HALVE, array("x", role="inout"), scalar("n", "n"), n=n)
@@ -470,7 +470,7 @@ def test_candidates_may_import_what_the_baseline_imports() -> None:
 
 
 @pytest.mark.parametrize("change", [{"language": "cuda"}, {"launch": True}])
-def test_what_the_host_cannot_do_is_said(change: dict[str, Any]) -> None:
+def test_unsupported_host_specs_are_refused(change: dict[str, Any]) -> None:
     from tuner.core.types import Launch
 
     if "launch" in change:

@@ -91,7 +91,7 @@ def test_of_several_one_is_chosen(tmp_path: Path) -> None:
     assert "entry: b" in init_spec(tmp_path / "two.c", entry="b")
 
 
-def test_what_a_macro_or_a_namespace_hides_is_said(tmp_path: Path) -> None:
+def test_entries_hidden_by_macros_or_namespaces_are_reported(tmp_path: Path) -> None:
     path = spec_of(tmp_path, "m.c", PROGRAM.replace("static void", "LOCAL void"), "blur")
     path.write_text(path.read_text() + "# macros\n")
     (tmp_path / "m.c").write_text("#define LOCAL static\n" + (tmp_path / "m.c").read_text())

@@ -87,7 +87,7 @@ def test_a_description_becomes_a_spec(tmp_path):
     assert scalar == {"name": "n", "dtype": "int32", "value": 7}
 
 
-def test_what_a_spec_cannot_say_is_noted():
+def test_inexpressible_parts_are_noted():
     constant = {"Name": "filter", "Type": "float", "MemType": "Constant", "Size": "9"}
     imported = import_t1(t1(Arguments=[constant]))
     assert any("filter" in note for note in imported.notes)
@@ -97,7 +97,7 @@ def test_what_a_spec_cannot_say_is_noted():
     ("change", "word"),
     [({"Language": "Fortran"}, "Fortran"), ({"Arguments": [{"Name": "a", "Type": "quad"}]}, "quad")],
 )
-def test_what_is_not_known_is_refused_by_name(change, word):
+def test_unknown_keys_are_refused_by_name(change, word):
     with pytest.raises(SpecError, match=word):
         import_t1(t1(**change))
 

@@ -266,7 +266,7 @@ def test_shapes_of_tiled_loops(name: str, shape: str, tmp_path: Path) -> None:
         ("(y - 1) * width", "height"),
     ],
 )
-def test_what_one_counter_goes_to(index: str, rows: str, tmp_path: Path) -> None:
+def test_bounds_of_one_counter(index: str, rows: str, tmp_path: Path) -> None:
     """The last element of a row is no row of its own."""
     (tmp_path / "k.c").write_text(
         "void k(float *out, int height, int width)\n"
@@ -286,7 +286,7 @@ static inline float star(const float *p, int y, int x, int n) { return p[AT(y - 
     ("value", "first", "doubted"),
     [("star(src, y, x, n)", 1, False), ("src[AT(y, clampi(x - 1, n - 1))]", 0, True)],
 )
-def test_what_functions_of_headers_reach(value: str, first: int, doubted: bool, tmp_path: Path) -> None:
+def test_bounds_through_functions_of_headers(value: str, first: int, doubted: bool, tmp_path: Path) -> None:
     """They are followed like those of the file; an array of which nothing is known is no smaller than the others."""
     (tmp_path / "grid.h").write_text(HEADER)
     (tmp_path / "k.c").write_text(
@@ -407,7 +407,7 @@ DIVIDING["k.cu"] = (
 
 
 @pytest.mark.parametrize("name", DIVIDING)
-def test_what_is_divided_by_is_not_near_zero(name: str, tmp_path: Path) -> None:
+def test_divisors_are_not_near_zero(name: str, tmp_path: Path) -> None:
     """Directly, through a variable, a sum, a product, a root or a function; whole numbers are not zero."""
     (tmp_path / name).write_text(DIVIDING[name])
     (tmp_path / "k.yaml").write_text(init_spec(tmp_path / name))

@@ -251,7 +251,7 @@ def test_the_same_call_writes_the_same_spec(tmp_path: Path) -> None:
         ({"cache": "none/there.json"}, UsageError, "there is no folder"),
     ],
 )
-def test_what_is_not_supported_is_one_line(
+def test_unsupported_features_are_one_line(
     changes: dict[str, Any], error: type[Exception], says: str, tmp_path: Path
 ) -> None:
     call: dict[str, Any] = {

@@ -35,7 +35,7 @@ def test_notes_say_what_the_files_say(tmp_path: Path) -> None:
     }
 
 
-def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+def test_unreadable_lane_notes_are_left_out(tmp_path: Path) -> None:
     assert load_notes(1, root=tmp_path) == {}
     write(tmp_path / "proc/cpuinfo", "processor : 0\ncpu MHz\t\t: 2400.5\n")
     assert load_notes(1, root=tmp_path) == {"cpu_mhz": 2400.5}

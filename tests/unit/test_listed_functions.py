@@ -64,7 +64,7 @@ def test_functions_of_the_executable_and_of_what_it_calls(program: Path) -> None
     assert listing.own.further == 0
 
 
-def test_what_is_listed_can_be_recorded(program: Path, tmp_path: Path) -> None:
+def test_listed_functions_can_be_recorded(program: Path, tmp_path: Path) -> None:
     (tmp_path / "total.c").write_text(
         "float total(int n, const float *x) { float s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }\n"
     )

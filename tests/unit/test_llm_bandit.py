@@ -17,7 +17,7 @@ def draws(worth: dict[str, tuple[float, float]], count: int) -> Counter[str]:
     return used
 
 
-def test_what_gains_more_is_used_more() -> None:
+def test_models_that_gain_more_are_used_more() -> None:
     used = draws({"model": (0.4, 1.0), "remix": (0.05, 1.0)}, 100)
     assert used["model"] > 2 * used["remix"] > 0
 
@@ -40,7 +40,7 @@ def test_failures_count_as_nothing_gained() -> None:
     assert bandit.choose(["a"], {}) == "a"
 
 
-def test_what_is_under_way_counts_as_used() -> None:
+def test_pending_calls_count_as_used() -> None:
     bandit = CostBandit(["a", "b"])
     assert bandit.choose(["a", "b"], {}) == "a"
     assert bandit.choose(["a", "b"], {"a": 1}) == "b"

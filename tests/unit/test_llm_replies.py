@@ -135,7 +135,7 @@ def test_every_edit_that_does_not_match_is_named_with_the_nearest_line() -> None
         ("x" * (1 << 19), "characters"),
     ],
 )
-def test_what_is_wrong_is_said(reply: str, said: str) -> None:
+def test_wrong_replies_are_answered_with_the_reason(reply: str, said: str) -> None:
     assert said in problems(reply)
 
 
@@ -236,7 +236,7 @@ def known(version: int) -> Facts:
     )
 
 
-def test_what_the_code_is_like_is_told_from_the_machine_code_inwards() -> None:
+def test_prompts_describe_machine_code_of_inner_loops() -> None:
     """Nothing that there is none of; an earlier run's prompt stays as it was."""
     now, before = (first_messages(known(v))[1]["content"] for v in (PROMPTS, 2))
     assert "Of its compiled code: text_bytes 96, ir_d2_loads_count 7, ir_d1_loads_count 3\n" in now + "\n"

@@ -24,7 +24,7 @@ def needed(spec: LoadedSpec, *, doubled: bool = False) -> int:
     return needed_bytes(spec.task, plans, {}, doubled=doubled)
 
 
-def test_what_does_not_fit_is_refused_before_it_is_made(
+def test_arrays_beyond_memory_are_refused_before_allocation(
     scale_spec: SpecWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine's own killer took the tuner, without a word, after a minute and a half."""
@@ -37,7 +37,7 @@ def test_what_does_not_fit_is_refused_before_it_is_made(
     assert refused.value.hint.startswith("make the problem smaller")
 
 
-def test_what_fits_is_made(scale_spec: SpecWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_within_memory_are_made(scale_spec: SpecWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     (spec,) = load_spec(scale_spec())
     monkeypatch.setattr(memory, "available_bytes", lambda: 4 * needed(spec, doubled=True))
     assert check_spec(spec, faults=False).ok

@@ -216,7 +216,7 @@ def test_time_and_size_on_the_host(tmp_path):
         ("[time, energy]", {"strategy": "random"}, UsageError, "knows one objective"),
     ],
 )
-def test_what_cannot_be_is_one_message_with_a_cure(tmp_path, objective, options, error, words):
+def test_impossible_objectives_are_one_message(tmp_path, objective, options, error, words):
     spec = spec_of(tmp_path, objective)
     with pytest.raises(error, match=words) as caught:
         tuner.tune(spec, evaluations=5, workers=1, out=tmp_path / "runs", **options)

@@ -63,7 +63,7 @@ def test_a_program_runs_as_it_was_built(tmp_path: Path, device: Device, header: 
 
 
 @needs.pocl
-def test_what_the_front_end_made_is_found_where_it_is_put(tmp_path: Path, device: Device) -> None:
+def test_front_end_output_is_found(tmp_path: Path, device: Device) -> None:
     (tmp_path / "scale.cl").write_text(SOURCE)
     (tmp_path / "scale.yaml").write_text(SPEC)
     (loaded,) = load_spec(tmp_path / "scale.yaml")

@@ -123,7 +123,7 @@ def same(one: Program, other: Program) -> bool:
     return canonical_text(one, clang) == canonical_text(other, clang)
 
 
-def test_what_changes_nothing_after_the_preprocessor_is_the_same_program() -> None:
+def test_sources_equal_after_preprocessing_are_one_program() -> None:
     text = "#ifndef A\n#define A 1\n#endif\n__kernel void k(__global float *x) { x[0] = A; /* note */ }\n"
     assert same(program(text, A=2, B=1), program(text.replace("/* note */", ""), A=2, B=9))
     assert not same(program(text, A=2), program(text, A=3))
@@ -196,7 +196,7 @@ def shape(*block: int, shared: int = 0) -> Geometry:
         ({}, shape(8), Status.BUILD_ERROR, "no kernel 'k'"),
     ],
 )
-def test_what_cannot_run_is_known_before_the_launch(
+def test_impossible_launches_are_known_before(
     said: Any, geometry: Geometry, status: Status, message: str
 ) -> None:
     with pytest.raises(Refusal, match=message) as caught:

@@ -208,7 +208,7 @@ def build(evaluation: OpenClEvaluation, candidate: BuildRequest) -> Build:
 
 
 @needs.pocl
-def test_what_is_over_a_limit_or_does_not_build_is_not_run(evaluation: OpenClEvaluation) -> None:
+def test_candidates_over_a_limit_are_not_run(evaluation: OpenClEvaluation) -> None:
     assert build(evaluation, request(block=1 << 14)).status is Status.OUT_OF_RESOURCES
     local = ADD.replace("const int i", "__local float big[4 << 20]; big[0] = n; const int i")
     assert build(evaluation, request(local)).status in (

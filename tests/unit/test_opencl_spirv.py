@@ -121,7 +121,7 @@ def test_one_process_makes_many_modules_one_after_the_other(passes: SpirvPasses)
     assert len({o.blobs[0] for o in outcomes}) == len(texts)
 
 
-def test_what_clang_or_a_pipeline_refuses_is_said(passes: SpirvPasses) -> None:
+def test_refusals_of_clang_and_pipelines_are_reported(passes: SpirvPasses) -> None:
     good = program("__kernel void k(__global int *y) { y[0] = 1; }")
     wrong = program("__kernel void k(__global int *y) { y[0] = nothing; }")
     other = program("__kernel void other(__global int *y) { y[0] = 1; }")

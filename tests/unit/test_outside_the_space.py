@@ -130,7 +130,7 @@ def test_other_faults_of_a_searcher_are_its_own(odd: Any, spec: LoadedSpec, tmp_
         audit(path)
 
 
-def test_what_is_no_configuration_is_one_line(odd: Any, spec: LoadedSpec, tmp_path: Path) -> None:
+def test_non_configurations_are_one_line(odd: Any, spec: LoadedSpec, tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     by_an_earlier_version(spec, odd, path, WIDTH=[1])
     with pytest.raises(

@@ -90,7 +90,7 @@ def test_a_kernel_behind_macros_of_a_header_is_transformed(tmp_path: Path) -> No
     assert {"interchange", "tile"} & origins
 
 
-def test_what_is_edited_is_what_the_compiler_sees(tmp_path: Path) -> None:
+def test_operators_edit_the_compilers_text(tmp_path: Path) -> None:
     (function,) = laid_open(loaded(tmp_path, PRODUCT)).functions.values()
     assert [p.text for p in function.params] == [
         "int n",

@@ -579,7 +579,7 @@ def test_variables_that_kernels_may_write_to_are_refused(tmp_path: Path) -> None
         )
 
 
-def test_what_is_no_cubin_cannot_be_put_in_place() -> None:
+def test_non_cubins_cannot_be_put_in_place() -> None:
     task = stand_in.make_task()
     with pytest.raises(UsageError, match="is no cubin"):
         CudaBackend().replacement(task, b"text", stand_in.RESOLVED)

@@ -357,7 +357,7 @@ def test_first_bytes_that_reach_variables_are_moved(shop: Shop, capfd: pytest.Ca
     ],
     ids=["short", "loop", "table"],
 )
-def test_what_cannot_be_moved_is_refused_with_the_cure(shop: Shop, kernel: str, why: str) -> None:
+def test_immovable_functions_are_refused_with_the_cure(shop: Shop, kernel: str, why: str) -> None:
     command = own_application(shop, kernel, body="")
     (shop.folder / "axpy.c").write_text(KERNEL)
     with pytest.raises(UsageError, match=f"axpy is in the executable itself.*{why}") as caught:

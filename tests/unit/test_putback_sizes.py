@@ -272,7 +272,7 @@ def test_each_call_of_a_function_gets_the_winner_of_the_nearest_size(
         }
 
 
-def test_what_is_nearest_in_a_call_is_what_is_nearest_in_wisdom(
+def test_calls_and_wisdom_choose_the_same_nearest_size(
     calling: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     timed = {10: (16, 500), 20: (500, 16), 30: (100, 100), 40: (3, 2)}

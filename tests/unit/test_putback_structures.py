@@ -246,7 +246,7 @@ def test_a_winner_in_the_place_of_a_function_that_takes_a_reference(
         ("rows[2] = weights; STEP(c);", "rows do not lie one behind the other"),
     ],
 )
-def test_what_cannot_be_captured_is_refused_and_the_application_goes_on(
+def test_uncapturable_structures_are_refused_and_the_application_goes_on(
     tmp_path: Path, body: str, why: str
 ) -> None:
     command = application(tmp_path, body)
@@ -504,7 +504,7 @@ def test_calls_through_ctypes_are_recorded(tmp_path: Path) -> None:
         library.step(ctypes.byref(chunk), ctypes.c_double(0.5))
 
 
-def test_what_ctypes_makes_a_pointer_of_and_a_pointer_that_leads_nowhere(tmp_path: Path) -> None:
+def test_ctypes_pointers_and_dangling_pointers(tmp_path: Path) -> None:
     application(tmp_path, "")
     # A size that the function writes.
     text = SPEC.replace("dtype: float64, value: 0, role: inout", "dtype: float64, value: seen, role: inout")

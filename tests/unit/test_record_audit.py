@@ -222,7 +222,7 @@ def test_a_blob_that_swells_is_not_unpacked(path: Path) -> None:
     assert checks(path) == {"blob"}
 
 
-def test_what_is_no_file_cannot_be_audited(tmp_path: Path) -> None:
+def test_non_files_cannot_be_audited(tmp_path: Path) -> None:
     for target, why in ((tmp_path, "it is a folder"), (tmp_path / "none.run", "there is no such file")):
         with pytest.raises(RecordError, match=why):
             audit_file(target)

@@ -76,7 +76,7 @@ def test_events_can_start_later_and_keep_to_one_kind(record: RunRecord) -> None:
         ({"\udcff": 1}, "not valid Unicode"),
     ],
 )
-def test_what_json_cannot_give_back_is_refused_with_its_place(
+def test_values_without_json_are_refused_with_their_place(
     record: RunRecord, body: dict[Any, Any], where: str
 ) -> None:
     with pytest.raises(RecordError) as caught:

@@ -370,7 +370,7 @@ def test_a_failed_write_leaves_a_record_that_goes_on(tmp_path: Path) -> None:
     assert lines[2] == "[]"
 
 
-def test_what_is_appended_together_is_seen_inside_at_once_and_by_others_at_the_end(tmp_path: Path) -> None:
+def test_batched_appends_are_visible_inside_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     with RunRecord.create(path) as record:
         record.append([Event("ask", {"n": 0})])

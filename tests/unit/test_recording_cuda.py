@@ -200,7 +200,7 @@ def test_pointers_in_structures_and_in_memory_stay_right(record: Record, tmp_pat
 
 
 @pytest.mark.integration
-def test_what_cannot_be_put_in_place_again_is_no_replay(
+def test_irreplaceable_launches_are_no_replay(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = record(STRUCT_LAUNCH, STRUCT_KERNEL)
@@ -341,7 +341,7 @@ PLAIN = "CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments,
         ),
     ],
 )
-def test_what_cannot_be_captured_is_refused_by_name(
+def test_uncapturable_launches_are_refused_by_name(
     record: Record, tmp_path: Path, body: str, why: str
 ) -> None:
     with pytest.raises(UsageError, match=why):
@@ -459,7 +459,9 @@ def test_nan_and_infinity_come_out_of_the_replay_again(record: Record, tmp_path:
     ],
     ids=["header", "option"],
 )
-def test_what_no_spec_can_say_is_recorded_and_said(record: Record, kernel: str, body: str, why: str) -> None:
+def test_inexpressible_launches_are_recorded_and_reported(
+    record: Record, kernel: str, body: str, why: str
+) -> None:
     report = record(body, kernel)
     assert len(report.recordings) == 1
     assert not report.specs
@@ -537,7 +539,7 @@ def test_a_pointer_into_the_middle_and_one_memory_for_all(record: Record, tmp_pa
     assert found.status is Status.OK, found.message
 
 
-def test_what_was_launched_before_a_crash_is_recorded(record: Record) -> None:
+def test_launches_before_a_crash_are_recorded(record: Record) -> None:
     report = record(LAUNCH + "    abort();\n")
     assert any("SIGABRT" in note for note in report.notes)
     assert len(report.recordings) == 1

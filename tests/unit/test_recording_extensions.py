@@ -79,9 +79,7 @@ queue.finish()
 
 
 @needs.pocl
-def test_what_came_before_is_not_taken_for_what_is_launched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_earlier_calls_are_not_taken_for_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in_loader(tmp_path, monkeypatch)
     (tmp_path / "application.py").write_text(APPLICATION)
     command = [sys.executable, "-W", "ignore", str(tmp_path / "application.py")]

@@ -96,9 +96,7 @@ def test_a_value_that_is_not_finite_does_not_pass_for_a_small_error(bench: Bench
 
 @needs.cc
 @pytest.mark.integration
-def test_what_is_timed_is_what_was_verified_and_nothing_is_built_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_timed_code_is_the_verified_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     build = bench.build(KERNEL.replace("a * x[i] + y[i]", "y[i] + x[i] * a"))
     monkeypatch.setattr(stand_in, "CC", "there-is-no-such-compiler")
     loads: list[bytes] = []

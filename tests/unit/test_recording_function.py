@@ -154,7 +154,7 @@ def test_sizes_of_the_spec_that_recordings_replace_are_named_at_once(
     ],
     ids=["empty", "beyond the end", "never called"],
 )
-def test_what_cannot_be_captured_is_refused_by_name(
+def test_uncapturable_launches_are_refused_by_name(
     tmp_path: Path, record: Callable[..., RecordReport], body: str, spec: str, why: str
 ) -> None:
     with pytest.raises(UsageError, match=why):
@@ -256,7 +256,7 @@ def program_of(folder: Path, **sources: str) -> list[str]:
 
 
 @needs.cc
-def test_what_a_function_returns_reaches_the_application_though_the_spec_does_not_say_it(
+def test_undeclared_return_values_reach_the_application(
     tmp_path: Path,
 ) -> None:
     main = """

@@ -405,7 +405,7 @@ for n in range(6):
         assert (contents(path, 0)[0] == 3).all()
 
 
-def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
+def test_recordings_of_a_simulator_are_tuned_on_a_device() -> None:
     recording = Recording(
         api="opencl",
         entry="k",
@@ -585,7 +585,7 @@ sys.exit()
     ],
     ids=["image", "binary", "user event"],
 )
-def test_what_cannot_be_captured_is_refused_by_name(
+def test_uncapturable_launches_are_refused_by_name(
     record: Record, tmp_path: Path, body: str, kernel: str, why: str
 ) -> None:
     with pytest.raises(UsageError, match=why):
@@ -635,7 +635,7 @@ queue.finish()
 
 
 @needs.pocl
-def test_what_was_launched_before_a_crash_is_recorded(record: Record) -> None:
+def test_launches_before_a_crash_are_recorded(record: Record) -> None:
     report = record(
         """
 program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))

@@ -55,7 +55,7 @@ def workers(relay: Relay, count: int, answer: Callable[[bytes], bytes | None]) -
         thread.join()
 
 
-def test_what_was_answered_while_nobody_asked_comes_at_once(relay: Relay) -> None:
+def test_buffered_answers_come_at_once(relay: Relay) -> None:
     answered = threading.Semaphore(0)
 
     def answer(data: bytes) -> bytes:

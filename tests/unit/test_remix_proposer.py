@@ -82,7 +82,7 @@ def test_exact_numerics_never_reassociate() -> None:
     assert not any(e.get("reassociate") for c in children for e in c.variant.edits)
 
 
-def test_what_paid_is_tried_more() -> None:
+def test_paying_moves_are_tried_more() -> None:
     """And what failed less."""
     proposer = RemixProposer(kernel())
     before = dict(proposer.weights)
@@ -93,7 +93,7 @@ def test_what_paid_is_tried_more() -> None:
     assert set(before) == {*host, *(f"recipe/{r}" for r in RECIPES), "crossover", "drop"}
 
 
-def test_what_paid_in_other_kernels_is_tried_more() -> None:
+def test_moves_that_paid_in_other_kernels_are_tried_more() -> None:
     """Until it has been tried here; the less, the more often it came to nothing."""
     proposer = RemixProposer(kernel())
     before = dict(proposer.weights)

@@ -191,7 +191,7 @@ def test_by_keyboard_alone(browser: Any, report: str) -> None:
         assert second
 
 
-def test_what_a_screen_reader_needs(browser: Any, report: str) -> None:
+def test_screen_reader_structure(browser: Any, report: str) -> None:
     """Landmarks, names and roles: no control, chart or table without a name, no id twice, contrast of the texts."""
     with tab(browser) as opened:
         opened.open(report)
@@ -219,7 +219,7 @@ def test_what_a_screen_reader_needs(browser: Any, report: str) -> None:
         assert problems == []
 
 
-def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> None:
+def test_optional_parts_of_runs(browser: Any, run: Path, tmp_path: Path) -> None:
     """Simpler searches, gains of edits, a front, a bound, a cost model, spend: each shown where it is known."""
     follower = Follower(run)
     follower.update()
@@ -634,7 +634,7 @@ def test_neighbours_on_an_axis_read_differently(browser: Any) -> None:
         assert opened.page.evaluate(said, [1, 1]) == ["1", "1"]
 
 
-def test_what_the_verification_would_miss_stands_beside_the_answer(browser: Any) -> None:
+def test_missed_faults_stand_beside_the_answer(browser: Any) -> None:
     answer = {"workloads": ["n=8, given"], "reference": "float64"}
     said = of_parts("base.js", "answer.js", say="sureCard(given).textContent")
     with tab(browser) as opened:

@@ -234,7 +234,7 @@ def test_several_readers_at_once(run: Path, tmp_path: Path) -> None:
         assert found == [record.head.seq] * 8
 
 
-def test_what_cannot_be_served_is_said(run: Path, tmp_path: Path) -> None:
+def test_unservable_folders_are_reported(run: Path, tmp_path: Path) -> None:
     """Nothing there, no record, a port that is taken."""
     with pytest.raises(UsageError, match="nothing at"):
         Gallery(tmp_path / "none")

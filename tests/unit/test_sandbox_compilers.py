@@ -118,7 +118,7 @@ def test_an_emulated_candidate_takes_no_other_file_along(name: str, secret: Path
     assert "root:" not in built.message
 
 
-def test_what_lies_beside_an_emulated_kernel_is_found(tmp_path: Path) -> None:
+def test_files_beside_an_emulated_kernel_are_found(tmp_path: Path) -> None:
     """In the folders of its source, of `include`, and of its flags."""
     (spec,) = load_spec(EXAMPLE)
     for name in ("own", "named", "flagged", "given"):

@@ -53,7 +53,7 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_and_what_a_living_one_has_is_not(
+def test_leftovers_of_killed_processes_alone_are_removed(
     place: Path,
 ) -> None:
     killed, left = started(RELAY, place)

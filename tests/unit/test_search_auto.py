@@ -155,7 +155,7 @@ def test_effects_are_separated_from_parameters():
     assert memory.individuals()[0].pipeline == good
 
 
-def test_what_helped_is_drawn_more_often():
+def test_helpful_parts_are_drawn_more_often():
     memory = PassMemory(Domain(both()))
     memory.tell(told(0, "default<O3>", score=0.0))
     note = {"operator": "prefix", "added": ["sroa"]}

@@ -90,7 +90,7 @@ def test_a_strategy_that_is_not_there_is_named_before_anything_runs(folder, stra
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_is_kept_of_longer_searches_serves_and_slow_ones_may_be_given_less(folder):
+def test_kept_results_of_longer_searches_are_reused(folder):
     arguments = ["--cache", str(folder / "c"), "--no-score", "--match", "plain"]
     run("search.py", folder, *arguments, "--seeds", "2", "--budgets", "12", "--strategies", "random")
     (kept,) = (folder / "c").glob("*.json")

@@ -101,9 +101,7 @@ def tried_after(status: Status, *, plainly: bool, together: bool = False) -> lis
 
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.CRASHED, Status.BUILD_ERROR])
 @pytest.mark.parametrize("together", [False, True])
-def test_what_fails_with_its_parents_passes_is_tried_with_the_given_ones(
-    status: Status, together: bool
-) -> None:
+def test_failures_with_parents_passes_are_retried_with_given_ones(status: Status, together: bool) -> None:
     """Also where another value of what is new has failed beside it; what is new is varied with the given ones then."""
     plain, other = tried_after(status, plainly=True, together=together)
     assert plain == {**PIPED_SEED, "passes": "default<O3>"}

@@ -81,7 +81,7 @@ def test_several_models_count_by_the_mean_of_what_each_expects():
             assert np.exp(ask(both)) == pytest.approx((first + second) / 2)
 
 
-def test_what_is_on_its_way_makes_its_neighbours_worth_less(monkeypatch):
+def test_pending_trials_lower_the_worth_of_their_neighbours(monkeypatch):
     made = scored((Hyper.prior(Features(Domain(space())).width),))
     before, before_at = made.values(), made.values_at(list(map(tuple, made.points.tolist())))
     best = int(before.argmax())
@@ -100,7 +100,7 @@ def test_what_is_on_its_way_makes_its_neighbours_worth_less(monkeypatch):
     assert np.array_equal(made.values_at(list(map(tuple, made.points.tolist()))), before_at)
 
 
-def test_what_has_paid_is_used_more_and_the_other_now_and_then():
+def test_paying_arms_are_used_more_and_others_now_and_then():
     bandit, best, used = Bandit(("everywhere", "near")), 10.0, []
     bandit.credit("other", seen(0, {}, best))
     for trial in range(1, 61):
@@ -204,7 +204,7 @@ def proposals(flight, trials=40):
 
 
 @pytest.mark.integration
-def test_what_is_believed_of_proposals_in_flight_does_not_matter_to_a_single_device(monkeypatch):
+def test_beliefs_about_pending_trials_leave_single_devices_alone(monkeypatch):
     alone, many = proposals(1), proposals(8)
     monkeypatch.setattr(scored_set, "_HALFWAY", 0.0)
     assert proposals(1) == alone

@@ -39,7 +39,7 @@ def told(score: Callable[[Mapping[str, Any]], float | None], trials: int = 12, a
     return made
 
 
-def test_what_pays_is_tried_in_every_other_trial() -> None:
+def test_paying_settings_return_in_every_other_trial() -> None:
     rank = {"x": -1.0, "y": -2.0, "z": -3.0}
     made = told(lambda c: rank[c["B"]] if c["A"] == 7 else 0.0)
     assert made[:6] == ["random", ORIGIN] * 3

@@ -54,7 +54,7 @@ def bodies(path: Path, kind: str) -> list[Mapping[str, Any]]:
         return [event.body for event in record.events() if event.kind == kind]
 
 
-def test_what_is_worth_nothing_goes(scale_spec: SpecWriter, tmp_path: Path) -> None:
+def test_worthless_settings_are_removed(scale_spec: SpecWriter, tmp_path: Path) -> None:
     found = run_of(flagged(scale_spec(evaluations=60)), tmp_path / "a.run")
     assert found.summary.improved
     assert set(found.summary.changes) == {"STEP"}
@@ -73,7 +73,7 @@ def test_what_is_worth_nothing_goes(scale_spec: SpecWriter, tmp_path: Path) -> N
         assert told["changes"]["best"] < told["changes"]["fastest"]
 
 
-def test_what_is_worth_something_stays(scale_spec: SpecWriter, tmp_path: Path) -> None:
+def test_useful_settings_stay(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """A twentieth is more than two processes differ by."""
 
     def dearer(resolved: Resolved) -> float:

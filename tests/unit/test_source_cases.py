@@ -151,7 +151,7 @@ def test_it_opens_the_way_since_the_ninth_set_of_moves() -> None:
         choice(inside="a[0] = (real)(a[1]);"),
     ],
 )
-def test_what_is_more_than_a_choice_of_bodies_stays(text: str) -> None:
+def test_switches_with_fallthrough_or_jumps_stay(text: str) -> None:
     assert after(choice())
     with pytest.raises(EditRefused):
         after(text)
@@ -164,7 +164,7 @@ def test_sums_in_parentheses_are_no_casts() -> None:
     assert "if (mode == 2) {" in made.variant.files[0].text
 
 
-def test_what_may_have_a_comparison_of_its_own_stays() -> None:
+def test_switches_over_overloaded_comparisons_stay() -> None:
     own = choice(top="struct kind { int k; operator int() const; bool operator==(int) const; };")
     with pytest.raises(EditRefused, match="may be no number"):
         apply_edits(in_cpp(own.replace("int mode)", "kind mode)")), [EDIT])

@@ -100,7 +100,7 @@ def body(made: Applied) -> str:
         ),
     ],
 )
-def test_what_takes_the_place_of_a_call(helper: str, call: str, found: str) -> None:
+def test_replacements_of_calls(helper: str, call: str, found: str) -> None:
     made = inlined(helper, call)
     assert body(made) == found
     assert made.checked

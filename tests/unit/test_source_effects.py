@@ -238,7 +238,7 @@ def test_members_that_a_call_may_write_stay_where_they_are(name: str) -> None:
     assert "g_dt" not in text, text
 
 
-def test_what_may_end_the_program_is_not_passed_by() -> None:
+def test_calls_that_may_exit_are_not_moved_past() -> None:
     ends = "#include <stdlib.h>\nstatic void sure(struct grid *g) { if (!g->far) exit(1); }"
     text = (
         apply_edits(

@@ -209,7 +209,7 @@ def test_macros_of_a_header_are_replaced() -> None:
         ),
     ],
 )
-def test_what_is_not_known_is_refused(text: str, headers: dict[str, str], reason: str) -> None:
+def test_unknown_headers_are_refused(text: str, headers: dict[str, str], reason: str) -> None:
     if not reason:
         assert body(inlined(text, headers)) == INLINED
         return

@@ -182,7 +182,7 @@ ILLEGAL: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ILLEGAL)
-def test_what_is_not_as_it_seems_is_refused(name: str) -> None:
+def test_deceptive_kernels_are_refused(name: str) -> None:
     """With one line that says why."""
     text, edit, reason = ILLEGAL[name]
     with pytest.raises(EditRefused) as caught:
@@ -240,7 +240,7 @@ def test_selections_of_one_type_are_still_made() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.integration
-def test_what_is_left_gives_the_same(text: str, tmp_path: Path) -> None:
+def test_remaining_variants_give_the_same(text: str, tmp_path: Path) -> None:
     program = program_of(text, "f")
     variants = variants_of(program, 7)
     assert variants

@@ -205,7 +205,7 @@ def test_a_variable_of_each_iteration_that_counts_a_loop() -> None:
     ],
 )
 @pytest.mark.parametrize("after", [True, False])
-def test_what_binds_as_it_did(lines: str, found: tuple[str, ...], after: bool) -> None:
+def test_printed_operators_bind_alike(lines: str, found: tuple[str, ...], after: bool) -> None:
     other = "z[0] = g(n);"
     text = f"{lines} {other}" if after else f"{other} {lines}"
     printed = body(made("static int g(int a) { return a; }", text, CALL))

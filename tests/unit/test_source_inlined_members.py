@@ -99,7 +99,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_what_takes_the_place_of_a_call(name: str) -> None:
+def test_replacements_of_calls(name: str) -> None:
     helper, call, found = MADE[name]
     assert body(inlined(helper, call)) == found
 

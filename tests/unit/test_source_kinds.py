@@ -27,7 +27,7 @@ def test_plain_types(kind: str, plain: str) -> None:
     assert plain_type(kind) == plain
 
 
-def test_what_may_be_assigned_to_keeps_where_it_lies() -> None:
+def test_lvalues_keep_their_address_space() -> None:
     assert writable("static __local const float") == "static __local float"
     assert writable("register constexpr long") == "long"
 

@@ -238,7 +238,7 @@ def test_members_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_is_not_known_to_be_a_member_stays_text(name: str) -> None:
+def test_unknown_members_stay_text(name: str) -> None:
     assert texts(LEFT[name]) or "maker" in name
     if "list" not in name and "maker" not in name:
         with pytest.raises(EditRefused, match="no members of structures or first values that can be read"):
@@ -686,7 +686,7 @@ def test_comparisons_are_no_template(test: str) -> None:
     assert f"if ({test})" in made.variant.files[0].text
 
 
-def test_what_a_reference_stands_for_is_tied_to_its_name() -> None:
+def test_references_stand_for_their_targets() -> None:
     """The loop writes what it reads by another name."""
     line = "for (int j = 0; j < 3; j++) for (int i = 0; i < n; i++) w[i] ^= k + j;"
     given = program(f"void f(int *w, int n)\n{{\nint &k = w[0];\n{line}\n}}\n", "c++")

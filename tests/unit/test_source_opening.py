@@ -118,7 +118,7 @@ void f(void)
         ("#define P(a) a\n#define Q P\nvoid f(void)\n{\nQ (1);\n}\n", "ends with the name of another"),
     ],
 )
-def test_what_cannot_be_configured(text: str, reason: str) -> None:
+def test_sources_that_cannot_be_configured(text: str, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         region(text, {"A": 0})
 

@@ -113,5 +113,5 @@ def test_definitions_of_other_files_count(where: str) -> None:
         ("int get_value(int i) { return i; }", {"get_value": UNKNOWN}),
     ],
 )
-def test_what_a_text_defines(text: str, found: dict[str, str]) -> None:
+def test_definitions_of_a_text(text: str, found: dict[str, str]) -> None:
     assert own_names([text], "c++") == found

@@ -60,9 +60,7 @@ TABLE = "static const int around[4] = {-2, 0, 1};"
         ("b[(i + 1) % (long)n * n] = a[i];", (0, 1), "b[(long)(i + 1) * n] = a[i];"),
     ],
 )
-def test_what_differs_at_the_ends_is_not_asked_for_between_them(
-    line: str, ends: tuple[int, int], left: str
-) -> None:
+def test_end_conditions_are_not_tested_inside(line: str, ends: tuple[int, int], left: str) -> None:
     """The fewest iterations are cut off."""
     assert middle(line, before=TABLE) == (ends, left)
 
@@ -86,7 +84,7 @@ def test_what_differs_at_the_ends_is_not_asked_for_between_them(
         "if (i > 9) b[i] = a[i];",
     ],
 )
-def test_what_is_not_certain_stays(line: str) -> None:
+def test_uncertain_conditions_stay(line: str) -> None:
     """No place is offered."""
     tables = "int moving[2] = {0, 1};\nstatic const int half[2] = {0, 'a'};"
     assert sites(line, before=tables) == []

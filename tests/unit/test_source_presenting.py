@@ -71,7 +71,7 @@ def code(text: str, folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("text", [LONG, SHORT, TWO], ids=["long", "short", "two"])
-def test_what_is_shown_is_what_was_built(text: str, tmp_path: Path) -> None:
+def test_presented_source_is_the_built_source(text: str, tmp_path: Path) -> None:
     _, built, shown = made(text, "unroll_and_jam", "restrict")
     assert built != shown
     assert code(built, tmp_path) == code(shown, tmp_path)

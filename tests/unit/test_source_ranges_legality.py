@@ -81,7 +81,7 @@ def test_a_substitution_gathers_or_sweeps() -> None:
         ("", "x[n - 1 - k]", "", "ties"),
     ],
 )
-def test_what_comes_too_late_cannot_be_given(parameters: str, factor: str, more: str, reason: str) -> None:
+def test_values_made_too_late_are_refused(parameters: str, factor: str, more: str, reason: str) -> None:
     with pytest.raises(EditRefused, match=reason):
         made(SOLVE % (parameters, factor, more), {"op": "sweep", "loop": "j"})
 
@@ -118,6 +118,6 @@ def test_the_rectangle_of_a_tile_lies_behind_its_last_row() -> None:
 @pytest.mark.parametrize(
     ("start", "limit"), [("0", "n - i"), ("0", "2 * i"), ("0", "n"), ("i", "i + 4"), ("n - i", "n")]
 )
-def test_what_does_not_grow_by_one_at_one_end_has_no_rectangle(start: str, limit: str) -> None:
+def test_ranges_not_growing_by_one_are_refused(start: str, limit: str) -> None:
     with pytest.raises(EditRefused, match="grow"):
         made(triangle(start, limit), strip(), SQUARE)

@@ -98,7 +98,7 @@ def test_others_are(declared: str, value: str) -> None:
         "for (int i = 0; i < n; i++) c[i] = all + a[i];",
     ],
 )
-def test_what_operations_of_classes_do_is_not_known(body: str) -> None:
+def test_class_operators_are_unknown(body: str) -> None:
     above = (
         "static int made;\nstruct W { W(float = 0) { made++; } void operator+=(float); operator float(); };\n"
         "static W all;"

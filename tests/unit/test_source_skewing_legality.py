@@ -72,7 +72,7 @@ def test_less_is_refused(name: str, changed: dict[str, Any]) -> None:
         made(SWEEPS % ("", 2, 2, 1, 1), name, **changed)
 
 
-def test_what_runs_once_gets_a_row() -> None:
+def test_statements_run_once_get_a_row() -> None:
     """A statement between the sweeps runs when a strip comes to its row."""
     text = SWEEPS % ("b[0] = 0.5f * t;", 1, 1, 1, 1)
     (found,) = sites(text, "skew")

@@ -142,7 +142,7 @@ def test_a_structure_that_is_written_as_part_of_another_keeps_its_members() -> N
         ("int a = 1'000; grid operator+(grid a, grid b); int b = 1'000;\n", False),
     ],
 )
-def test_what_only_remarks_call_an_operator_is_none(line: str, taken: bool) -> None:
+def test_operators_named_only_in_comments_do_not_count(line: str, taken: bool) -> None:
     """One of the project's own may do anything with a structure."""
     text = f"{TYPES}{line}void f(grid *g)\n{{\n{LOOP}g->u[i] = g->dt;\n}}\n"
     variant = Variant(files=(Source(name="f.cpp", text=text),))

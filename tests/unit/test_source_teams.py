@@ -143,7 +143,7 @@ def test_loops_that_are_dealt_out_together_stay_in_their_order() -> None:
         edit(COLLAPSED, "interchange", loops=["i", "j"])
 
 
-def test_what_threads_share_is_refused_by_name() -> None:
+def test_variables_shared_by_threads_are_refused_by_name() -> None:
     _, refused = everything(SUMMED)
     assert any("a loop that threads share would be there another number of times" in r for r in refused)
     assert any("loop i is shared by threads as it is" in r for r in refused)
@@ -230,7 +230,7 @@ def test_a_sum_is_a_reduction_where_order_is_free() -> None:
          "already"),
     ],
 )  # fmt: skip
-def test_what_threads_would_spoil_for_one_another_is_not_shared(body: str, words: str) -> None:
+def test_racing_variables_are_not_shared(body: str, words: str) -> None:
     with pytest.raises(Refused, match=words):
         shared(body, reassociate=True)
 

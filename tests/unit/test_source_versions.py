@@ -103,7 +103,7 @@ def test_a_version_asks_for_what_the_rows_need_and_no_more() -> None:
     assert "if ((long)pitch + (long)first >= (long)last + 5) {" in window
 
 
-def test_what_is_kept_for_other_sizes_is_offered_to_no_operator() -> None:
+def test_fallback_versions_are_not_transformed() -> None:
     made = laid_open(HALO)
     function = made.program.functions["f"]
     for operator in OPERATORS.values():
@@ -154,7 +154,7 @@ def test_an_enclosing_condition_and_values_of_locals_count() -> None:
         "short s = halo; if (s < 1) return;",
     ],
 )
-def test_what_does_not_hold_for_sure_is_no_fact(before: str) -> None:
+def test_uncertain_conditions_are_no_facts(before: str) -> None:
     text = HALO.replace("{\n", f"{{\n    {before}\n", 1)
     assert "heed_conditions" not in names(laid_open(text))
 
@@ -163,7 +163,7 @@ def test_what_does_not_hold_for_sure_is_no_fact(before: str) -> None:
     "after",
     ["stream >> halo;", "Changing c = halo;", "(m > 3 ? halo : m) = n;", "std::cin >> n >> halo;"],
 )
-def test_what_may_change_a_number_in_cpp_leaves_no_fact(after: str) -> None:
+def test_cpp_calls_that_may_change_a_number_void_facts(after: str) -> None:
     def text(then: str) -> str:
         return '#include "stream.h"\n' + HALO.replace(
             "{\n", f"{{\n    if (halo < 1) return;\n    {then}\n", 1
@@ -182,7 +182,7 @@ def test_what_may_change_a_number_in_cpp_leaves_no_fact(after: str) -> None:
         ("auto g = [&] { halo = m; };", "g();"),
     ],
 )
-def test_what_has_another_name_outside_of_the_region_is_no_fact(before: str, inside: str) -> None:
+def test_aliased_names_outside_the_region_are_no_facts(before: str, inside: str) -> None:
     def text(before: str, inside: str) -> str:
         head = f"{{\n    {before}\n    /* EVOLVE-BLOCK-START */\n    if (halo < 1) return;\n    {inside}\n"
         return HALO.replace("{\n", head, 1).replace("\n}", "\n    /* EVOLVE-BLOCK-END */\n}")
@@ -192,7 +192,7 @@ def test_what_has_another_name_outside_of_the_region_is_no_fact(before: str, ins
 
 
 @pytest.mark.parametrize("after", ["SET(halo, m);", "a[0] = NEXT(halo);"])
-def test_what_may_be_a_macro_changes_what_it_is_given(after: str) -> None:
+def test_possible_macros_may_change_their_arguments(after: str) -> None:
     text = HALO.replace("{\n", f"{{\n    if (halo < 1) return;\n    {after}\n", 1)
     assert names(laid_open('#include "set.h"\n' + text)) == []
     known = "void SET(int, int);\nint NEXT(int);\n"

@@ -100,7 +100,7 @@ def test_other_shapes(tmp_path: Path) -> None:
     assert found["grid"][2] == "[rows, 8]"
 
 
-def test_what_cannot_be_known_is_said(tmp_path: Path) -> None:
+def test_unknown_facts_are_marked(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(
         "void out(float *);\nfloat k(float *a, const int *at, float scale, unsigned n, int mode) {\n"
         "  float s = 0; for (unsigned i = 0; i < n; i++) s += a[at[i]] * scale; out(a); return mode ? s : 0; }\n"

@@ -123,7 +123,7 @@ def test_it_is_for_functions_of_the_processor(tmp_path: Path) -> None:
         (("rtol: 1.0e-5", "rtol: 0, atol: 0"), "differs in its last bits from run to run"),
     ],
 )
-def test_what_is_hardly_meant_is_said(
+def test_openmp_settings_hardly_meant_are_noted(
     write: Callable[..., Path], change: tuple[str, str], words: str
 ) -> None:
     assert any(words in notice for notice in one(write(change)).notices)

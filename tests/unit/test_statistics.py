@@ -149,7 +149,7 @@ def test_confidence_is_between_none_and_certain(confidence: float) -> None:
         weighted_geometric_mean,
     ],
 )
-def test_what_is_not_a_time_is_an_error(statistic: Callable[[Sequence[float]], object], bad: float) -> None:
+def test_invalid_times_are_errors(statistic: Callable[[Sequence[float]], object], bad: float) -> None:
     with pytest.raises(ValueError, match=r"time|NaN"):
         statistic([1.0, bad, 1.2])
 

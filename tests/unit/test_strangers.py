@@ -129,7 +129,7 @@ def test_a_second_start_is_found(forge: Callable[..., Path]) -> None:
     assert "a run begins once" in report.differences[0]
 
 
-def test_what_a_person_is_told(forge: Callable[..., Path]) -> None:
+def test_messages_for_strangers(forge: Callable[..., Path]) -> None:
     report = audit(forge("samples", CHANGES["no measurements"][1]))
     assert "does not hold together" in report.differences[0]
     path = forge("trial", CHANGES["a trial without a status"][1], name="other.run")

@@ -109,7 +109,7 @@ def verdicts(loaded: LoadedSpec, *texts: str) -> list[tuple[Status, str]]:
 
 
 @pytest.mark.integration
-def test_what_a_kernel_does_with_a_structure_is_verified(tmp_path: Path) -> None:
+def test_writes_to_structures_are_verified(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path, SPEC.replace("verify: {", "verify: {reference: {python: 'ref.py:step'}, "))
     assert loaded.notices == ()
     assert loaded.task.kernel.variant.files[0].text == KERNEL

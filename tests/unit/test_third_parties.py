@@ -243,7 +243,7 @@ def test_a_traceback_is_printed_where_it_is_asked_for(
     ("kind", "names"),
     [("backend", ("broken", "none")), ("strategy", ("broken", "none")), ("proposers", ("broken",))],
 )
-def test_what_cannot_be_made_is_one_line(
+def test_impossible_third_party_parts_are_one_line(
     kind: str, names: tuple[str, ...], package: Any, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in names:
@@ -264,7 +264,7 @@ RETURNED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("method", RETURNED)
-def test_what_may_not_be_returned_is_one_line(
+def test_invalid_returns_of_third_parties_are_one_line(
     method: str, package: Any, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, says = RETURNED[method]
@@ -424,7 +424,7 @@ def test_an_observer_changes_nothing_but_what_it_was_given(
         assert observer.seen == sum(1 for _ in record.events())
 
 
-def test_what_is_no_observer_is_said_before_anything_is_written(
+def test_non_observers_are_refused_before_anything_is_written(
     package: Any, write: Write, tmp_path: Path
 ) -> None:
     (spec,) = load_spec(write())

@@ -66,7 +66,7 @@ def test_honest_gains_of_any_size_are_seldom_turned_down() -> None:
         assert share_refused((100e-6, 103e-6), (100e-6 / gain, 103e-6 / gain)) < 0.03, gain
 
 
-def test_what_every_call_loses_after_a_pause_is_no_missing_gain() -> None:
+def test_losses_after_pauses_are_no_missing_gain() -> None:
     """A microsecond for caches that went cold is ten times as much of a fast candidate's time."""
     assert share_refused((1e-6, 2e-6), (0.1e-6, 1.1e-6)) == 0.0
 

@@ -98,7 +98,7 @@ def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) 
 
 
 @pytest.mark.integration
-def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(abreast: Outcome, tmp_path: Path) -> None:
+def test_nothing_is_gathered_after_a_run_ends(abreast: Outcome, tmp_path: Path) -> None:
     """A trial that was cut short waits for its build again; that makes no room for another one beside it."""
     (spec,) = load_spec(abreast.path.parent / "product.yaml")
 

@@ -170,7 +170,7 @@ def test_empty_and_single_outputs_work() -> None:
     assert mismatch.message.startswith("return is 3, expected 2 within")
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_incomparable_outputs_are_refused() -> None:
     with pytest.raises(UsageError, match="shape"):
         compare(np.zeros(3), expect("y", np.zeros(4)), POLICY)
     with pytest.raises(UsageError, match="complex"):

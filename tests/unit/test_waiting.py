@@ -58,7 +58,7 @@ def spec(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "words", [["check"], pytest.param(["tune", "--no-library"], marks=pytest.mark.integration)]
 )
-def test_what_is_waited_for_is_said_before_the_limit(spec: Path, words: list[str]) -> None:
+def test_waits_are_announced_before_the_limit(spec: Path, words: list[str]) -> None:
     ran = run_tuner(words[0], "ever.yaml", *words[1:], cwd=spec.parent)
     waits = "waiting for the kernel as given, of which a call may take 4 s (measure.limit_s in the spec), "
     assert ran.stderr.startswith(f"ever: {waits}"), ran.stderr
@@ -102,7 +102,7 @@ def test_a_terminal_sees_the_seconds_go_by(spec: Path) -> None:
 
 
 @pytest.mark.integration
-def test_what_is_at_work_is_said_in_other_words_as_it_changes(
+def test_wait_messages_follow_the_work(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Large arrays take long in many small parts: no part is as long as what a person waits without a word."""

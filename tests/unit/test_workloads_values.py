@@ -285,7 +285,7 @@ def test_one_input_can_be_made_anew() -> None:
         (array("a", "float32", ["8"], "csr", rows=3, columns=3, nonzeros=8, part="columns"), "cannot hold"),
     ],
 )
-def test_what_cannot_be_made_is_one_clear_message(argument: Argument, message: str) -> None:
+def test_impossible_workloads_are_one_message(argument: Argument, message: str) -> None:
     with pytest.raises(SpecError, match=message) as caught:
         made(task(argument))
     assert "'a'" in str(caught.value) or "gone" in str(caught.value)
