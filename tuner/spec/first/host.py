@@ -126,6 +126,7 @@ class _Writer:
         lines += grouped(self._flat, arguments)
         lines += [
             Line("space:"),
+            Line("  source: {evolve: true}", "loops are transformed too; results stay as they are"),
             *self._parameters(),
             Line("  flags:"),
             *([Line(f"    macros: [{_quoted(' '.join(self._defines))}]")] if self._defines else []),
@@ -135,6 +136,7 @@ class _Writer:
             Line("verify:"),
             Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
             Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
+            Line("  # numerics: reassociate               # sums in another order, within the tolerance above"),
         ]
         if self._sizes:
             lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
