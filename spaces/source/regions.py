@@ -208,6 +208,9 @@ class Program:
                 # A preprocessor line has to begin a line.
                 made = b"\n" + made
             parts[place.file][place.part] = lead + made + text[place.end :]
+            if presentable and self.units is not None:
+                shown = self.units.spelled(place.file, place.part, parts[place.file][place.part].decode())
+                parts[place.file][place.part] = shown.encode()
         return tuple(
             replace(f, parts=tuple(p.decode() for p in made))
             for f, made in zip(self.files, parts, strict=True)

@@ -12,6 +12,7 @@ from tuner.core.errors import SpecError
 from tuner.core.types import Preprocessed
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.spelling import respelled
 
 __all__ = ["Units", "units_of", "with_regions"]
 
@@ -20,10 +21,11 @@ __all__ = ["Units", "units_of", "with_regions"]
 class Units:
     """What the preprocessor makes of the files: each cut as the file is, and ``None`` for a header.
 
-    ``macros`` are the names that would be replaced in what is put into a region.
+    ``given`` are the files as they were; ``macros`` the names that would be replaced in what is put into a region.
     """
 
     files: tuple[SourceFile | None, ...]
+    given: tuple[SourceFile, ...]
     macros: frozenset[str]
 
     def text(self, number: int, file: SourceFile) -> str:
@@ -32,6 +34,11 @@ class Units:
         if unit is None:
             return ""
         return "".join(with_regions(unit.parts, file.parts))
+
+    def spelled(self, number: int, part: int, text: str) -> str:
+        """A region's text with the author's spelling of lines that are as they were."""
+        unit = self.files[number]
+        return text if unit is None else respelled(text, unit.parts[part], self.given[number].parts[part])
 
     def joined(self, number: int, file: SourceFile) -> SourceFile:
         """The same of a source, cut."""
@@ -70,7 +77,7 @@ def units_of(files: Sequence[SourceFile], found: Preprocessed, entry: str, langu
         if len(unit.parts) != len(file.parts):
             raise Refused(f"the regions of {file.name} are not found again after the preprocessor")
         made.append(unit)
-    return Units(files=tuple(made), macros=frozenset(found.macros))
+    return Units(files=tuple(made), given=tuple(files), macros=frozenset(found.macros))
 
 
 def with_regions(parts: Sequence[str], regions: Sequence[str]) -> tuple[str, ...]:

@@ -150,4 +150,6 @@ def test_a_project_with_headers_computes_the_same(files: dict[str, str]) -> None
         assume(expected is not None)
         for edit in found.edits:
             event(edit["op"])
-        assert printed(files | {f.name: f.text for f in found.program.sources()}, Path(folder)) == expected
+        for presentable in (False, True):
+            made = {f.name: f.text for f in found.program.sources(presentable=presentable)}
+            assert printed(files | made, Path(folder)) == expected

@@ -240,5 +240,6 @@ def test_an_opened_source_computes_the_same_bits(made: tuple[dict[str, str], dic
     assert "#if" not in text
     assert "pick(" not in text
     with TemporaryDirectory() as folder:
-        expected, found_bits = printed([files, opened_files], values, Path(folder))
-    assert found_bits == expected
+        shown = files | {f.name: f.text for f in found.program.sources(presentable=True)}
+        expected, *found_bits = printed([files, opened_files, shown], values, Path(folder))
+    assert found_bits == [expected, expected]

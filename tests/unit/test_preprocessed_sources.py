@@ -103,6 +103,33 @@ def test_operators_edit_the_compilers_text(tmp_path: Path) -> None:
     assert "/* rows */" in text
 
 
+def test_a_patch_keeps_the_authors_lines(tmp_path: Path) -> None:
+    """But not a part of a macro's arguments, and no line that an edit changed."""
+    text = PRODUCT.replace(
+        "                c[i][j] += a[i][k] * b[k][j];",
+        "            {\n                c[i][j] += a[i][k] * b[k][j];\n                ADD(c[i][j],\n"
+        "                    1.0);\n            }",
+    )
+    header = HEADER.replace("#include <math.h>", "#include <math.h>\n#define ADD(x, y) x += BOUND(y)")
+    program = read_program(loaded(tmp_path, text, header).task.kernel)
+    made = apply_edits(
+        program,
+        [
+            {"op": "configure", "values": {}},
+            {"op": "interchange", "function": "product", "loops": ["j", "k"]},
+        ],
+    ).program
+    (shown,) = (f.text for f in made.sources(presentable=True))
+    assert shown.startswith(PRODUCT[: PRODUCT.index("{")])
+    assert [line.strip() for line in shown.splitlines() if "EACH" in line] == [
+        "EACH(i, n) {",
+        "EACH(k, n) {",
+        "EACH(j, n) {",
+    ]
+    assert "ADD" not in shown
+    assert "c[i][j] += 1.0;" in shown
+
+
 def test_a_conditional_that_asks_for_a_tunable_is_decided_for_each_value(tmp_path: Path) -> None:
     """Also where it asks by the name of another macro; other tunables keep their names."""
     header = HEADER.replace("#define BOUND(x) (x)", "#define TWICE (2 * MODE)\n#define BOUND(x) (x)")
