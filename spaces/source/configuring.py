@@ -60,8 +60,13 @@ def _preprocessed(program: Program, settled: Settled) -> Program:
     if found is None:
         raise Refused("the sources were not preprocessed for these values")
     made = program.with_preprocessed(found)
+    changed = bool(settled) or any(includes_own(file.text) for file in program.files)
     for region in made.regions:
-        made, _ = _read(made, region, made.region_text(*region), settled, headers=True)
+        text = made.region_text(*region)
+        made, counted = _read(made, region, text, settled, headers=True)
+        changed = changed or counted or text.split() != program.region_text(*region).split()
+    if not changed:
+        raise Refused("nothing changes")
     return made
 
 

@@ -7,6 +7,7 @@ the definition of the entry function is the region. What lies outside is copied 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 __all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,7 @@ class Program:
     _launch: Launch | None = field(repr=False)
     _places: Mapping[str, _Place] = field(repr=False)
     _original: Mapping[str, Function] = field(repr=False)
+    _edited: bool = field(repr=False)
 
     @property
     def regions(self) -> tuple[tuple[int, int], ...]:
@@ -130,23 +135,41 @@ class Program:
         settled = self.settled if settled is None else settled
         seen = self.with_headers if with_headers is None else with_headers
         return _program(
-            self.language, tuple(files), self.entry, self.launch, settled, with_headers=seen, units=self.units
+            self.language,
+            tuple(files),
+            self.entry,
+            self.launch,
+            settled,
+            with_headers=seen,
+            units=self.units,
+            edited=True,
         )
 
     def with_preprocessed(self, found: Preprocessed) -> Program:
         """The program as given with what the preprocessor makes of its regions.
 
         Raises:
-            Refused: a region is not found there again.
+            Refused: it has been edited, or a region is not found there again.
         """
+        if self._edited or any(self.functions[label] is not f for label, f in self._original.items()):
+            raise Refused("edits of the source as given stand before it")
         units = units_of(self.files, found, self.entry.name, self.language)
         files = [
             file if unit is None else replace(file, parts=with_regions(file.parts, unit.parts))
             for file, unit in zip(self.files, units.files, strict=True)
         ]
-        return _program(
-            self.language, tuple(files), self.entry, self.launch, found.values, with_headers=True, units=units
-        )
+        try:
+            return _program(
+                self.language,
+                tuple(files),
+                self.entry,
+                self.launch,
+                found.values,
+                with_headers=True,
+                units=units,
+            )
+        except SpecError as error:
+            raise Refused(error.message) from None
 
     def unit(self, file: int, text: str) -> str:
         """A file's text with the project's headers in the place of their includes.
@@ -208,9 +231,9 @@ class Program:
                 # A preprocessor line has to begin a line.
                 made = b"\n" + made
             parts[place.file][place.part] = lead + made + text[place.end :]
-            if presentable and self.units is not None:
-                shown = self.units.spelled(place.file, place.part, parts[place.file][place.part].decode())
-                parts[place.file][place.part] = shown.encode()
+        if presentable and self.units is not None:
+            for file, part in self.regions:
+                parts[file][part] = self.units.spelled(file, part, parts[file][part].decode()).encode()
         return tuple(
             replace(f, parts=tuple(p.decode() for p in made))
             for f, made in zip(self.files, parts, strict=True)
@@ -284,7 +307,9 @@ def _program(
     *,
     with_headers: bool = False,
     units: Units | None = None,
+    edited: bool = False,
 ) -> Program:
+    words = frozenset[str]()
     # Macros of headers count, and tunables have one name in all files. What each thread has its own of counts always.
     seen = entry.headers if with_headers or entry.openmp else ()
     everything = "\n".join([*(f.text for f in files), *(h.text for h in seen)])
@@ -292,6 +317,7 @@ def _program(
     if units is not None:
         # With macros replaced the text before that says nothing.
         meant = [units.text(number, file) for number, file in enumerate(files)]
+        words = frozenset(_WORD.findall(everything))
         everything = "\n".join(meant)
     own = own_names(meant, language)
     functions: dict[str, Function] = {}
@@ -322,6 +348,7 @@ def _program(
                         beside=beside,
                         settled=settled,
                         macros=frozenset() if units is None else units.macros,
+                        words=words,
                         language=language,
                         launch=launch if function.name == entry.name else None,
                         openmp=entry.openmp,
@@ -341,6 +368,7 @@ def _program(
         _launch=launch,
         _places=places,
         _original=functions,
+        _edited=edited,
     )
 
 

@@ -297,7 +297,8 @@ class Function:
         unit: the same with the project's headers in the place of their includes, where it was configured with them.
         beside: the kernel's other sources likewise, as far as they are known for sure.
         settled: values of tunables that its text was configured for; ``None`` where it was not.
-        macros: names that would be replaced in what is put into the text; with preprocessed sources alone.
+        macros: names that may be replaced in what is put into the text; with preprocessed sources alone.
+        words: of the files as given, where the text is what the preprocessor made of them; none is a new name.
         own: names that the language knows and the project defines, with what as.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
@@ -324,6 +325,7 @@ class Function:
     beside: tuple[str, ...] = ()
     settled: Settled | None = None
     macros: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
     own: Own = ()
     language: str = "c"
     launch: Launch | None = None

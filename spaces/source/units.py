@@ -5,6 +5,7 @@ Operators read regions in these texts; what they make of them is put into the fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.spelling import respelled
 
 __all__ = ["Units", "units_of", "with_regions"]
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,8 @@ class Units:
     def spelled(self, number: int, part: int, text: str) -> str:
         """A region's text with the author's spelling of lines that are as they were."""
         unit = self.files[number]
+        if unit is not None and text == unit.parts[part]:
+            return self.given[number].parts[part]
         return text if unit is None else respelled(text, unit.parts[part], self.given[number].parts[part])
 
     def joined(self, number: int, file: SourceFile) -> SourceFile:
@@ -63,6 +68,9 @@ def units_of(files: Sequence[SourceFile], found: Preprocessed, entry: str, langu
     made: list[SourceFile | None] = []
     for file in files:
         source = texts.get(file.name)
+        if any(map(_INCLUDE.search, file.parts[1::2])):
+            # What system headers bring would be missing.
+            raise Refused(f"a region of {file.name} includes a header")
         if source is None and len(file.parts) > 1:
             raise Refused(f"{file.name} is no source of its own")
         if source is None or len(file.parts) == 1:

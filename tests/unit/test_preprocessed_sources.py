@@ -11,7 +11,7 @@ from tuner.core.errors import UsageError
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.search.remix import RemixProposer
-from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spec.first.init import first_spec
@@ -53,6 +53,9 @@ static void product(int n, REAL ARRAY(c, n, n), const REAL ARRAY(a, n, n), const
                 c[i][j] += a[i][k] * b[k][j];
 }
 """
+
+
+LOOP = "for (long i = 0; i < n; i++)"
 
 
 def loaded(
@@ -101,6 +104,20 @@ def test_operators_edit_the_compilers_text(tmp_path: Path) -> None:
     (text,) = (f.text for f in laid_open(loaded(tmp_path, PRODUCT)).sources())
     assert "EACH" not in text
     assert "/* rows */" in text
+
+
+def test_nothing_is_edited_before_the_preprocessor(tmp_path: Path) -> None:
+    """What an edit of the source as given has changed would be lost."""
+    spec = loaded(
+        tmp_path, (MARKED % {"before": "", "value": "1.0", "after": ""}).replace("EACH(i, n)", LOOP)
+    )
+    program = read_program(spec.task.kernel)
+    edits = [{"op": "reverse", "function": "product", "loop": "i"}, {"op": "configure", "values": {}}]
+    with pytest.raises(EditRefused, match="edits of the source as given stand before it"):
+        apply_edits(program, edits)
+    rewritten = {"op": "text", "search": "c[i][j] += 1.0", "replace": "c[i][j] += 1.0 + 0"}
+    with pytest.raises(EditRefused, match="edits of the source as given stand before it"):
+        apply_edits(program, [rewritten, edits[1]])
 
 
 def test_a_patch_keeps_the_authors_lines(tmp_path: Path) -> None:
@@ -156,7 +173,7 @@ def test_a_conditional_that_asks_for_a_tunable_is_decided_for_each_value(tmp_pat
         (
             PRODUCT.replace("EACH(i, n)", "if (FAST) EACH(i, n)"),
             '{kind: ["-DFAST=1", "-DFAST=0 -UFAST -DFAST=2"]}',
-            "the sources are others with -DFAST=0 -UFAST -DFAST=2",
+            "they are others with -DFAST=0 -UFAST -DFAST=2",
         ),
         (
             PRODUCT.replace(
@@ -166,7 +183,7 @@ def test_a_conditional_that_asks_for_a_tunable_is_decided_for_each_value(tmp_pat
             .replace("BOUND", "again")
             .replace("c[i][j] +=", "c[i][j] += again(1) *"),
             "{}",
-            "macros would be replaced once more",
+            "in k.c 1) would be 1 where it is put back",
         ),
     ],
     ids=["same text", "other text by flags", "a macro about itself"],
@@ -243,3 +260,90 @@ def test_a_wrong_macro_of_the_command_line_is_one_line(
     with pytest.raises(UsageError) as raised:
         first_spec(tmp_path / file, define=[define])
     assert str(raised.value) == message
+
+
+MARKED = """#include "suite.h"
+%(before)s
+void product(int n, double c[n][n], const double a[n][n], const double b[n][n])
+{
+    EACH(i, n)
+        EACH(j, n)
+            c[i][j] += %(value)s;
+}
+%(after)s
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "apart"),
+    [
+        ('{k: ["-DFAST", ""]}', "they are others with "),
+        ('{k: ["-ffast-math", ""]}', "they are others with "),
+        ('{k: ["-DFAST", "-DSLOW"]}', "they are others with -DSLOW"),
+        ('{k: ["", "-DA"], m: ["", "-DB"]}', "they are others with -DA -DB"),
+        ('{k: ["", "-mprefer-vector-width=128"], m: ["", "-DC"]}', ""),
+        ('{k: ["-w -Werror", "-Wno-undef"]}', ""),
+    ],
+)
+def test_all_flags_together_have_to_leave_the_text_as_it_is(tmp_path: Path, flags: str, apart: str) -> None:
+    """The first choice of a group does not count where another is taken, and two may do together what none does."""
+    header = HEADER.replace("#define BOUND(x) (x)", "") + (
+        "#if defined(FAST) || defined(__FAST_MATH__) || defined(A) && defined(B)\n#define BOUND(x) (x + 0)\n"
+        "#else\n#define BOUND(x) (x)\n#endif\n"
+    )
+    spec = loaded(tmp_path, PRODUCT, header, flags=flags)
+    assert bool(spec.task.kernel.preprocessed) == (not apart)
+    assert [apart in note for note in spec.notices] == ([True] if apart else [])
+
+
+def test_macros_of_the_compiler_are_those_of_the_build(tmp_path: Path) -> None:
+    text = MARKED % {
+        "before": "#ifdef __OPTIMIZE__\n#define HALF 2\n#else\n#define HALF 3\n#endif",
+        "value": "a[i][j] / HALF",
+        "after": "",
+    }
+    assert "a[i][j] / 2" in laid_open(loaded(tmp_path, text)).sources()[0].text
+
+
+def test_a_function_that_names_what_is_a_macro_further_down_is_not_inlined(tmp_path: Path) -> None:
+    text = MARKED % {
+        "before": "static const int q = 2;\nstatic int twice(int v) { return v * q; }\n#define q 7",
+        "value": "twice(i)",
+        "after": "",
+    }
+    assert "twice(i)" in laid_open(loaded(tmp_path, text)).sources()[0].text
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "sees"),
+    [
+        ("#define JOIN(x, y) x##y\n#define CAT(x, y) JOIN(x, y)\nstatic int g_1(void) { return 1; }\n"
+         "static int g_2(void) { return 2; }", "CAT(g_, MODE)()", True),
+        ("#if 64 % MODE != 0\n#error MODE\n#endif", "MODE", True),
+        ('#pragma GCC diagnostic ignored "-Wundef"\n#if MODE > 1\n#define Q 4\n#else\n#define Q 1\n#endif', "Q", False),
+        ("#line 100000000", "1", True),
+        ('static const char *text = "é";', "1", True),
+        ("/*\n# 1 \"k.c\" 3\n*/", "1", False),
+    ],
+    ids=["pasted", "a guard", "a warning silenced", "a far line", "UTF-8", "a marker"],
+)  # fmt: skip
+def test_tunables_in_conditionals_and_pasted_are_decided(
+    tmp_path: Path, before: str, value: str, sees: bool
+) -> None:
+    spec = loaded(
+        tmp_path, MARKED % {"before": before, "value": value, "after": ""}, parameters="{MODE: [1, 2]}"
+    )
+    assert bool(spec.task.kernel.preprocessed) == sees, spec.notices
+    if sees and "MODE" in before + value:
+        assert [p.values for p in spec.task.kernel.preprocessed] == [(("MODE", 1),), (("MODE", 2),)]
+
+
+def test_values_that_are_texts_are_not_decided(tmp_path: Path) -> None:
+    text = MARKED % {
+        "before": "#define FLT 1\n#define DBL 2\n#if MODE == DBL\n#define Q 4\n#else\n#define Q 1\n#endif",
+        "value": "Q",
+        "after": "",
+    }
+    spec = loaded(tmp_path, text, parameters="{MODE: [FLT, DBL]}")
+    assert not spec.task.kernel.preprocessed
+    assert "they ask for MODE, of which values are no numbers" in spec.notices[-1]

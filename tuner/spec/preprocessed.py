@@ -46,11 +46,13 @@ def with_preprocessed(
 
 def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:
     kernel = task.kernel
-    reader = replace(host_reader(task, tunables, tunables.view), files=kernel.variant.files)
-    further = [
-        sort_flags(shlex.split(choice), folder=kernel.folder).frontend
+    plain = host_reader(task, replace(tunables, flags={}), tunables.view)
+    # Macros of the compiler's own hang on these, as in every build.
+    usual = ("-O3", f"-march={task.target}")
+    reader = replace(plain, files=kernel.variant.files, flags=(*usual, *plain.flags))
+    flags = [
+        [sort_flags(shlex.split(choice), folder=kernel.folder).frontend for choice in choices]
         for choices in tunables.flags.values()
-        for choice in choices[1:]
     ]
 
     def placed(found: Preprocessed) -> tuple[Source, ...]:
@@ -58,6 +60,6 @@ def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...
 
     macros = {p.name: p.values for p in tunables.parameters if p.macro}
     try:
-        return preprocess(reader, macros, [words for words in further if words], placed)
+        return preprocess(reader, macros, flags, placed)
     except Refused as refusal:
         return (), str(refusal)

@@ -146,7 +146,13 @@ def parameter(
     function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A new tunable for an edit, with a name that is free."""
-    known = _words(function.source) | function.macros | {d.name for d in function.defines} | set(taken)
+    known = (
+        _words(function.source)
+        | function.macros
+        | function.words
+        | {d.name for d in function.defines}
+        | set(taken)
+    )
     name = unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
 
@@ -177,7 +183,7 @@ def define(function: Function, args: Args, count: int) -> tuple[Function, list[E
 def names_taken(function: Function) -> set[str]:
     """Identifiers of the file and of what was added."""
     taken = (
-        set(_words(function.source) | function.macros)
+        set(_words(function.source) | function.macros | function.words)
         | names_in(function.body)
         | written_names(function.body)
     )

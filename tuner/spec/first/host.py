@@ -136,7 +136,9 @@ class _Writer:
             Line("verify:"),
             Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
             Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
-            Line("  # numerics: reassociate               # sums in another order, within the tolerance above"),
+            Line(
+                "  # numerics: reassociate               # sums in another order, within the tolerance above"
+            ),
         ]
         if self._sizes:
             lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))

@@ -1,16 +1,18 @@
 """Sources as clang's preprocessor leaves them, for what reads and edits them: no macros, includes or conditionals.
 
-A tunable keeps its name by being defined as itself. Where a conditional asks for one (``-Wundef`` says so), the sources
-are preprocessed for each of its values. Whether the result may stand in the place of the original is asked of the
-preprocessor as well: put there, it has to come out unchanged. Must not read C.
+A tunable keeps its name by being defined as itself. Where a conditional asks for one (``-Wundef`` says so) or a macro
+pastes it (the text is another with its value), the sources are preprocessed for each of its values. Whether the
+result may stand in the place of the original is asked of the preprocessor as well: put there, it has to come out
+unchanged, whatever the flags. Must not read C.
 
-Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-E``, ``-C``, ``-P``, ``-dM``, ``-Wundef``).
+Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-E``, ``-C``, ``-dD``, ``-dM``, ``-Wundef``).
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,31 +27,42 @@ __all__ = ["PREPROCESSED", "from_json", "preprocess", "to_json"]
 PREPROCESSED = "preprocessed.json"
 """Under what name a record keeps them."""
 
-_MOST = 64
-"""Combinations of values that conditionals ask for."""
+_MOST = 32
+"""Combinations of values that conditionals ask for, or of flags that define macros."""
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
+_LIKE_A_MARKER = re.compile(r'^[ \t]*#[ \t]*\d+[ \t]*"', re.MULTILINE)
 _UNDEFINED = re.compile(r"'(\w+)' is not defined, evaluates to 0")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_DEFINED = re.compile(r"^#define ([A-Za-z_]\w*)", re.MULTILINE)
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\S")
+_DIRECTIVE = re.compile(r"#(?:define|undef) ([A-Za-z_]\w*)")
+_DEFINES = re.compile(r"-[DU]([A-Za-z_]\w*)")
+_REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter")
+"""Flags that may matter to the preprocessor beside others though they change no macro alone."""
 _SYSTEM = "3"
 _BUILT_IN = ("<built-in>", "<command line>")
 
+Flags = tuple[str, ...]
 Placed = Callable[[Preprocessed], Sequence[Source]]
 """Gives the files with preprocessed text in the place of what may be edited."""
+
+
+class _Unseen(Exception):
+    """Why the sources cannot be preprocessed: one line."""
 
 
 def preprocess(
     reader: SourceReader,
     tunables: Mapping[str, Sequence[Value]],
-    flags: Sequence[Sequence[str]],
+    flags: Sequence[Sequence[Flags]],
     placed: Placed,
 ) -> tuple[tuple[Preprocessed, ...], str]:
     """Preprocessed sources for every choice of values that a conditional asks for.
 
     Args:
-        reader: of the sources, with the flags of the first configuration.
+        reader: of the sources, with the flags that every build has.
         tunables: the values of those that the compiler is given as macros.
-        flags: of further configurations; with them the sources have to be the same.
+        flags: choices of each group of further ones, the default first; with all of them the sources have to be the
+            same.
         placed: for the check that the result may be put into the files.
 
     Returns:
@@ -58,63 +71,173 @@ def preprocess(
     Raises:
         MachineError: there is no clang, or it does not answer.
     """
-    asking = _Asking(reader, tunables)
+    groups = [
+        [tuple(w for w in words if not w.startswith(("-W", "-w"))) for words in group] for group in flags
+    ]
     try:
-        found = tuple(itertools.islice(asking.combinations({}), _MOST + 1))
-        if len(found) > _MOST:
-            return (), f"conditionals ask for tunables in more than {_MOST} combinations"
-        for words in flags:
-            other = _Asking(replace(reader, flags=(*reader.flags, *words)), tunables)
-            if other.texts(dict(found[0].values))[0] != found[0].files:
-                return (), f"the sources are others with {' '.join(words)}"
+        if any(map(_LIKE_A_MARKER.search, (file.text for file in reader.files))):
+            raise _Unseen("they have line markers of a preprocessor")
+        asking = _Asking(replace(reader, flags=(*reader.flags, *_first(groups))), tunables, _names(groups))
+        found = tuple(asking.combinations({}))
+        for words in _macro_changing(reader, groups, asking):
+            other = replace(asking, reader=replace(reader, flags=(*reader.flags, *words)))
+            if any(other.texts(dict(each.values)).files != each.files for each in found):
+                raise _Unseen(f"they are others with {' '.join(words)}")
         for each in found:
-            again, _ = asking.texts(dict(each.values), placed(each))
-            if [f.text.split() for f in again] != [f.text.split() for f in each.files]:
-                return (), "macros would be replaced once more in what the preprocessor makes of the sources"
+            asking.require_unchanged(each, placed(each))
     except BaselineError as error:
         return (), error.message
+    except _Unseen as unseen:
+        return (), str(unseen)
     return found, ""
+
+
+def _first(groups: Sequence[Sequence[Flags]]) -> Flags:
+    return tuple(word for group in groups for word in group[0])
+
+
+def _names(groups: Sequence[Sequence[Flags]]) -> frozenset[str]:
+    """Macros that some choice of flags defines or takes back."""
+    words = (word for group in groups for choice in group for word in choice)
+    return frozenset(m[1] for word in words if (m := _DEFINES.match(word)))
+
+
+def _macro_changing(
+    reader: SourceReader, groups: Sequence[Sequence[Flags]], asking: _Asking
+) -> Iterator[Flags]:
+    """Flags of every further combination of choices that define other macros than the first, or may."""
+    usual, kept = asking.macro_text({}), []
+    for number, group in enumerate(groups):
+        others = [
+            choice
+            for choice in group[1:]
+            if any(word.startswith(_REACHING) for word in (*choice, *group[0]))
+            or replace(
+                asking,
+                reader=replace(
+                    reader,
+                    flags=(*reader.flags, *_first([*groups[:number], [choice], *groups[number + 1 :]])),
+                ),
+            ).macro_text({})
+            != usual
+        ]
+        kept.append([group[0], *others])
+    if math.prod(map(len, kept)) > _MOST:
+        raise _Unseen(f"flags define macros in more than {_MOST} combinations")
+    for choices in list(itertools.product(*kept))[1:]:
+        yield tuple(word for choice in choices for word in choice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """The preprocessed sources; the tunables that they ask for beyond those with fixed values; why there are none."""
+
+    files: tuple[Source, ...]
+    asked: tuple[str, ...]
+    broken: BaselineError | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
     reader: SourceReader
     tunables: Mapping[str, Sequence[Value]]
+    further: frozenset[str]
+    """Macros of other flags."""
 
-    def combinations(self, fixed: dict[str, Value]) -> Iterator[Preprocessed]:
+    def combinations(self, fixed: Mapping[str, Value], most: int = _MOST) -> Iterator[Preprocessed]:
         """The sources for some values, or for each choice of those that they ask for beside."""
-        files, asked = self.texts(fixed)
+        texts = self.texts(fixed)
+        asked = texts.asked or (() if texts.broken is not None else self._pasted(fixed, texts.files))
         if asked:
-            for values in itertools.product(*(self.tunables[name] for name in asked)):
-                yield from self.combinations({**fixed, **dict(zip(asked, values, strict=True))})
+            values = [self.tunables[name] for name in asked]
+            if math.prod(map(len, values)) > most:
+                raise _Unseen(f"they ask for {', '.join(asked)} in more than {_MOST} combinations")
+            if any(isinstance(value, str) for each in values for value in each):
+                raise _Unseen(f"they ask for {', '.join(asked)}, of which values are no numbers")
+            found: list[Preprocessed] = []
+            left = most // math.prod(map(len, values))
+            for chosen in itertools.product(*values):
+                try:
+                    found += self.combinations({**fixed, **dict(zip(asked, chosen, strict=True))}, left)
+                except BaselineError as error:
+                    # No candidate with these values builds either.
+                    broken = error
+            if not found:
+                raise broken
+            yield from found
             return
-        said = {word for file in files for word in _WORD.findall(file.text)}
+        if texts.broken is not None:
+            raise texts.broken
+        if any("-Wundef" in file.text for file in texts.files):
+            raise _Unseen("they silence the warning that tells which tunables a conditional asks for")
         yield Preprocessed(
             values=tuple(sorted((name, int(value)) for name, value in fixed.items())),
-            files=files,
-            macros=tuple(sorted(self._macros(fixed) - said - self.tunables.keys())),
+            files=texts.files,
+            macros=tuple(sorted(self.further | self._macros(fixed))),
         )
 
-    def texts(
-        self, fixed: Mapping[str, Value], files: Sequence[Source] = ()
-    ) -> tuple[tuple[Source, ...], list[str]]:
-        """The preprocessed sources, and the tunables that conditionals ask for beyond those with fixed values.
+    def texts(self, fixed: Mapping[str, Value], files: Sequence[Source] = ()) -> _Texts:
+        """The sources with some values.
 
         Args:
             fixed: values of tunables; the others are defined as themselves.
             files: in the place of the reader's.
         """
-        made, asked = [], set[str]()
+        made, asked, broken = [], set[str](), None
         for unit in self._units(fixed, files):
-            text, warnings = unit.preprocessed("-C", "-Wundef")
+            text, warnings, error = unit.preprocessed("-C", "-Wundef", "-Wsystem-headers")
             asked |= set(_UNDEFINED.findall(warnings))
-            made.append(Source(name=unit.files[0].name, text=_own(text)))
-        return tuple(made), sorted(asked & self.tunables.keys() - fixed.keys())
+            broken = broken or error
+            first = unit.files[0]
+            made.append(Source(name=first.name, text=_own(text, first.text.count("\n") + 1)))
+        names = tuple(sorted(asked & self.tunables.keys() - fixed.keys()))
+        return _Texts(files=tuple(made), asked=names, broken=broken)
+
+    def macro_text(self, fixed: Mapping[str, Value]) -> str:
+        """All macros at the end of the sources, with what they stand for."""
+        return "".join(unit.preprocessed("-dM")[0] for unit in self._units(fixed))
+
+    def require_unchanged(self, found: Preprocessed, files: Sequence[Source]) -> None:
+        """Refuses preprocessed text that is another one after the preprocessor where it stands in the files."""
+        again = self.texts(dict(found.values), files)
+        if again.broken is not None:
+            raise again.broken
+        for before, after in zip(found.files, again.files, strict=True):
+            pairs = itertools.zip_longest(before.text.split(), after.text.split(), fillvalue="the end")
+            apart = next(((a, b) for a, b in pairs if a != b), None)
+            if apart is not None:
+                raise _Unseen(f"in {before.name} {apart[0]} would be {apart[1]} where it is put back")
+
+    def _pasted(self, fixed: Mapping[str, Value], files: Sequence[Source]) -> tuple[str, ...]:
+        """The tunables with whose values the text is another than with their names in it: pasted, or made a string."""
+        left = [name for name in self.tunables if name not in fixed]
+        if self._substituted(fixed, left, files):
+            return ()
+        return tuple(name for name in left if not self._substituted(fixed, [name], files))
+
+    def _substituted(self, fixed: Mapping[str, Value], names: Sequence[str], files: Sequence[Source]) -> bool:
+        for end in (0, -1):
+            values = {name: self.tunables[name][end] for name in names}
+            made = self.texts({**fixed, **values})
+            shown = {n: str(int(v) if isinstance(v, bool) else v) for n, v in values.items()}
+            wanted = [[shown.get(t, t) for t in _TOKEN.findall(f.text)] for f in files]
+            got = ["".join(_TOKEN.findall(f.text)) for f in made.files]
+            if made.broken is None and got != ["".join(tokens) for tokens in wanted]:
+                return False
+        return True
 
     def _macros(self, fixed: Mapping[str, Value]) -> set[str]:
-        """Names that are defined at the end of the sources, but those that begin like the compiler's own."""
-        printed = (unit.preprocessed("-dM")[0] for unit in self._units(fixed))
-        return {name for text in printed for name in _DEFINED.findall(text) if not name.startswith("__")}
+        """Names that the sources define or take back anywhere, but those that begin like the compiler's own."""
+        found: set[str] = set()
+        for unit in self._units(fixed):
+            built_in = True
+            for line in unit.preprocessed("-dD")[0].splitlines():
+                mark = _MARKER.match(line)
+                if mark is not None:
+                    built_in = mark[2] in _BUILT_IN
+                elif not built_in and (named := _DIRECTIVE.match(line)) and not named[1].startswith("__"):
+                    found.add(named[1])
+        return found
 
     def _units(self, fixed: Mapping[str, Value], files: Sequence[Source] = ()) -> Iterator[SourceReader]:
         macros = {name: fixed.get(name, name) for name in self.tunables}
@@ -125,10 +248,14 @@ class _Asking:
                 yield unit
 
 
-def _own(text: str) -> str:
+def _own(text: str, lines: int) -> str:
     """What the preprocessor printed without the text of system headers and without its marks.
 
     Where it left out lines of a file there are empty ones, so that a passage has as many lines as in the file.
+
+    Args:
+        text: as printed.
+        lines: how many the source has; ``#line`` may say any number.
     """
     kept: list[str] = []
     file, next_line, system = "", 1, False
@@ -139,7 +266,7 @@ def _own(text: str) -> str:
             next_line += 1
             continue
         system = _SYSTEM in mark[3].split() or mark[2] in _BUILT_IN
-        if mark[2] == file and not mark[3]:
+        if mark[2] == file and not mark[3] and int(mark[1]) <= lines:
             kept.append("\n" * max(0, int(mark[1]) - next_line))
         file, next_line = mark[2], int(mark[1])
     return "".join(kept)

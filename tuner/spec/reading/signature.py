@@ -201,20 +201,20 @@ class SourceReader:
             raise _broken(errors, PurePath(self.files[0].name).name)
         return output
 
-    def preprocessed(self, *words: str) -> tuple[str, str]:
-        """What the preprocessor prints of the first file, and what it warns of.
+    def preprocessed(self, *words: str) -> tuple[str, str, BaselineError | None]:
+        """What the preprocessor prints of the first file, what it warns of, and where it fails.
 
         Args:
             words: further options of it.
 
         Raises:
-            BaselineError: the source cannot be preprocessed.
             MachineError: there is no clang, or it does not answer.
         """
         status, output, errors = self._run(words, "", action=("-E",), warns=True)
-        if status != 0:
-            raise _broken(errors, PurePath(self.files[0].name).name)
-        return output, errors
+        first = PurePath(self.files[0].name).name
+        if status == 0 and "\ufffd" in output:
+            return output, errors, BaselineError(f"{first} includes what is not UTF-8 text", "convert it")
+        return output, errors, None if status == 0 else _broken(errors, first)
 
     def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]

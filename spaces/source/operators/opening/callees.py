@@ -282,6 +282,9 @@ def require_same_meaning(function: Function, helper: Function, *, members: bool 
     if hidden:
         raise Refused(f"{min(hidden)} means something else in {helper.name}")
     _require_steady_macros(function, helper, words)
+    replaced = words & function.macros
+    if replaced:
+        raise Refused(f"{min(replaced)} in {helper.name} is a macro elsewhere")
     whole = function.unit or function.file
     said, name = _HARMLESS.sub(" ", whole), helper.name
     before, after = (
