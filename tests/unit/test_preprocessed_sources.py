@@ -55,6 +55,7 @@ static void product(int n, REAL ARRAY(c, n, n), const REAL ARRAY(a, n, n), const
 """
 
 
+CONFIGURED = {"op": "configure", "values": {}}
 LOOP = "for (long i = 0; i < n; i++)"
 
 
@@ -108,11 +109,10 @@ def test_operators_edit_the_compilers_text(tmp_path: Path) -> None:
 
 def test_nothing_is_edited_before_the_preprocessor(tmp_path: Path) -> None:
     """What an edit of the source as given has changed would be lost."""
-    spec = loaded(
-        tmp_path, (MARKED % {"before": "", "value": "1.0", "after": ""}).replace("EACH(i, n)", LOOP)
-    )
+    text = MARKED % {"before": "", "value": "1.0", "after": ""}
+    spec = loaded(tmp_path, text.replace("EACH(i, n)", LOOP).replace("EACH(j, n)", LOOP.replace(" i", " j")))
     program = read_program(spec.task.kernel)
-    edits = [{"op": "reverse", "function": "product", "loop": "i"}, {"op": "configure", "values": {}}]
+    edits = [{"op": "interchange", "function": "product", "loops": ["i", "j"]}, CONFIGURED]
     with pytest.raises(EditRefused, match="edits of the source as given stand before it"):
         apply_edits(program, edits)
     rewritten = {"op": "text", "search": "c[i][j] += 1.0", "replace": "c[i][j] += 1.0 + 0"}
@@ -132,7 +132,7 @@ def test_a_patch_keeps_the_authors_lines(tmp_path: Path) -> None:
     made = apply_edits(
         program,
         [
-            {"op": "configure", "values": {}},
+            CONFIGURED,
             {"op": "interchange", "function": "product", "loops": ["j", "k"]},
         ],
     ).program
