@@ -23,7 +23,7 @@ from tuner.core.passing import Layout
 from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline, refuse_constants
-from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.bundles import Bundle, variable_bytes
 from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
@@ -375,8 +375,15 @@ class HostEvaluation:
             memory += threads * _THREAD_BYTES
         # What is expected comes from the whole team.
         limits = Limits(memory_bytes=memory, threads=threads, openmp=openmp, varies=bundle is None)
-        symbol = self._task.kernel.entry
-        return Runner(self._zygote, code, symbol=symbol, limits=limits, wide=wide, seed=seed)
+        return Runner(
+            self._zygote,
+            code,
+            symbol=self._task.kernel.entry,
+            limits=limits,
+            wide=wide,
+            seed=seed,
+            variables=variable_bytes(self._task.kernel, wide=wide),
+        )
 
 
 def _runs(requests: Sequence[BuildRequest]) -> list[tuple[bool, list[BuildRequest]]]:

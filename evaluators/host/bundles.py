@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.types import Task
-from tuner.evaluators.host.harness import Signature
+from tuner.core.types import Kernel, Task
+from tuner.evaluators.host.harness import WIDER, Signature
 from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, EntryLayout, Region, lay_out
 from tuner.evaluators.host.sealed import memory_file, seal
 from tuner.evaluators.python_reference import RETURN
@@ -32,6 +32,7 @@ __all__ = [
     "holds",
     "make_bundle",
     "set_bytes",
+    "variable_bytes",
 ]
 
 Array = NDArray[Any]
@@ -155,19 +156,33 @@ class Bundle:
         """Buffers that are restored before each call."""
         return sum(r.golden is not None for r in self.layout.entries[0].regions)
 
-    def row(self, number: int, base: int) -> list[int]:
-        """The words and copies of one entry's call, for a bundle that lies at ``base``."""
+    @property
+    def variables(self) -> int:
+        """Buffers that lie where the candidate has its variables."""
+        return len(self.signature.variables)
+
+    def row(self, number: int, base: int, variables: Mapping[str, int]) -> list[int]:
+        """The words, copies and moved pages of one entry's call.
+
+        Args:
+            number: of the entry.
+            base: where the bundle lies.
+            variables: where the pages of the candidate's variables begin.
+        """
         entry = self.layout.entries[number]
         regions = {r.buffer.name: r for r in entry.regions}
         scalars = self.scalars[entry.inputs]
         words: list[int] = []
-        for name, dtype, is_array in self.signature.arguments:
+        for name, dtype, is_array in self.signature.passed:
             words += [base + regions[name].at] if is_array else _bits(scalars[name], dtype)
         if self.signature.returns is not None:
             words.append(base + regions[RETURN].at)
         for region in entry.regions:
             if region.golden is not None:
                 words += [base + region.at, base + region.golden.at, region.buffer.size_bytes]
+        for name, place in variables.items():
+            span = regions[name].span
+            words += [place, base + span.at, span.size_bytes, int(span.writable)]
         return words
 
     def outputs_of(self, number: int, memory: OutputMemory) -> dict[str, Array]:
@@ -224,11 +239,20 @@ def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buf
         if is_array:
             item = np.dtype(dtype).itemsize
             size = workload.arrays[name].size * item
-            buffers.append(Buffer(name=name, role=roles[name], size_bytes=size, item_bytes=item))
+            variable = name in signature.variables
+            buffers.append(
+                Buffer(name=name, role=roles[name], size_bytes=size, item_bytes=item, variable=variable)
+            )
     if signature.returns is not None:
         item = np.dtype(signature.returns).itemsize
         buffers.append(Buffer(name=RETURN, role="return", size_bytes=item, item_bytes=item))
     return buffers
+
+
+def variable_bytes(kernel: Kernel, *, wide: bool) -> dict[str, int]:
+    """Bytes of the kernel's variables, in the float64 reference or as they are."""
+    kinds = {v.name: np.dtype(WIDER.get(v.dtype, v.dtype) if wide else v.dtype) for v in kernel.variables}
+    return {v.name: v.count * kinds[v.name].itemsize for v in kernel.variables}
 
 
 def set_bytes(task: Task, workload: Workload) -> int:

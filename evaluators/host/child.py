@@ -56,6 +56,7 @@ class _Window(ctypes.Structure):
             "rows",
             "words",
             "copies",
+            "moves",
             "segments",
             "per_segment",
             "clock",
@@ -122,6 +123,7 @@ class Harness:
         self.loader = loader
         self.guard = _function(loader, "tuner_guard")
         self.attach = _function(loader, "tuner_attach")
+        self.reserve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(loader.trusted("tuner_reserve"))
         self.run = _function(loader, "tuner_run")
         self.window = _function(loader, "tuner_window")
         self.team = _function(loader, "tuner_team") if team else None
@@ -140,7 +142,8 @@ def run_child(
         page: descriptor of the fault page.
         code: descriptor of the object code, sealed.
         request: the zygote's request: symbol, thunk, limits, ``calls``: functions that may be missing,
-            ``openmp``: variables for its library, where there is one.
+            ``openmp``: variables for its library, where there is one; ``variables``: name, bytes of pages and offset
+            in them of each that the candidate imports.
     """
     status = 1
     try:
@@ -183,13 +186,25 @@ class _Child:
             self._make_team(harness.team, threads, request["openmp"])
         try:
             calls = {name: harness.provided.get(name, harness.missing) for name in request["calls"]}
-            self._entry = harness.loader.load(text, request["symbol"], calls)
+            places = [self._reserved(size) for _, size, _ in request["variables"]]
+            variables = {
+                name: place + skip
+                for place, (name, _, skip) in zip(places, request["variables"], strict=True)
+            }
+            self._entry = harness.loader.load(text, request["symbol"], calls, variables)
         except LoadError as error:
             self._channel.send(array.array("q", [REFUSED]).tobytes() + str(error).encode()[:2000])
             raise OSError("not loaded") from error
         team = harness.team is not None
         self._confine(self._channel, lambda: confine_kernel(channel=self._fd, threads=threads, team=team))
-        self._answer(LOADED)
+        self._answer(LOADED, *places)
+
+    def _reserved(self, size: int) -> int:
+        """The start of that many bytes of address space, a page out of reach on either side."""
+        place = int(self._harness.reserve(size + 2 * mmap.PAGESIZE))
+        if not place:
+            raise LoadError(f"no room for a variable of {size} bytes")
+        return place + mmap.PAGESIZE
 
     def _make_team(self, make: Callable[[int, int], int], threads: int, variables: Mapping[str, str]) -> None:
         """Before any line of the candidate is there, and after what the members inherit: user, files, limits.
@@ -245,15 +260,14 @@ class _Child:
         self._answer(MAPPED, ctypes.get_errno() if failed else 0)
 
     def _do_run(self, words: array.array[int]) -> None:
-        count, width, copies, varies = words[1:5]
-        rows = ctypes.c_void_p(words.buffer_info()[0] + 8 * 5)
+        rows = ctypes.c_void_p(words.buffer_info()[0] + 8 * 6)
         thunk, entry = self._pointer(self._thunk), self._pointer(self._entry)
-        self._require(self._harness.run(thunk, entry, self._fd, rows, count, width, copies, varies))
+        self._require(self._harness.run(thunk, entry, self._fd, rows, *words[1:6]))
         self._answer(FINISHED)
 
     def _do_window(self, words: array.array[int]) -> None:
-        window = _Window(*words[1:10])
-        table = ctypes.c_void_p(words.buffer_info()[0] + 8 * 10)
+        window = _Window(*words[1:11])
+        table = ctypes.c_void_p(words.buffer_info()[0] + 8 * 11)
         if window.flush_bytes and self._cache is None:
             self._cache = (ctypes.c_char * window.flush_bytes)()
         answer = (ctypes.c_int64 * (4 + window.segments))()
@@ -278,7 +292,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "tuner_team": [ctypes.c_int, ctypes.c_int],
     "tuner_guard": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64],
     "tuner_attach": [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p],
-    "tuner_run": [ctypes.c_void_p] * 2 + [ctypes.c_int, ctypes.c_void_p] + [ctypes.c_int64] * 4,
+    "tuner_run": [ctypes.c_void_p] * 2 + [ctypes.c_int, ctypes.c_void_p] + [ctypes.c_int64] * 5,
     "tuner_window": [ctypes.c_void_p] * 2 + [ctypes.c_int] + [ctypes.c_void_p] * 4,
 }
 

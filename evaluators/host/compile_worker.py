@@ -185,7 +185,7 @@ class _Worker:
         return module
 
     def _link(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
-        """One module of several, the entry under its own name, vector variants offered."""
+        """One module of several, the entry under its own name, variables of the harness's, vector variants offered."""
         module = self._module(modules)
         try:
             names = module.defined()
@@ -194,6 +194,8 @@ class _Worker:
                 return {"defined": names, "entry": None}, []
             if symbol != header["entry"]:
                 module.rename(symbol, header["entry"])
+            for name, size_bytes in header["variables"].items():
+                module.import_variable(name, size_bytes)
             if header["variants"]:
                 module.offer_vector_variants(header["variants"])
             module.verify()

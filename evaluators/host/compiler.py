@@ -18,6 +18,7 @@ from tuner.core.canonical import digest_json
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Build, BuildRequest, Kernel, Resolved, Source, Status, Value, Variant
 from tuner.evaluators.host import frontend as front
+from tuner.evaluators.host.bundles import variable_bytes
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome, with_debug_logging
 from tuner.evaluators.host.flags import VALUE_CHANGING, Flags, sort_flags
 from tuner.evaluators.host.objects import Object, refusal
@@ -204,6 +205,7 @@ class HostCompiler:
         *,
         allowed_imports: Collection[str] | None = frozenset(),
         texts: bool = False,
+        wide: bool = False,
     ) -> list[Build]:
         """Compiles candidates; one build for each request, in order.
 
@@ -213,8 +215,9 @@ class HostCompiler:
             allowed_imports: what objects may import beside libm, libmvec and libc's string and memory functions;
                 ``None`` allows everything, for the baseline, whose imports are then what candidates may have.
             texts: also put optimised IR and assembly into the artifacts.
+            wide: the macros widen what is narrower than float64, variables included.
         """
-        units = self._units(kernel, [(r.variant, r.resolved) for r in requests])
+        units = self._units(kernel, [(r.variant, r.resolved) for r in requests], wide)
         builds: list[Build | None] = [u.failed for u in units]
         wanted = [i for i, u in enumerate(units) if u.failed is None]
         outcomes = self.pool.run([self._job(units[i], texts) for i in wanted])
@@ -254,7 +257,7 @@ class HostCompiler:
             macros={**_DOUBLE_MACROS, **macros}, scalars={}, flags=tuple(kept), pipeline=BASE_PIPELINE
         )
         request = BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)
-        return self.build(kernel, [request], allowed_imports=None)[0]
+        return self.build(kernel, [request], allowed_imports=None, wide=True)[0]
 
     def baseline_differs(
         self, kernel: Kernel, flags: Sequence[str] = (), *, macros: Mapping[str, Value] | None = None
@@ -266,6 +269,8 @@ class HostCompiler:
         """
         resolved = Resolved(macros=macros or {}, scalars={}, flags=tuple(flags), pipeline=BASE_PIPELINE)
         request = BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)
+        # What an argument stands for is defined in clang's own object.
+        kernel = replace(kernel, variables=())
         ours = self.build(kernel, [request], allowed_imports=None)[0]
         if ours.status is not Status.OK:
             return Difference(same=None, message=ours.message)
@@ -306,7 +311,7 @@ class HostCompiler:
         said = [f"line {m[2]}: {m[3]}" for m in found]
         return "; ".join(dict.fromkeys(said[:_MOST_REMARKS]))
 
-    def _units(self, kernel: Kernel, wanted: Sequence[tuple[Variant, Resolved]]) -> list[_Unit]:
+    def _units(self, kernel: Kernel, wanted: Sequence[tuple[Variant, Resolved]], wide: bool) -> list[_Unit]:
         """Flags sorted, sources compiled to bitcode and linked; everything equal once."""
         flags = [self._flags(resolved, kernel.folder) for _, resolved in wanted]
         sound, work = [], []
@@ -322,7 +327,7 @@ class HostCompiler:
             sound.append(i)
             work.append((source, sorted_, resolved.macros))
         compiled = dict(zip(sound, self.front.compile(work), strict=True))
-        linked = self._link(kernel, [(compiled[i], work[n][1]) for n, i in enumerate(sound)])
+        linked = self._link(kernel, [(compiled[i], work[n][1]) for n, i in enumerate(sound)], wide)
         links = dict(zip(sound, linked, strict=True))
         units = []
         for i, (_, resolved) in enumerate(wanted):
@@ -341,14 +346,23 @@ class HostCompiler:
         except SpecError as error:
             return error
 
-    def _link(self, kernel: Kernel, units: Sequence[tuple[front.Unit, Flags]]) -> list[Outcome | None]:
-        keys = [f"{unit.digest}:{kernel.entry}:{flags.veclib}" for unit, flags in units]
+    def _link(
+        self, kernel: Kernel, units: Sequence[tuple[front.Unit, Flags]], wide: bool
+    ) -> list[Outcome | None]:
+        there = variable_bytes(kernel, wide=wide)
+        keys = [f"{unit.digest}:{kernel.entry}:{flags.veclib}:{there}" for unit, flags in units]
         jobs: dict[str, Job] = {}
         for key, (unit, flags) in zip(keys, units, strict=True):
             if key not in self._linked and unit.status is Status.OK:
                 variants = dict(self.front.vector_variants(flags.veclib)) if flags.veclib else {}
                 jobs[key] = Job(
-                    header={"op": "link", "entry": kernel.entry, "variants": variants}, modules=unit.modules
+                    header={
+                        "op": "link",
+                        "entry": kernel.entry,
+                        "variants": variants,
+                        "variables": there,
+                    },
+                    modules=unit.modules,
                 )
         done = dict(zip(jobs, self.pool.run(list(jobs.values())), strict=True))
         # What was killed from outside is tried again the next time.

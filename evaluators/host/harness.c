@@ -16,12 +16,13 @@ extern long send(int, const void *, unsigned long, int);
 extern long recv(int, void *, unsigned long, int);
 extern void *mmap(void *, unsigned long, int, int, int, long);
 extern int munmap(void *, unsigned long);
+extern void *mremap(void *, unsigned long, unsigned long, int, ...);
 extern int sigaltstack(const struct stack_description *, struct stack_description *);
 extern int sigaction(int, const struct action *, struct action *);
 extern void *memcpy(void *, const void *, unsigned long);
 
 enum { PROT_RW = 3, MAP_PRIVATE_ = 2, MAP_FIXED_ = 0x10, MAP_ANONYMOUS_ = 0x20, MAP_NORESERVE_ = 0x4000 };
-enum { MAP_FIXED_NOREPLACE_ = 0x100000, NOSIGNAL = 0x4000 };
+enum { MAP_FIXED_NOREPLACE_ = 0x100000, NOSIGNAL = 0x4000, MREMAP_TO = 3, PAGE_BYTES = 4096 };
 enum { FAULT_SIGNAL, FAULT_CODE, FAULT_ADDRESS, FAULT_STACK, FAULT_NO_MEMORY, FAULT_WRITE };
 enum { READY = 1, DONE = 2, PROGRESS = 3, LOST = -2 };
 enum { CLOCK_MONOTONIC_ = 1, CLOCK_THREAD_ = 3 };
@@ -86,6 +87,12 @@ int tuner_attach(i64 base, i64 size, const i64 *rows, i64 count, const int *file
     return 0;
 }
 
+/* Address space out of reach, near what is mapped next; 0 where there is none. */
+i64 tuner_reserve(i64 size) {
+    void *got = mmap(0, (unsigned long)size, 0, MAP_PRIVATE_ | MAP_ANONYMOUS_ | MAP_NORESERVE_, -1, 0);
+    return failed(got) ? 0 : (i64)got;
+}
+
 static i64 now(int clock) {
     struct timespec64 t;
     if (VIRTUAL) return fault_page[VIRTUAL_NS];
@@ -103,15 +110,32 @@ static void restore(const i64 *copies, i64 count) {
         memcpy((void *)copies[3 * i], (const void *)copies[3 * i + 1], (unsigned long)copies[3 * i + 2]);
 }
 
-/* Calls the kernel once for each row of (words, copies) and reports each call, by teams of other sizes in turn where
+/* Shows the candidate, at the places of its variables, the pages of one row's buffers: rows of (place, pages, bytes,
+   whether to write). Of a shared mapping mremap makes a second one where the old size is 0 (mremap(2)). */
+static int move(const i64 *moves, i64 count) {
+    for (i64 i = 0; i < count; i++) {
+        const i64 *row = moves + 4 * i;
+        void *got = mremap((void *)row[1], 0, (unsigned long)row[2], MREMAP_TO, (void *)row[0]);
+        if (got != (void *)row[0]) return -1;
+        for (i64 at = 0; at < row[2]; at += PAGE_BYTES) {
+            volatile u8 *p = (volatile u8 *)row[0] + at;
+            u8 value = *p;
+            if (row[3]) *p = value;
+        }
+    }
+    return 0;
+}
+
+/* Calls the kernel once for each row of (words, copies, moves) and reports each call, by teams of other sizes in turn where
    that is asked for; LOST where its team is. */
 int tuner_run(thunk_fn thunk, void *entry, int channel, i64 *rows, i64 count, i64 words, i64 copies,
-              i64 varies) {
+              i64 moves, i64 varies) {
     int clock = TEAM ? CLOCK_MONOTONIC_ : CLOCK_THREAD_;
     if (team_wakes()) return LOST;
     for (i64 i = 0; i < count; i++) {
-        i64 *row = rows + i * (words + 3 * copies);
+        i64 *row = rows + i * (words + 3 * copies + 4 * moves);
         i64 answer[3] = {PROGRESS, i, 0};
+        if (move(row + words + 3 * copies, moves)) return -1;
         restore(row + words, copies);
         team_varies(i, varies);
         i64 start = now(clock);
@@ -162,20 +186,21 @@ static i64 clock_cost(int clock) {
 }
 
 struct window {
-    i64 rows, words, copies, segments, per_segment, clock, poisons, spans, flush_bytes;
+    i64 rows, words, copies, moves, segments, per_segment, clock, poisons, spans, flush_bytes;
 };
 
 /* One timed stretch between the parent's "go" and its next word. `table` holds, one after the other: the rows of
-   (words, copies), the spans to touch, the order of rows, and (address, bytes) to poison before each segment.
+   (words, copies, moves), of which there is one where something is moved, the spans to touch, the order of rows, and (address, bytes) to poison before each segment.
    `answer` has room for 4 + segments values. Gives LOST where the team is, -1 where the channel is closed. */
 int tuner_window(thunk_fn thunk, void *entry, int channel, const struct window *w, i64 *table, u8 *cache,
                  i64 *answer) {
-    i64 stride = w->words + 3 * w->copies;
+    i64 stride = w->words + 3 * w->copies + 4 * w->moves;
     i64 *spans = table + w->rows * stride;
     i64 *order = spans + 3 * w->spans;
     i64 *poison = order + w->segments * w->per_segment;
     int clock = (int)w->clock;
     i64 word = READY;
+    if (move(table + w->words + 3 * w->copies, w->moves)) return -1;
     for (i64 i = 0; i < w->rows; i++) restore(table + i * stride + w->words, w->copies);
     if (w->flush_bytes) flush(cache, w->flush_bytes);
     else touch(spans, w->spans);

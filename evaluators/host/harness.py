@@ -7,13 +7,13 @@ returned value) and calls the kernel through a pointer. May not compile or run a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, Task, opaque_bytes
 
-__all__ = ["C_TYPES", "IMPORTS", "VIRTUAL_NS", "WIDER", "Signature", "harness_text"]
+__all__ = ["C_TYPES", "VIRTUAL_NS", "WIDER", "Signature", "harness_text"]
 
 C_TYPES = {
     "bool": "_Bool",
@@ -36,19 +36,6 @@ C_TYPES = {
 WIDER = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
 """What a dtype becomes in the reference that is computed in float64."""
 
-IMPORTS = (
-    "clock_gettime",
-    "memcpy",
-    "memset",
-    "mmap",
-    "munmap",
-    "recv",
-    "send",
-    "sigaction",
-    "sigaltstack",
-)
-"""Functions of the C library that the harness calls."""
-
 VIRTUAL_NS = 8
 """Which word of the fault page is the virtual clock, in nanoseconds; ``harness.c`` has the same."""
 
@@ -62,10 +49,12 @@ class Signature:
     Attributes:
         arguments: for each argument its name, its dtype and whether a buffer is passed.
         returns: dtype of the returned value, or ``None``.
+        variables: names of those that are not passed: the kernel has a variable for each.
     """
 
     arguments: tuple[tuple[str, str, bool], ...]
     returns: str | None = None
+    variables: frozenset[str] = frozenset()
 
     @staticmethod
     def of(task: Task) -> Signature:
@@ -81,13 +70,20 @@ class Signature:
         if task.kernel.returns is not None:
             _check(task.kernel.returns, "the returned value")
         return Signature(
-            arguments=tuple((a.name, a.dtype, a.is_array) for a in arguments), returns=task.kernel.returns
+            arguments=tuple((a.name, a.dtype, a.is_array) for a in arguments),
+            returns=task.kernel.returns,
+            variables=frozenset(variable.name for variable in task.kernel.variables),
         )
+
+    @property
+    def passed(self) -> tuple[tuple[str, str, bool], ...]:
+        """Those of the arguments that are passed."""
+        return tuple(each for each in self.arguments if each[0] not in self.variables)
 
     @property
     def words(self) -> int:
         """64-bit words of one call."""
-        return sum(_words(d, a) for _, d, a in self.arguments) + (self.returns is not None)
+        return sum(_words(d, a) for _, d, a in self.passed) + (self.returns is not None)
 
     @property
     def widens(self) -> bool:
@@ -96,7 +92,8 @@ class Signature:
 
     def widened(self) -> Signature:
         """The same kernel in float64."""
-        return Signature(
+        return replace(
+            self,
             arguments=tuple((n, WIDER.get(d, d), a) for n, d, a in self.arguments),
             returns=None if self.returns is None else WIDER.get(self.returns, self.returns),
         )
@@ -104,7 +101,7 @@ class Signature:
     def thunk(self, name: str) -> str:
         """C text of the thunk as a function of that name."""
         types, values, at = [], [], 0
-        for _, dtype, is_array in self.arguments:
+        for _, dtype, is_array in self.passed:
             kind = C_TYPES[dtype]
             if is_array:
                 types.append("void *")

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 
 __all__ = [
     "PAGE",
+    "VARIABLE_ALIGN",
     "Buffer",
     "BundleLayout",
     "EntryLayout",
     "Region",
     "Span",
     "lay_out",
+    "variable_place",
 ]
 
 PAGE = mmap.PAGESIZE
@@ -31,12 +33,16 @@ INPUTS, OUTPUTS = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """One array of one entry: ``role`` is ``input``, ``output``, ``inout``, ``scratch`` or ``return``."""
+    """One array of one entry: ``role`` is ``input``, ``output``, ``inout``, ``scratch`` or ``return``.
+
+    ``variable``: the kernel does not get its address, but has a variable for it, at whose place a call sees its pages.
+    """
 
     name: str
     role: str
     size_bytes: int
     item_bytes: int
+    variable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +143,16 @@ class BundleLayout:
         return best
 
 
+VARIABLE_ALIGN = 64
+"""No variable may need to begin at a multiple of more bytes."""
+
+
+def variable_place(size: int) -> tuple[int, int]:
+    """Bytes of the pages of a variable, the end of which it lies against, and how far into them it begins."""
+    room = _pages(size) - size
+    return _pages(size), room - room % VARIABLE_ALIGN
+
+
 def _pages(size: int) -> int:
     return max(1, -(-size // PAGE)) * PAGE
 
@@ -162,6 +178,8 @@ class _Pen:
 
 def _skip(placement: str, buffer: Buffer, stagger: int, align: int) -> int:
     """Bytes between the start of the pages and the first byte of the buffer."""
+    if buffer.variable:
+        return variable_place(buffer.size_bytes)[1]
     if placement == "end":
         room = _pages(buffer.size_bytes) - buffer.size_bytes
         return room - room % align
@@ -232,5 +250,5 @@ def _place(
         if key not in shared:
             shared[key] = pen.span(INPUTS, _pages(buffer.size_bytes), writable=False)
         golden = shared[key]
-    file = None if buffer.role == "scratch" else OUTPUTS
+    file = None if buffer.role == "scratch" and not buffer.variable else OUTPUTS
     return Region(buffer=buffer, span=pen.span(file, size, writable=True), skip=skip, golden=golden)

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from dataclasses import dataclass, fields
 
+from tuner.evaluators.host.layout import VARIABLE_ALIGN
 from tuner.evaluators.host.llvm_library import Library, LLVMError, PassOptions
 
 __all__ = ["Block", "Module"]
 
+_EXTERNAL_LINKAGE, _HIDDEN = 0, 1
 _APPENDING_LINKAGE, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE = 7, 1, 8, 9
 _FUNCTION_INDEX = 0xFFFFFFFF
 _RETURN_STATUS = 2
@@ -141,6 +143,36 @@ class Module:
         """Gives a function another symbol."""
         function = self._lib.GetNamedFunction(self._module, old.encode())
         self._lib.SetValueName2(function, new.encode(), len(new.encode()))
+
+    def import_variable(self, name: str, size_bytes: int) -> None:
+        """Leaves a variable to whoever loads the code, under its own name; nothing where the module has none of it.
+
+        It is hidden, so that code reaches it as it does one that is defined here.
+
+        Args:
+            name: in the source; a C++ one that only its file sees is found too.
+            size_bytes: that there will be.
+
+        Raises:
+            LLVMError: it cannot be left to others, or is of another size.
+        """
+        lib = self._lib
+        names = (name, f"_ZL{len(name)}{name}")
+        found = next((v for v in (lib.GetNamedGlobal(self._module, n.encode()) for n in names) if v), None)
+        if found is None:
+            return
+        if lib.IsGlobalConstant(found) or lib.IsThreadLocal(found):
+            raise LLVMError(f"the global {name} is constant, or every thread has its own")
+        size = lib.ABISizeOfType(lib.GetModuleDataLayout(self._module), lib.GlobalGetValueType(found))
+        if size not in (0, size_bytes):
+            raise LLVMError(f"the global {name} has {size} bytes in the source, and {size_bytes} in the spec")
+        if lib.GetAlignment(found) > VARIABLE_ALIGN:
+            raise LLVMError(f"the global {name} begins at a multiple of more than {VARIABLE_ALIGN} bytes")
+        lib.SetComdat(found, None)
+        lib.SetInitializer(found, None)
+        lib.SetLinkage(found, _EXTERNAL_LINKAGE)
+        lib.SetVisibility(found, _HIDDEN)
+        lib.SetValueName2(found, name.encode(), len(name.encode()))
 
     def run_passes(self, pipeline: str, machine: int, options: PassOptions) -> None:
         """Runs a pipeline in the new pass manager's syntax; ``machine`` 0 is none, and passes know no target.

@@ -76,13 +76,14 @@ class Loader:
         """The address of a symbol of the trusted objects."""
         return self._lookup(self._trusted, symbol)
 
-    def load(self, code: bytes, symbol: str, calls: Mapping[str, int]) -> int:
+    def load(self, code: bytes, symbol: str, calls: Mapping[str, int], variables: Mapping[str, int]) -> int:
         """Links a candidate and gives the address of one of its symbols; once in a process.
 
         Args:
             code: of the candidate.
             symbol: the one that is wanted.
             calls: functions that it calls, each with the address of what stands for it where this process has none.
+            variables: addresses of those that it imports.
 
         Raises:
             LoadError: it does not link: a bad object, an undefined or a duplicate symbol.
@@ -90,7 +91,9 @@ class Loader:
         process = ctypes.CDLL(None)
         for name, address in calls.items():
             if not hasattr(process, name):
-                self._define(self._candidate, name, address)
+                self._define(self._candidate, name, address, _EXPORTED | _CALLABLE)
+        for name, address in variables.items():
+            self._define(self._candidate, name, address, _EXPORTED)
         self._add(self._candidate, code)
         return self._lookup(self._candidate, symbol)
 
@@ -152,8 +155,8 @@ class Loader:
         buffer = self._buffer(code, len(code), b"object")
         self._check(self._add_object(jit, self._library(jit), buffer))
 
-    def _define(self, jit: ctypes.c_void_p, name: str, address: int) -> None:
-        pair = _Pair(name=self._intern(jit, name.encode()), address=address, flags=_EXPORTED | _CALLABLE)
+    def _define(self, jit: ctypes.c_void_p, name: str, address: int, flags: int) -> None:
+        pair = _Pair(name=self._intern(jit, name.encode()), address=address, flags=flags)
         unit = self._absolute(ctypes.byref(pair), 1)
         self._check(self._define_unit(self._library(jit), unit))
 

@@ -30,7 +30,7 @@ from tuner.evaluators.host.child import (
     REFUSED,
     RUN,
 )
-from tuner.evaluators.host.layout import PAGE
+from tuner.evaluators.host.layout import PAGE, Region, variable_place
 from tuner.evaluators.host.objects import Object, unknown_calls
 from tuner.evaluators.host.process import Child, Ended, Exit, Fault, TimedOut, Zygote
 from tuner.evaluators.host.readings import Readings
@@ -98,11 +98,28 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A bundle that a child has mapped."""
+    """A bundle that a child has mapped; ``variables`` are the places of the pages of the candidate's variables."""
 
     bundle: Bundle
     base: int
     memory: OutputMemory
+    variables: Mapping[str, int]
+
+    def row(self, number: int) -> list[int]:
+        """As :meth:`tuner.evaluators.host.bundles.Bundle.row`."""
+        return self.bundle.row(number, self.base, self.variables)
+
+    def find(self, address: int) -> tuple[Region, int] | None:
+        """The buffer nearest to an address, and how far from it that is; see :meth:`BundleLayout.find`."""
+        entry = self.bundle.layout.entries[0]
+        for name, place in self.variables.items():
+            region = entry.region(name)
+            at, end = place + region.skip, place + region.span.size_bytes
+            if place - PAGE <= address < end + PAGE:
+                past = address - at - region.buffer.size_bytes + 1
+                return region, address - at if address < at else max(0, past)
+        found = self.bundle.layout.find(address - self.base)
+        return None if found is None else found[1:]
 
 
 def words_of(values: Sequence[int]) -> bytes:
@@ -120,15 +137,25 @@ class Runner:
         limits: for the child.
         wide: whether the code takes float64 in the place of narrower types.
         seed: for the addresses.
+        variables: bytes of the variables that the code imports, by name.
 
     Raises:
         CandidateFailed: the code cannot be loaded, or (``lost``) no child can be made.
     """
 
     def __init__(
-        self, zygote: Zygote, code: bytes, *, symbol: str, limits: Limits, wide: bool = False, seed: int = 0
+        self,
+        zygote: Zygote,
+        code: bytes,
+        *,
+        symbol: str,
+        limits: Limits,
+        wide: bool = False,
+        seed: int = 0,
+        variables: Mapping[str, int] | None = None,
     ) -> None:
         self._limits = limits
+        places = {name: variable_place(size) for name, size in (variables or {}).items()}
         self._random = random.Random(seed)
         self._attached: list[Attached] = []
         root = os.geteuid() == 0
@@ -143,6 +170,7 @@ class Runner:
             "threads": limits.threads,
             "processes": _processes(limits, root),
             "openmp": dict(limits.openmp or {}),
+            "variables": [[name, *place] for name, place in places.items()],
         }
         try:
             self.child: Child = zygote.fork(code, request)
@@ -157,7 +185,8 @@ class Runner:
             self.close()
             what = "cannot be confined: " if kind == OPEN else ""
             raise CandidateFailed(Status.LOST, f"{what}{answer[8:].decode(errors='replace')}")
-        self.expect(answer, LOADED, 1)
+        _, *there = self.expect(answer, LOADED, 1 + len(places))
+        self._variables = dict(zip(places, there, strict=True))
         self._idle_threads = self._threads("loading")
         self._others_s = 0.0
 
@@ -225,7 +254,7 @@ class Runner:
         low, high = (edge // PAGE for edge in _SPACE)
         base = self._random.randrange(low, high) * PAGE
         memory = bundle.borrow()
-        attached = Attached(bundle=bundle, base=base, memory=memory)
+        attached = Attached(bundle=bundle, base=base, memory=memory, variables=self._variables)
         self._attached.append(attached)
         rows = bundle.layout.rows(base)
         message = words_of([ATTACH, base, bundle.layout.space_bytes, len(rows) // 6, *rows])
@@ -253,12 +282,13 @@ class Runner:
             CandidateFailed: as :meth:`receive`.
         """
         bundle = attached.bundle
-        width, took = len(bundle.row(0, 0)), []
+        width, took = len(attached.row(0)), []
         chunk = max(1, (MESSAGE_BYTES // 8 - 16) // width)
         for start in range(0, len(numbers), chunk):
             part = numbers[start : start + chunk]
-            rows = [word for n in part for word in bundle.row(n, attached.base)]
-            header = [RUN, len(part), bundle.signature.words, bundle.copies, int(self._limits.varies)]
+            rows = [word for n in part for word in attached.row(n)]
+            shape = [bundle.signature.words, bundle.copies, bundle.variables]
+            header = [RUN, len(part), *shape, int(self._limits.varies)]
             self.send(words_of([*header, *rows]), bundle.labels[bundle.layout.entries[part[0]].inputs])
             for i, n in enumerate(part):
                 label = bundle.labels[bundle.layout.entries[n].inputs]
@@ -301,7 +331,7 @@ class Runner:
 
     def failure(self, during: str) -> CandidateFailed:
         """Ends the child and says why it was already gone."""
-        places = [(a.base, a.bundle) for a in self._attached]
+        places = list(self._attached)
         ended = self.close()
         if not ended.lost and os.WIFEXITED(ended.status) and os.WEXITSTATUS(ended.status) == MISSING:
             calls = ", ".join(self._calls[:_MOST_NAMED])
@@ -344,7 +374,7 @@ def _word(message: bytes, index: int = 0) -> int:
     return word
 
 
-def _diagnose(ended: Exit, places: Sequence[tuple[int, Bundle]], during: str) -> CandidateFailed:
+def _diagnose(ended: Exit, places: Sequence[Attached], during: str) -> CandidateFailed:
     if ended.lost:
         return CandidateFailed(Status.LOST, f"the run worker's zygote has ended in {during}")
     fault = ended.fault
@@ -377,15 +407,15 @@ def _forbidden(call: str) -> str:
     return f"{what} (system call {call})"
 
 
-def _explain(fault: Fault, places: Sequence[tuple[int, Bundle]]) -> tuple[Status, str]:
+def _explain(fault: Fault, places: Sequence[Attached]) -> tuple[Status, str]:
     verb = "writes" if fault.writes else "reads"
     if fault.address < PAGE:
         return Status.CRASHED, f"{verb} through a null pointer"
-    for base, bundle in places:
-        found = bundle.layout.find(fault.address - base)
+    for attached in places:
+        found = attached.find(fault.address)
         if found is None:
             continue
-        _, region, away = found
+        region, away = found
         what = "the returned value" if region.buffer.name == RETURN else region.buffer.name
         if away == 0 and region.buffer.role == "input":
             return Status.WRONG_RESULT, f"writes to input {what}"

@@ -356,7 +356,7 @@ class HostSession:
         attached = self._runner.attach(bundle)
         attached.memory.poison()
         cold, numbers = self.inputs.flush_bytes > 0, range(len(bundle.layout.entries))
-        orders = [(n,) for n in numbers] if cold else [tuple(numbers)]
+        orders = [(n,) for n in numbers] if cold or bundle.variables else [tuple(numbers)]
         windows = [Window(order=o, per_segment=1, flush_bytes=self.inputs.flush_bytes) for o in orders]
         fresh = Batch()
         self._run_windows(attached, windows, fresh, call_s=self._call_s[problem], once=True)

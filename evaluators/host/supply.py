@@ -297,7 +297,7 @@ class Supply:
 
     def _restored(self, workload: Workload) -> int:
         """Bytes that every copy of a set adds: what is written, where something is restored before each call."""
-        if not any(a.role.value == "inout" for a in self._task.arguments):
+        if self._task.kernel.variables or not any(a.role.value == "inout" for a in self._task.arguments):
             return 0
         return sum(
             workload.arrays[a.name].nbytes

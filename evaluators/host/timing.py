@@ -115,7 +115,8 @@ def sizes_for(bundle: Bundle, call_s: float, *, cold: bool, near_bytes: int = 0)
         return Sizes(per_segment=1, segments=1)
     call_s = max(call_s, 1e-9)
     per_segment = 1 if call_s >= _SINGLE_S else min(_MAX_PER_SEGMENT, int(_SEGMENT_S / call_s) + 1)
-    entries = len(bundle.layout.entries)
+    # All calls of a window find the candidate's variables in one place.
+    entries = 1 if bundle.variables else len(bundle.layout.entries)
     segments = min(_MAX_SEGMENTS, int(_MAX_WINDOW_S / (call_s * per_segment)) + 1)
     if bundle.copies:
         per_segment = min(per_segment, entries)
@@ -140,6 +141,8 @@ def windows_for(
     while left > 0:
         segments = min(sizes.segments, left)
         count = segments * sizes.per_segment
+        if bundle.variables:
+            order = [int(rng.integers(entries))] * count
         if bundle.copies and count > 1:
             # What one window restores once may be called once.
             order.clear()
@@ -314,7 +317,7 @@ def _request(attached: Attached, window: Window, rng: np.random.Generator, *, by
     bundle, base = attached.bundle, attached.base
     used = sorted(set(window.order))
     place = {number: i for i, number in enumerate(used)}
-    rows = [word for number in used for word in bundle.row(number, base)]
+    rows = [word for number in used for word in attached.row(number)]
     spans = _spans(bundle, used, base) if not window.flush_bytes else []
     poison = poison_places(bundle, window, base, rng)
     poisons = len(poison) // (2 * window.segments)
@@ -323,6 +326,7 @@ def _request(attached: Attached, window: Window, rng: np.random.Generator, *, by
         len(used),
         bundle.signature.words,
         bundle.copies,
+        bundle.variables,
         window.segments,
         window.per_segment,
         _CLOCK_MONOTONIC if by_wall else _CLOCK_THREAD,

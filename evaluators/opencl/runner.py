@@ -92,6 +92,7 @@ class OpenClRunner(Runner):
         self._load = load
         self._random = random.Random(seed)
         self._attached: list[Attached] = []
+        self._variables: dict[str, int] = {}
         self._geometries: set[tuple[tuple[int, int, int], bool]] = set()
         # One user for each program: it owns the folder of what the driver compiles of it, and nothing else.
         owner = _OPAQUE_UIDS + int(load.digest[:5], 16) if os.geteuid() == 0 and _others_read() else None
@@ -137,7 +138,7 @@ class OpenClRunner(Runner):
         low, high = (edge // PAGE for edge in _SPACE)
         base = self._random.randrange(low, high) * PAGE
         memory = bundle.borrow()
-        attached = Attached(bundle=bundle, base=base, memory=memory)
+        attached = Attached(bundle=bundle, base=base, memory=memory, variables={})
         self._attached.append(attached)
         plan = {
             "base": base,

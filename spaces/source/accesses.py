@@ -89,7 +89,8 @@ class Accesses:
         types: of names.
         fractions: variables that are no whole numbers.
         shared_vars: variables of loops that are declared outside of them.
-        pointers: pointer parameters, and members that were taken, that are accessed; whether each is ``restrict``.
+        pointers: what is accessed of pointer parameters, members that were taken and arrays of the file; whether each
+            is ``restrict``, or an array.
         written: those of them that are written.
         moving: names that are written.
     """
@@ -104,6 +105,7 @@ class Accesses:
         self.paths = member_paths(function)
         self._params = {p.name: p for p in function.params}
         self._macros = loose_macros(function.source)
+        self._variables = {d.name for d in function.variables}
         declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
         self._local = {d.name for d in declared}
         self._taken = function.taken
@@ -199,6 +201,12 @@ class Accesses:
                         self.written.add(name)
                     return
                 raise Refused(f"{name} is more than a pointer to elements")
+            if name in self._variables:
+                # No other array has a place in it, but a pointer may lead there.
+                self.pointers[name] = True
+                if write:
+                    self.written.add(name)
+                return
             if name not in self._local:
                 raise Refused(f"{name} is not declared in this function")
             if name in self._taken or name in self._rows:

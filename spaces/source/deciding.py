@@ -50,7 +50,9 @@ def known_in(function: Function, loop: For) -> Known:
     changed = _assigned(loop.body)
     for define in function.defines:
         known = known.declaring(define.name, "int", None)
-    for name, kinds in all_types_of(function).items():
+    # What the file declares is read where its source is.
+    own = all_types_of(replace(function, variables=()))
+    for name, kinds in own.items():
         ranks = {rank(k) for k in kinds}
         kind = kinds.pop()
         known = known.hiding(name) if name in changed or len(ranks) > 1 else known.declaring(name, kind, None)

@@ -82,7 +82,7 @@ class Refused(Exception):
 
 
 def types_of(function: Function) -> dict[str, str]:
-    """Types by name, of parameters and local variables; none of names that repeat with another type."""
+    """Types by name, of parameters and variables; none of names that repeat with another type."""
     found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
     several = set[str]()
     for name, kind, _ in _variables(function):
@@ -97,7 +97,7 @@ def _compared(kind: str) -> tuple[str, bool]:
 
 
 def all_types_of(function: Function) -> dict[str, set[str]]:
-    """All types that names are declared with, of parameters and local variables; of any array a star."""
+    """All types that names are declared with, of parameters and variables; of any array a star."""
     found: dict[str, set[str]] = {}
     for param in function.params:
         found.setdefault(param.name, set()).add("*" if param.is_array else param.base)
@@ -118,9 +118,9 @@ def element_types_of(function: Function) -> dict[str, str]:
 
 @kept_by_identity(1 << 10)
 def _variables(function: Function) -> tuple[tuple[str, str, bool], ...]:
-    """Local variables with their types and whether they are arrays; the counters of loops last."""
+    """Variables with their types and whether they are arrays; the counters of loops last."""
     within = list(statements(function.body))
-    declared = (*function.outer, *(s for s in within if isinstance(s, Decl)))
+    declared = (*function.variables, *function.outer, *(s for s in within if isinstance(s, Decl)))
     counters = (s for s in within if isinstance(s, For) and s.type)
     return (
         *((d.name, d.type, bool(d.dims)) for d in declared),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variant
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
+from tuner.spaces.source.file_arrays import with_file_arrays
 from tuner.spaces.source.included import includes_own, spliced
 from tuner.spaces.source.inside import functions_inside
 from tuner.spaces.source.kinds import Refused
@@ -334,7 +335,9 @@ def _program(
                     count = sum(f.name == function.name for f in functions.values())
                     label = f"{function.name}#{count + 1}" if count else function.name
                     functions[label] = replace(
-                        with_own_calls(function, own),
+                        with_own_calls(
+                            with_file_arrays(replace(function, language=language), file.text), own
+                        ),
                         source=everything,
                         file=file.text,
                         unit=unit,
@@ -342,7 +345,6 @@ def _program(
                         settled=settled,
                         macros=frozenset() if units is None else units.macros,
                         words=words,
-                        language=language,
                         launch=launch if function.name == entry.name else None,
                         openmp=entry.openmp,
                     )

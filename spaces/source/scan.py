@@ -71,7 +71,8 @@ class Scan:
     Attributes:
         leaves: in the order of the source.
         outer: loops around the part, outermost first.
-        pointers: pointer parameters, and members that were taken, that are accessed; whether each is ``restrict``.
+        pointers: what is accessed of pointer parameters, members that were taken and arrays of the file; whether each
+            is ``restrict``, or an array.
         written: those of them that are written.
         moving: names that change inside the part.
         fractions: variables that are no whole numbers.

@@ -289,6 +289,7 @@ class Function:
         params: in order.
         body: the statements that may change.
         outer: declarations of the function that lie outside the region.
+        variables: arrays that the file declares outside of functions.
         whole: whether the region holds the definition, signature included.
         defines: tunables that were added.
         preamble: type definitions that were added.
@@ -316,6 +317,7 @@ class Function:
     params: tuple[Param, ...]
     body: tuple[Stmt, ...]
     outer: tuple[Decl, ...] = ()
+    variables: tuple[Decl, ...] = ()
     whole: bool = True
     defines: tuple[Define, ...] = ()
     preamble: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ __all__ = [
     "Status",
     "Task",
     "Value",
+    "Variable",
     "Variant",
     "Verdict",
     "VerifyPolicy",
@@ -131,7 +132,8 @@ class Argument:
 
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
-            but it reaches the array through pointers elsewhere; ``global``, a module's variable of this name;
+            but it reaches the array through pointers elsewhere; ``global``, not at all: it is a variable of this name
+            in the sources, or in a device's module;
             ``wrapper``, not at all: only the wrapper needs it; ``inside``, the elements lie in a parcel.
         address: where the array has to begin in the device's memory, as pointers to it were recorded; ``None``
             where it may lie anywhere.
@@ -217,6 +219,21 @@ class Preprocessed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A global variable of the sources that stands in the place of an argument.
+
+    Attributes:
+        name: of it, and of the argument.
+        dtype: of its elements.
+        count: how many it has.
+    """
+
+    name: str
+    dtype: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """What is called and how it is written. ``folder`` is where ``include`` folders and files are looked up.
 
@@ -226,6 +243,8 @@ class Kernel:
 
     ``preprocessed``: the sources for each choice of values that conditionals ask for; empty where operators see them as
     they are.
+
+    ``variables``: arguments that the function does not take, but finds in variables of the sources.
 
     Where the function of the sources cannot be called as it is (an instance of a C++ template, one that takes
     structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
@@ -248,6 +267,7 @@ class Kernel:
     wrapper: str = ""
     passed: tuple[Passed, ...] = ()
     parcels: tuple[Parcel, ...] = ()
+    variables: tuple[Variable, ...] = ()
     preprocessed: tuple[Preprocessed, ...] = ()
 
     @property
@@ -366,6 +386,11 @@ class Task:
     def own_arguments(self) -> tuple[Argument, ...]:
         """The arguments without those that only a wrapper needs."""
         return tuple(argument for argument in self.arguments if argument.passing != "wrapper")
+
+    @property
+    def parameters(self) -> tuple[Argument, ...]:
+        """The arguments that the entry takes."""
+        return tuple(argument for argument in self.arguments if argument.passing != "global")
 
 
 @by_place

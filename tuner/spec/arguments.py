@@ -185,6 +185,10 @@ def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Arg
         hint = "remove by: an array is passed by its address in any case"
         raise view.error((*path, "by"), f"array {given.name!r} is passed by pointer", hint, key=True)
     for i, extent in enumerate(given.shape):
+        if given.variable and extent.names:
+            hint = "write numbers: a variable is as large as the source declares it"
+            what = f"the global {given.name!r} has the size {extent.text!r}"
+            raise view.error((*path, "shape", i), what, hint)
         _no_parameters(extent, sizes, view, (*path, "shape", i))
         check_names(extent, sizes, view, (*path, "shape", i))
     role = ArgumentRole(given.role)
@@ -207,6 +211,7 @@ def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Arg
         initial=_initial(given, role, sizes, view, path),
         fixed=given.fixed,
         constant=given.constant,
+        passing=_passing(given),
     )
 
 
@@ -219,7 +224,7 @@ def _scalar(part: Part, sizes: Collection[str], parameters: Collection[str], vie
         ("init", given.init is not None),
         ("fixed", given.fixed),
         ("constant", given.constant),
-        ("role", role is not ArgumentRole.INPUT and not part.member),
+        ("role", role is not ArgumentRole.INPUT and not (part.member or given.variable)),
     ):
         if wrong:
             hint = f"remove {key}, or give a shape"
@@ -230,14 +235,20 @@ def _scalar(part: Part, sizes: Collection[str], parameters: Collection[str], vie
         )
     check_names(given.value, {*sizes, *parameters}, view, (*path, "value"))
     scalar = Argument(name=given.name, dtype=given.dtype, value=given.value)
-    if given.by != "pointer" and role is ArgumentRole.INPUT:
+    if given.by != "pointer" and role is ArgumentRole.INPUT and not given.variable:
         return scalar
     for name in sorted(given.value.names & set(parameters)):
         # Buffers are made once and serve all candidates.
-        passed = "passed by pointer" if given.by == "pointer" else f"an {role}"
+        passed = (
+            "passed by pointer" if given.by == "pointer" else "global" if given.variable else f"an {role}"
+        )
         what = f"{given.name!r} is {passed}, and {name!r} is a parameter"
         raise view.error((*path, "value"), what, "name sizes only, or pass it by value")
-    return replace(pointed_to(scalar), role=role)
+    return replace(pointed_to(scalar), role=role, passing=_passing(given))
+
+
+def _passing(given: ArgumentModel) -> str:
+    return "global" if given.variable else "argument"
 
 
 def pointed_to(scalar: Argument) -> Argument:

@@ -69,7 +69,7 @@ def _attribute_docstrings() -> dict[str, dict[str, str]]:
     for model in ast.parse(inspect.getsource(models)).body:
         if isinstance(model, ast.ClassDef):
             found[model.name] = {
-                key.target.id: inspect.cleandoc(text.value.value)
+                _written(model.name, key.target.id): inspect.cleandoc(text.value.value)
                 for key, text in pairwise(model.body)
                 if isinstance(key, ast.AnnAssign)
                 and isinstance(key.target, ast.Name)
@@ -78,3 +78,9 @@ def _attribute_docstrings() -> dict[str, dict[str, str]]:
                 and isinstance(text.value.value, str)
             }
     return found
+
+
+def _written(model: str, key: str) -> str:
+    """A key as it is in a spec, whose names Python need not take."""
+    fields = getattr(getattr(models, model), "model_fields", {})
+    return (fields[key].alias if key in fields else None) or key

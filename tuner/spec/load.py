@@ -51,6 +51,7 @@ from tuner.spec.sections import (
     make_kernel,
     make_notices,
     make_objectives,
+    make_variables,
     make_wrapper,
     refuse_unbuilt,
 )
@@ -272,7 +273,8 @@ class _Loader:
         if workload is not None:
             files[DERIVED] = workload.text
         wrapper = make_wrapper(model, sources, backend, inputs.arguments, view)
-        kernel = make_kernel(model, sources, name, self.folder, wrapper, parcels=parcels)
+        variables = make_variables(model, backend, inputs.arguments, view)
+        kernel = make_kernel(model, sources, name, self.folder, wrapper, parcels=parcels, variables=variables)
         task = make_task(model, kernel, backend, inputs, tunables, view)
         found = check_live(model, task, tunables, view) if self.live else ()
         if evolves(model, sources.language):

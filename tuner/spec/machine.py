@@ -28,6 +28,7 @@ from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sections import NOT_YET
 from tuner.spec.tunables import Tunables
+from tuner.spec.variable_checks import check_variables
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest
 
@@ -234,11 +235,12 @@ def _host_entry(
 ) -> tuple[Function, tuple[str, ...]]:
     """The kernel as the source has it, and what a person should know of it."""
     kernel, reader = task.kernel, host_reader(task, tunables, view)
+    check_variables(reader, kernel.variables, given, view)
     if kernel.flattened:
-        return check_wrapped(reader, task, given, view)
+        return check_wrapped(reader, task, [one for one in given if not one.variable], view)
     if kernel.wrapped:
         check_template(replace(reader, files=kernel.variant.files), kernel.wrapped, reader, view)
-    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view), ()
+    return check_entry(reader, kernel.entry, task.parameters, kernel.returns, view), ()
 
 
 def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:

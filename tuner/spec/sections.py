@@ -5,6 +5,7 @@ May not read files.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Collection, Sequence
@@ -19,6 +20,7 @@ from tuner.core.types import (
     Parcel,
     Problem,
     Reference,
+    Variable,
     VerifyPolicy,
 )
 from tuner.spec.arguments import check_names, with_sizes
@@ -137,8 +139,10 @@ def make_wrapper(
         SpecError: an entry that is no instance of a template, or structures that cannot be passed here.
     """
     kernel, files = model.kernel, sources.variant.files
+    given = [a for a in model.arguments or [] if not a.variable]
+    arguments = [a for a in arguments if a.passing != "global"]
     is_template = backend == "host" and sources.language == "c++" and "<" in kernel.entry
-    if not has_structures(model.arguments or []):
+    if not has_structures(given):
         if is_template:
             return instance_named(kernel.entry, arguments, kernel.returns, files, view)
         return None
@@ -149,7 +153,29 @@ def make_wrapper(
     if is_template:
         hint = "write a function that calls it with the structure, and name that"
         raise view.error(path, f"{kernel.entry!r} is a template, and takes structures or rows", hint)
-    return wrapper_of(kernel.entry, model.arguments or [], arguments, kernel.returns, files, sources.language)
+    return wrapper_of(kernel.entry, given, arguments, kernel.returns, files, sources.language)
+
+
+def make_variables(
+    model: SpecModel, backend: str, arguments: Sequence[Argument], view: View
+) -> tuple[Variable, ...]:
+    """The variables that arguments stand for.
+
+    Raises:
+        SpecError: the backend has none.
+    """
+    for i, given in enumerate(model.arguments or []):
+        if given.variable and backend != "host":
+            message = f"argument {given.name!r} is global, which the {backend} backend does not have"
+            cuda = "constant: true fills a variable in constant memory"
+            raise view.error(
+                ("arguments", i, "global"), message, cuda if backend == "cuda" else "pass a pointer", key=True
+            )
+    return tuple(
+        Variable(name=a.name, dtype=a.dtype, count=math.prod(e.integer({}) for e in a.shape or ()))
+        for a in arguments
+        if a.passing == "global" and backend == "host"
+    )
 
 
 def make_kernel(
@@ -160,6 +186,7 @@ def make_kernel(
     wrapper: Wrapper | None = None,
     *,
     parcels: tuple[Parcel, ...] = (),
+    variables: tuple[Variable, ...] = (),
 ) -> Kernel:
     return Kernel(
         name=name,
@@ -168,6 +195,7 @@ def make_kernel(
         wrapper="" if wrapper is None else wrapper.text,
         passed=() if wrapper is None else wrapper.passed,
         parcels=parcels,
+        variables=variables,
         language=sources.language,
         variant=sources.variant,
         folder=folder,

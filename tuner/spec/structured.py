@@ -51,6 +51,9 @@ def parts(arguments: Sequence[ArgumentModel], view: View) -> list[Part]:
             message = f"two arguments are called {given.name!r}"
             raise view.error(("arguments", i, "name"), message, "rename one")
         seen.add(given.name)
+        if not given.variable and i and arguments[i - 1].variable:
+            hint = "list what is global last"
+            raise view.error(("arguments", i), f"argument {given.name!r} stands behind a global", hint)
     return [
         part for i, given in enumerate(arguments) for part in _parts(given, ("arguments", i), view, outer="")
     ]
@@ -65,7 +68,7 @@ def _parts(given: ArgumentModel, path: Path, view: View, *, outer: str) -> Itera
     if given.struct is None and not outer:
         hint = "write its type as the source does: struct: struct chunk, or a typedef's name"
         raise view.error(path, f"argument {name!r} has members and no struct", hint)
-    own = {"dtype", "shape", "value", "rows", "init", "fixed", "constant", "role"}
+    own = {"dtype", "shape", "value", "rows", "init", "fixed", "constant", "role", "variable"}
     for key in sorted(own & given.model_fields_set):
         hint = f"remove {key}: members have theirs"
         if key == "constant":
@@ -89,6 +92,9 @@ def _check_plain(given: ArgumentModel, path: Path, view: View, name: str, *, mem
         raise view.error(path, f"{what} has no 'dtype'", "this key is needed")
     if given.constant and member:
         raise view.error((*path, "constant"), f"{what} cannot be constant", "remove constant", key=True)
+    if given.variable and (member or given.rows is not None or given.by is not None):
+        hint = "only arrays and numbers that are variables themselves can be in this version"
+        raise view.error((*path, "global"), f"{what} cannot be global", hint, key=True)
     if given.rows is None:
         return
     if given.shape is None or len(given.shape) < 2:

@@ -1,0 +1,176 @@
+"""Kernels that find their arrays and numbers in global variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.core.errors import SpecError
+from tuner.core.types import BASELINE, BuildRequest, Resolved, Source, Status, Task, Variant, Verdict
+from tuner.driver.check import check_spec
+from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import LoadedSpec, load_spec
+
+TEXT = """
+typedef float number;
+number a[ROWS][COLS] __attribute__((aligned(64)));
+static number b[ROWS][COLS];
+int steps = 3;
+double total;
+static const float weights[2] = {0.5f, 0.25f};
+volatile int seen[4];
+double *elsewhere;
+
+void add(int n) {
+    for (int t = 0; t < steps; t++)
+        for (int j = 0; j < COLS; j++)
+            for (int i = 0; i < n; i++)
+                a[i][j] += b[i][j] * weights[t & 1];
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i][0];
+    total = sum;
+}
+"""
+SPEC = """
+kernel: {source: k.FILE, entry: add}
+problem: {n: 33}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: a, global: true, dtype: float32, shape: [33, 20], role: inout}
+  - {name: b, global: true, dtype: float32, shape: [33, 20]}
+  - {name: steps, global: true, dtype: int32, value: 3}
+  - {name: total, global: true, dtype: float64, value: 0, role: output}
+space: {source: {evolve: true}, passes: off}
+verify: {problems: [{n: 7}]}
+"""
+
+
+def spec_of(folder: Path, *changes: tuple[str, str], suffix: str = "c") -> LoadedSpec:
+    (folder / f"k.{suffix}").write_text(TEXT.replace("ROWS", "33").replace("COLS", "20"))
+    text = SPEC.replace("FILE", suffix)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "k.yaml").write_text(text)
+    return load_spec(folder / "k.yaml")[0]
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Iterator[tuple[Task, HostEvaluation]]:
+    task = spec_of(tmp_path).task
+    made = HostBackend().prepare(task, workers=1)
+    yield task, made
+    made.close()
+
+
+def verdicts(given: tuple[Task, HostEvaluation], changes: Sequence[tuple[str, str]]) -> list[Verdict]:
+    """What is said of variants, each with one change of the source."""
+    task, evaluation = given
+    resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+    text = task.kernel.variant.files[0].text
+    texts = [text, *(text.replace(old, new) for old, new in changes)]
+    assert all(changed != text for changed in texts[1:])
+    requests = [
+        BuildRequest(trial=i, variant=Variant(files=(Source(name="k.c", text=t),)), resolved=resolved)
+        for i, t in enumerate(texts)
+    ]
+    first = evaluation.build(requests[:1])[0]
+    report = evaluation.set_baseline(first, resolved)
+    assert report.status is Status.OK, report.message
+    found = []
+    for build in evaluation.build(requests[1:]):
+        assert build.status is Status.OK, build.message
+        session = evaluation.open(build, resolved, purpose="search", number=0)
+        found.append(session.verify())
+        session.close()
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["c", "cc"])
+def test_what_a_kernel_does_to_its_variables_is_verified(suffix: str, tmp_path: Path) -> None:
+    report = check_spec(spec_of(tmp_path, suffix=suffix))
+    assert report.ok, report.lines
+    number, _, planted, *_ = dict(report.lines)["faults"].split()
+    assert int(number) == int(planted) > 8
+
+
+def test_variables_are_guarded_and_compared_as_arrays_are(
+    evaluation: tuple[Task, HostEvaluation],
+) -> None:
+    good, past, before, writes, missed, other = verdicts(
+        evaluation,
+        [
+            ("sum = 0;", "sum = 0; sum += 0;"),
+            ("total = sum;", "total = sum; if (n == 33) (&a[0][0])[20 * n] = 0;"),
+            ("total = sum;", "total = sum + (&b[0][0])[-4000];"),
+            ("total = sum;", "total = sum; b[0][0] = 0;"),
+            ("total = sum;", ""),
+            ("t & 1", "0"),
+        ],
+    )
+    assert good.status is Status.OK, good.message
+    assert past.status is Status.WRONG_RESULT
+    assert "writes byte 4 past the end of a in" in past.message
+    assert (before.status, "before the start of b" in before.message) == (Status.CRASHED, True), before
+    assert (writes.status, writes.message.split(" in ")[0]) == (
+        Status.WRONG_RESULT,
+        "SIGSEGV: writes to input b",
+    )
+    assert missed.status is Status.WRONG_RESULT
+    assert missed.message.startswith("total ")
+    assert other.status is Status.WRONG_RESULT
+    assert other.message.startswith("a[")
+
+
+def test_every_call_finds_its_own_values(evaluation: tuple[Task, HostEvaluation]) -> None:
+    task, made = evaluation
+    resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+    build = made.build([BuildRequest(trial=BASELINE, variant=task.kernel.variant, resolved=resolved)])[0]
+    assert made.set_baseline(build, resolved).status is Status.OK
+    session = made.open(build, resolved, purpose="search", number=0)
+    assert session.verify().status is Status.OK
+    measured = session.measure(problem=0, calls=6)
+    session.close()
+    # Outputs are compared after every window, and what is added to is as it was before each.
+    assert measured.status is Status.OK, measured.message
+    assert len(measured.times_s) == 6
+    assert np.isfinite(measured.times_s).all()
+
+
+def test_operators_see_the_arrays_of_the_file(tmp_path: Path) -> None:
+    kernel = spec_of(tmp_path).task.kernel
+    function = read_program(kernel).functions["add"]
+    assert {d.name: d.type for d in function.variables} == {"a": "float", "b": "float", "weights": "float"}
+    site = {"loops": ["j", "i"]}
+    assert site in list(OPERATORS["interchange"].sites(function, False))
+    OPERATORS["interchange"].apply(function, site)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("name: b,", "name: c,"), "'c' is no global variable of k.c"),
+        (("float32, shape: [33, 20]}", "float64, shape: [33, 20]}"), "but the spec says float64"),
+        (("float32, shape: [33, 20]}", "float32, shape: [33, 21]}"), "but the spec gives 693 elements"),
+        (("float32, shape: [33, 20]}", "float32, shape: [n, 20]}"), "the global 'b' has the size 'n'"),
+        (("name: b,", "name: weights,"), "which nothing can write"),
+        (("name: b,", "name: elsewhere,"), "which no argument can stand for"),
+        (
+            ("value: 0, role: output}", "value: 0, role: output}\n  - {name: m, dtype: int32, value: 1}"),
+            "argument 'm' stands behind a global",
+        ),
+        (("dtype: int32, value: 3", "by: pointer, dtype: int32, value: 3"), "'steps' cannot be global"),
+    ],
+)
+def test_a_variable_that_the_source_does_not_have_is_refused(
+    change: tuple[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError) as error:
+        spec_of(tmp_path, change)
+    assert message in str(error.value)
+    assert error.value.place is not None

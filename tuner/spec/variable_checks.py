@@ -1,0 +1,70 @@
+"""Arguments that are global variables: the source has them, with the type and the size that the spec gives.
+
+Asks clang; may not read sources itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tuner.core.errors import BaselineError
+from tuner.core.types import Variable
+from tuner.spec.models import ArgumentModel
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.signature import SourceReader
+from tuner.spec.yaml_places import Path, View
+
+__all__ = ["check_variables"]
+
+
+def check_variables(
+    reader: SourceReader, variables: Sequence[Variable], given: Sequence[ArgumentModel], view: View
+) -> None:
+    """The sources have the variables, which can be written before a call and are as large as the spec says.
+
+    Args:
+        reader: of the sources as a compiler gets them.
+        variables: of the spec.
+        given: its arguments, for places in messages.
+        view: likewise.
+
+    Raises:
+        SpecError: they do not.
+        BaselineError: the source does not compile.
+    """
+    places = {argument.name: ("arguments", i) for i, argument in enumerate(given)}
+    for variable in variables:
+        path: Path = places[variable.name]
+        try:
+            kind = reader.types([f"&{variable.name}"])[0]
+        except BaselineError as error:
+            if variable.name not in error.message:
+                raise
+            hint = "variables of functions, of classes and of namespaces cannot be given in this version"
+            what = f"{variable.name!r} is no global variable of {reader.files[0].name}"
+            raise view.error((*path, "name"), what, hint) from None
+        _check(variable, kind, view, path)
+
+
+def _check(variable: Variable, kind: CType, view: View, path: Path) -> None:
+    says = f"the global {variable.name!r} is `{_declared(kind)}` in the source"
+    if kind.odd or not kind.pointer or not kind.dtypes:
+        hint = "only arrays of numbers and single numbers can be given in this version"
+        raise view.error(path, f"{says}, which no argument can stand for", hint)
+    if kind.constant:
+        raise view.error(path, f"{says}, which nothing can write", "leave it out: the compiler knows it")
+    if variable.dtype not in kind.dtypes:
+        hint = f"write {kind.dtypes[0]}"
+        raise view.error((*path, "dtype"), f"{says}, but the spec says {variable.dtype}", hint)
+    there = math.prod(kind.inner)
+    if there != variable.count:
+        extents = ", ".join(map(str, kind.inner))
+        hint = f"write shape: [{extents}]" if extents else "write value in the place of shape"
+        what = f"{says}, but the spec gives {variable.count} element{'s' if variable.count > 1 else ''}"
+        raise view.error((*path, "shape"), what, hint)
+
+
+def _declared(kind: CType) -> str:
+    """The type of what has the address: `double (*)[8]` is that of a `double[8]`."""
+    return kind.text.replace(" (*)", "").removesuffix("*").strip()
