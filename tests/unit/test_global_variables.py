@@ -115,7 +115,7 @@ def test_variables_are_guarded_and_compared_as_arrays_are(
     )
     assert good.status is Status.OK, good.message
     assert past.status is Status.WRONG_RESULT
-    assert "writes byte 4 past the end of a in" in past.message
+    assert "writes byte 1 past the end of a in" in past.message
     assert (before.status, "before the start of b" in before.message) == (Status.CRASHED, True), before
     assert (writes.status, writes.message.split(" in ")[0]) == (
         Status.WRONG_RESULT,
