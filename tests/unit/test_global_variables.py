@@ -107,7 +107,7 @@ def test_variables_are_guarded_and_compared_as_arrays_are(
         [
             ("sum = 0;", "sum = 0; sum += 0;"),
             ("total = sum;", "total = sum; if (n == 33) (&a[0][0])[20 * n] = 0;"),
-            ("total = sum;", "total = sum + (&b[0][0])[-4000];"),
+            ("total = sum;", "total = sum + (&b[0][0])[-400];"),
             ("total = sum;", "total = sum; b[0][0] = 0;"),
             ("total = sum;", ""),
             ("t & 1", "0"),
