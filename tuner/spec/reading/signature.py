@@ -205,7 +205,9 @@ class SourceReader:
             return function
         text = text[: at + 1] + probes.encode() + text[at + 1 :]
         probed = replace(self, files=(replace(self.files[0], text=text.decode()), *self.files[1:]))
-        kinds = {own[t["name"].removeprefix(_PROBE)]: t["inner"] for t in probed._trees(_PROBE, extra="\n")}
+        trees = probed._trees(_PROBE, extra="\n")
+        # What is asked stands before the answer.
+        kinds = {own[t["name"].removeprefix(_PROBE)]: t["inner"][0]["inner"][1:] for t in trees}
         for name in (n.get("referencedDecl", {}) for inner in kinds.values() for k in inner for n in walk(k)):
             # Identities are of one run of clang.
             name["id"] = own.get(name.get("name"), "")
