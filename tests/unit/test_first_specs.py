@@ -57,7 +57,7 @@ SHAPES = {
     },
     "dot_references.cpp": {"x.values": "n", "result": "1", "most": "1", "finished": "1"},
     "axpy_references.cpp": {"a": "1", "x": "n", "sum": "1"},
-    "jacobi_rows.c": {"a": "1024, 1024", "b": "1023, 1024"},
+    "jacobi_rows.c": {"a": "1024, 1024", "b": "1024, 1024"},
 }
 
 

@@ -100,6 +100,87 @@ def test_other_shapes(tmp_path: Path) -> None:
     assert found["grid"][2] == "[rows, 8]"
 
 
+def test_extents_are_those_declared(tmp_path: Path) -> None:
+    """Whatever loops reach of them, and whatever other declarations say; what is no expression is guessed."""
+    spec = first(
+        tmp_path,
+        "#define W (N + 8)\n#define N 100\ntypedef double row[8];\ntypedef struct { int rows; double (*q)[4]; } S;\n"
+        "enum { BINS = 16 };\nint total;\n"
+        "void k(int, int, int, double a[*][*], double *b, float c[N][W], const double (*d)[*], row e[], row f[*],\n"
+        "       S *s, double g[*][6], double h[*], double o[*], double u[*], double one[1], int ld, double p[*][*]);\n"
+        "void k(int n, int m, int stop, double a[n][m], double b[static restrict n * m - 1], float c[N][W],\n"
+        "       const double (*d)[m], row e[], row f[n + 0], S *s, double g[s->rows][BINS - 10],\n"
+        "       double h[(n + 15) / 16 * 16], double o[m % 4 + 1], double u[total], double one[1], int ld,\n"
+        "       double p[n][ld]) {\n"
+        "  for (int j = 0; j < m - 1; j++) for (int i = 0; i < n; i++) {\n"
+        "    a[i][j] = d[i][j] + s->q[i][1]; b[i] = e[j][1] + u[i]; g[0][0] = h[i]; p[i][j] = f[i][2] + o[0]; }\n"
+        "  for (int i = 0; i < stop; i++) c[i][0] = one[i];\n  ld = 0; }\n",
+    )
+    shapes = {a.name: ", ".join(map(str, a.shape)) for a in spec.task.arguments if a.shape is not None}
+    assert shapes == {
+        "a": "n, m",
+        "b": "m * n - 1",
+        "c": "100, 108",
+        "d": "n, m",
+        "e": "m, 8",
+        "f": "n, 8",
+        "s.q": "n, 4",
+        "g": "rows, 6",
+        "h": "16 * ((n + 15) // 16)",
+        "o": "m % 4 + 1",
+        "u": "n",
+        "one": "stop",
+        "p": "n, ld",
+    }
+    text = (tmp_path / "k.yaml").read_text()
+    assert [line.split()[2] for line in text.splitlines() if "check: the shape" in line] == ["u,"]
+    data = yaml.safe_load(text)
+    assert data["problem"] == {"n": 2048, "m": 2048, "stop": 100, "rows": 2048, "ld": 2048}
+    small = data["verify"]["problems"][0]
+    assert len({*small.values()}) == len(small)
+    assert small["ld"] > max(small["n"], small["m"])
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "shapes"),
+    [
+        (
+            "k.cpp",
+            "using real = float;\nnamespace grid { void k(int);\n"
+            "void k(const double (&a)[4][8], real (&b)[16], int n, float (*c)[8]) {\n"
+            "  for (int i = 0; i < n / 2; i++) b[1] += a[0][i] * c[i][1]; } }\n",
+            {"a": "[4, 8]", "b": "[16]", "c": "[n // 2, 8]"},
+        ),
+        (
+            "k.c",
+            "void k(a, n, b) int n; double a[n][2 * n], b[n / 2]; { for (int i = 0; i < n; i++) a[i][i] = b[0]; }\n",
+            {"a": "[n, 2 * n]", "b": "[n // 2]"},
+        ),
+        (
+            "k.c",
+            "static void k(int n, int m, double a[n][m], float *row[n]) {\n"
+            "  for (int j = 0; j < m; j++) for (int i = 0; i < n; i++) a[i][j] = row[i][j]; }\n"
+            "void other(int n, double (*a)[n], float **row) { k(n, n, a, row); }\n",
+            {"a": "[n, m]", "row": "[n, m]"},
+        ),
+    ],
+)
+def test_extents_of_references_old_parameters_and_rows(
+    name: str, source: str, shapes: dict[str, str], tmp_path: Path
+) -> None:
+    found = arguments(first(tmp_path, source, name=name, entry="k"))
+    assert {name: found[name][2] for name in shapes} == shapes
+
+
+def test_no_two_sizes_of_an_odd_problem_are_alike(tmp_path: Path) -> None:
+    names = [f"n{i}" for i in range(11)]
+    loops = "".join(f"for (int i = 0; i < {n}; i++) a_{n}[i] = 1; " for n in names)
+    taken = ", ".join(f"int {n}, double a_{n}[{n}]" for n in names)
+    (tmp_path / "k.c").write_text(f"void k({taken}) {{ {loops} }}\n")
+    small = yaml.safe_load(init_spec(tmp_path / "k.c"))["verify"]["problems"][0]
+    assert len({*small.values()}) == len(small) == len(names)
+
+
 def test_unknown_facts_are_marked(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(
         "void out(float *);\nfloat k(float *a, const int *at, float scale, unsigned n, int mode) {\n"

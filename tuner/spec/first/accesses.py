@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tuner.spec.first.divisions import ROOTS
 from tuner.spec.first.indexing import NARROW, index_arrays
+from tuner.spec.first.uses import Use, declare, most_sizes
 from tuner.spec.reading.extents import extents
 from tuner.spec.reading.frames import (
     THROUGH,
@@ -18,18 +19,15 @@ from tuner.spec.reading.frames import (
     callee_name,
     inner_nodes,
     only_read_whole,
-    parameter_nodes,
     peeled,
     referenced,
 )
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
 
-__all__ = ["Findings", "Use", "examine"]
+__all__ = ["Findings", "examine"]
 
 _MAX_CALLS = 3
-_LARGE = 1000
-"""A size by which extents are compared."""
 
 _PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
@@ -37,30 +35,6 @@ _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
 Index = tuple[Polynomial | None, ...]
 """One index for each dimension in the source; ``None`` for one that is no polynomial."""
-
-
-@dataclass(slots=True)
-class Use:
-    """What happens to one pointer argument."""
-
-    read: bool = False
-    written: bool = False
-    unclear: bool = False
-    shapes: list[tuple[Polynomial, ...]] = field(default_factory=list)
-    lost: bool = False
-    """Whether the extent of some access is unknown."""
-    divides: bool = False
-    """Whether something is divided by its elements, or their roots or logarithms are taken."""
-
-    def note(self, mode: str) -> None:
-        """Adds one access: ``read``, ``write`` or ``both``."""
-        self.read = self.read or mode != "write"
-        self.written = self.written or mode != "read"
-
-    @property
-    def shape(self) -> tuple[Polynomial, ...] | None:
-        """The best guess: most dimensions, then the largest of the others."""
-        return max(self.shapes, key=lambda s: (len(s), [(e.at(_LARGE), e.text()) for e in s]), default=None)
 
 
 @dataclass(slots=True)
@@ -77,6 +51,7 @@ class Findings:
         margins: those that loops only stop short of, as `halo` in `i < n - halo`.
         counts: positions of the array arguments whose elements say how far loops go that begin at a constant.
         least: what a number must be at least by a comparison, as in `assert(length >= n)`; of the sizes.
+        most: what sizes may be at most, as loops go over arrays of a declared length.
     """
 
     uses: dict[int, Use]
@@ -87,6 +62,7 @@ class Findings:
     margins: frozenset[str] = frozenset()
     counts: frozenset[int] = frozenset()
     least: dict[str, str] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
 
 
 def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
@@ -112,12 +88,13 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
                 frame.pointed[node["id"]] = variable(name)
         elif any(d.startswith(("int", "uint")) for d in kind.dtypes):
             frame.values[node["id"]] = variable(name)
+    declare(uses, frame)
     visitor = _Visitor(uses, lookup)
     visitor.run(frame, 0)
     named = set(visitor.bound_names)
     for use in uses.values():
-        for shape in use.shapes:
-            named |= {name for extent in shape for name in extent.names}
+        for shape in (use.declared, *use.shapes):
+            named |= {name for extent in shape if extent is not None for name in extent.names}
     return Findings(
         uses=uses,
         sizes=[n for n, _ in function.parameters if n in named],
@@ -127,6 +104,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
         margins=frozenset(visitor.bound_names - visitor.ends),
         counts=frozenset(visitor.counts),
         least=_least(frame, named),
+        most=most_sizes(uses.values()),
     )
 
 

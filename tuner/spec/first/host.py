@@ -6,13 +6,13 @@ Guesses, and says in comments what it guessed. May not read files, compile or ru
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
-from tuner.spec.first.accesses import Findings, Use
+from tuner.spec.first.accesses import Findings
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.members import Line, grouped
 from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
 from tuner.spec.reading.frames import MOST_COUNTED
@@ -39,7 +39,6 @@ _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
 _LARGE = 1000
 """A size by which shapes are compared."""
-_INNER = re.compile(r"\[(\d+)\]")
 
 
 def host_spec(
@@ -150,7 +149,7 @@ class _Writer:
 
     def _small(self, odd: tuple[int, ...]) -> dict[str, int]:
         """Odd sizes, no two alike where there are enough of them; rows lie further apart than any is long."""
-        small = {n: odd[i % len(odd)] + 6 * (i // len(odd)) for i, n in enumerate(self._sizes)}
+        small = {n: odd[i % len(odd)] + 28 * (i // len(odd)) for i, n in enumerate(self._sizes)}
         pitches = [n for n in self._sizes if n in self._findings.pitches]
         longest = max((v for n, v in small.items() if n not in pitches), default=0)
         small |= dict.fromkeys(self._findings.margins & small.keys(), _MARGIN)
@@ -188,8 +187,9 @@ class _Writer:
         return lines
 
     def _fitting(self, size: str, value: int) -> int:
-        """A size that its own type can hold."""
+        """A size that its own type can hold, and arrays of a declared length."""
         kinds = [kind for name, kind in self._function.parameters if name == size and kind.dtypes]
+        value = min(value, self._findings.most.get(size, value))
         return min([value, *(_MOST.get(kind.dtypes[0], value) for kind in kinds)])
 
     def _kernel(self, files: str, doubts: Sequence[str]) -> list[Line]:
@@ -254,21 +254,15 @@ class _Writer:
         member = self._flat.members.get(name)
         if member is not None and member.extents:
             return ", ".join(map(str, member.extents))
-        inner = [*map(str, kind.inner)] or _INNER.findall(kind.text.partition("(*")[2])
-        if inner and shape is not None and len(shape) == 1 + len(inner):
-            # `float a[][64]`: the declaration says how far apart rows lie.
-            return ", ".join([shape[0].text(), *inner])
         if kind.rows and (shape is None or len(shape) == 1):
             notes.append("check: the shape")
             return f"{shape[0].text() if shape else self._sizes[0] if self._sizes else 64}, {MOST_COUNTED}"
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
-            return ", ".join([self._unknown_shape(), *inner])
-        if use.lost:
+            # The declaration may still say how far apart rows lie.
+            return ", ".join([self._unknown_shape(), *(e.text() for e in use.declared[1:] if e is not None)])
+        if use.lost and not (use.declared and all(use.declared)):
             notes.append("check: the shape")
-        if len(shape) == 1:
-            # What is taken of an element as a whole, by a function that is called with it.
-            return ", ".join([shape[0].text(), *map(str, kind.inner)])
         # A product of sizes reads better as dimensions only where the source says so.
         return ", ".join(extent.text() for extent in shape)
 

@@ -148,7 +148,7 @@ def first_spec(
     lookup = function_lookup(
         replace(reader, files=(*reader.files, *added), include=(*reader.include, *places))
     )
-    flat, left_out = without_what_none_fills(flattened(function, lookup), everything)
+    flat, left_out = without_what_none_fills(flattened(exposed.declared(function), lookup), everything)
     flat = named_from_outside(flat, reader)
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))

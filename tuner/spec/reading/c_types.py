@@ -24,7 +24,7 @@ __all__ = [
 ROWS = "a pointer to pointers"
 """Why most specs cannot describe a `T **`."""
 
-POINTERS_INSIDE = re.compile(r"\*[^*\[]*\[\d+\]")
+POINTERS_INSIDE = re.compile(r"\*[^*\[)]*\[\d+\]")
 """What the text of an array of pointers has: `double *[3]`."""
 
 _QUALIFIERS = re.compile(
@@ -32,7 +32,7 @@ _QUALIFIERS = re.compile(
 )
 _ENUM = re.compile(r"\benum\b")
 _NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
-_REFERENCE = re.compile(r"([\w ]+?) ?&")
+_REFERENCE = re.compile(r"([\w ]+?) ?(?:&|\(&\)((?:\[\d+\])+))")
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
 
 DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -157,13 +157,13 @@ def c_type(given: Mapping[str, Any]) -> CType:
 
 
 def parameter_type(given: Mapping[str, Any]) -> CType:
-    """A parameter's type of clang's tree: a reference to a number is passed as a pointer to it."""
+    """A parameter's type of clang's tree: a reference to a number, or to an array, is passed as a pointer to it."""
     kind = c_type(given)
     found = _REFERENCE.fullmatch(str(given.get("desugaredQualType", given["qualType"])))
-    if found is None or bare(found[1]) not in DTYPES:
+    if found is None or not (found[2] or bare(found[1]) in DTYPES):
         return kind
     constant = "const" in found[1].split()
-    return CType(text=kind.text, base=bare(found[1]), pointer=True, constant=constant, reference=True)
+    return CType(text=kind.text, base=bare(found[1]), pointer=True, constant=constant, reference=not found[2])
 
 
 def is_alias(kind: CType) -> bool:

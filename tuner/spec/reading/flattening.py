@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tuner.spec.reading.c_types import CType, c_type
-from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, peeled, referenced
+from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
 
 __all__ = ["Flat", "Member", "Structure", "flattened"]
 
@@ -124,7 +124,7 @@ class _Flattener:
             if not own:
                 # Of a structure nothing is used that is known here.
                 parameters.append((name, kind))
-                declared.append(node)
+                declared.append(self._rewritten(node, found))
             for trail in own:
                 parameters.append((names[trail], found.members[trail].kind))
                 declared.append({"kind": "ParmVarDecl", "id": _identity(trail), "name": names[trail]})

@@ -5,11 +5,12 @@ Read from the function's syntax tree; guesses for a first spec only. May not jud
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tuner.spec.reading.extents import moves, symbol
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
 
 __all__ = [
     "MOST_COUNTED",
@@ -18,7 +19,6 @@ __all__ = [
     "callee_name",
     "inner_nodes",
     "only_read_whole",
-    "parameter_nodes",
     "peeled",
     "referenced",
 ]
@@ -274,17 +274,38 @@ class Frame:
         if kind == "UnaryOperator" and node.get("opcode") == "-":
             negated = self.polynomial(inner_nodes(node)[0])
             return None if negated is None else constant(0) - negated
-        if kind == "BinaryOperator" and node.get("opcode") in ("+", "-", "*"):
-            left, right = (self.polynomial(child) for child in inner_nodes(node))
-            if left is None or right is None:
-                return None
-            return {"+": left + right, "-": left - right, "*": left * right}[node["opcode"]]
-        return None
+        return self._operation(node) if kind == "BinaryOperator" else None
 
+    def _operation(self, node: Node) -> Polynomial | None:
+        left, right = (self.polynomial(child) for child in inner_nodes(node))
+        operator = str(node.get("opcode"))
+        if left is None or right is None:
+            return None
+        if operator in ("+", "-", "*"):
+            return {"+": left + right, "-": left - right, "*": left * right}[operator]
+        # Of constants some stand for sizes in bytes.
+        if operator not in ("/", "%") or not left.names or moves(left) or moves(right):
+            return None
+        low, high = (p.text() if re.fullmatch(r"\w+", p.text()) else f"({p.text()})" for p in (left, right))
+        return variable(f"{low} {operator.replace('/', '//')} {high}")
 
-def parameter_nodes(tree: Node) -> list[Node]:
-    """A function's parameters."""
-    return [c for c in tree.get("inner", []) if c and c.get("kind") == "ParmVarDecl"]
+    def declared(self, parameter: Node) -> tuple[Polynomial | None, ...]:
+        """Extents as a declaration gives them; ``None`` where it does not, as of a pointer, `@` for no polynomial."""
+        found: list[Polynomial | None] = []
+        kind = parameter
+        while kind:
+            inner = inner_nodes(kind)
+            if kind.get("kind") == "PointerType":
+                found.append(None)
+            elif kind.get("kind") == "ConstantArrayType":
+                found.append(constant(kind["size"]))
+            elif kind.get("kind") in ("VariableArrayType", "IncompleteArrayType"):
+                # What is counted in bytes is counted as elements elsewhere.
+                known = inner[1:] and all(n.get("name") != "sizeof" for n in walk(inner[1]))
+                extent = self.polynomial(inner[1]) if known else None
+                found.append(extent or (variable(symbol("")) if any(inner[1:]) else None))
+            kind = next((child for child in inner if child.get("kind", "").endswith("Type")), {})
+        return tuple(found)
 
 
 def only_read_whole(tree: Node) -> set[str]:

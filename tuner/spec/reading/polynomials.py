@@ -5,13 +5,14 @@ Only what guessing shapes needs; may not know where an index comes from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = ["Polynomial", "constant", "variable"]
 
 Monomial = tuple[str, ...]
-"""Sorted names, repeated for powers."""
+"""Sorted names, repeated for powers; quotients, as `n // 2`, are like names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,10 @@ class Polynomial:
 
     @property
     def names(self) -> frozenset[str]:
-        """Everything that occurs."""
-        return frozenset(name for monomial, _ in self.terms for name in monomial)
+        """Everything that occurs, inside quotients too."""
+        parts = {part for monomial, _ in self.terms for part in monomial}
+        split = (re.findall(r"[A-Za-z_]\w*", part) if _is_quotient(part) else [part] for part in parts)
+        return frozenset().union(*split)
 
     @property
     def value(self) -> int | None:
@@ -108,8 +111,15 @@ class Polynomial:
         # The constant last: `rows + 1`.
         for monomial, coefficient in sorted(self.terms, key=lambda t: (-len(t[0]), t[0])):
             factors = [str(coefficient)] if coefficient != 1 or not monomial else []
-            parts.append(" * ".join([*factors, *monomial]))
-        return " + ".join(parts) or "0"
+            single = len(monomial) + len(factors) == 1
+            factors += [f"({part})" if _is_quotient(part) and not single else part for part in monomial]
+            parts.append(" * ".join(factors))
+        return " + ".join(parts).replace("+ -1 * ", "- ").replace("+ -", "- ") or "0"
+
+
+def _is_quotient(part: str) -> bool:
+    # Identities, which begin with @, may have blanks too.
+    return " " in part and part[0] != "@"
 
 
 def constant(value: int) -> Polynomial:

@@ -36,6 +36,7 @@ __all__ = [
     "Function",
     "Node",
     "SourceReader",
+    "parameter_nodes",
     "walk",
 ]
 
@@ -188,6 +189,33 @@ class SourceReader:
                 returns=None if function.returns is None else unaliased(function.returns, known),
             )
 
+    def declared(self, function: Function) -> Function:
+        """A function of the first file with the type of each parameter in its node, an array's as it is declared.
+
+        Without them where a macro writes the function's body.
+        """
+        nodes = function.tree.get("inner", [])
+        body: Node = next((c for c in nodes if c.get("kind") == "CompoundStmt"), {})
+        at = body.get("range", {}).get("begin", {}).get("offset", 0)
+        own = {str(p["name"]): p["id"] for p in parameter_nodes(function.tree) if "name" in p}
+        # Inside it, as other declarations may have other extents, and other functions its name.
+        probes = "".join(f" typedef __typeof__({name}) {_PROBE}{name};" for name in own)
+        text = self.files[0].text.encode()
+        if text[at : at + 1] != b"{":
+            return function
+        text = text[: at + 1] + probes.encode() + text[at + 1 :]
+        probed = replace(self, files=(replace(self.files[0], text=text.decode()), *self.files[1:]))
+        trees = probed._trees(_PROBE, extra="\n")
+        # What is asked stands before the answer.
+        kinds = {own[t["name"].removeprefix(_PROBE)]: t["inner"][0]["inner"][1:] for t in trees}
+        for name in (n.get("referencedDecl", {}) for inner in kinds.values() for k in inner for n in walk(k)):
+            # Identities are of one run of clang.
+            name["id"] = own.get(name.get("name"), "")
+        inner = [
+            {**c, "inner": kinds[c["id"]] + c.get("inner", [])} if c.get("id") in kinds else c for c in nodes
+        ]
+        return replace(function, tree={**function.tree, "inner": inner})
+
     def llvm(self) -> str:
         """LLVM's text of the first file, as it is without any optimisation.
 
@@ -295,6 +323,11 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(child for child in reversed(top.get("inner", [])) if child)
 
 
+def parameter_nodes(tree: Node) -> list[Node]:
+    """A function's parameters."""
+    return [c for c in tree.get("inner", []) if c.get("kind") == "ParmVarDecl"]
+
+
 def _skip_space(text: str, at: int) -> int:
     while at < len(text) and text[at].isspace():
         at += 1
@@ -328,9 +361,7 @@ def _function(tree: Node, *, included: bool) -> Function | None:
     if _included(tree) and not included:
         return None
     inner = [c for c in tree.get("inner", []) if c]
-    parameters = tuple(
-        (str(c.get("name", "")), parameter_type(c["type"])) for c in inner if c.get("kind") == "ParmVarDecl"
-    )
+    parameters = tuple((str(c.get("name", "")), parameter_type(c["type"])) for c in parameter_nodes(tree))
     result = tree["type"]["qualType"].split("(")[0].strip()
     return Function(
         name=str(tree.get("name", "")),

@@ -1,0 +1,81 @@
+"""What is known of one pointer argument: how it is accessed, and its extents as declared, or else as accessed.
+
+Guesses for a first spec only, but for what is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from tuner.spec.reading.extents import moves
+from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.polynomials import Polynomial, constant
+from tuner.spec.reading.signature import parameter_nodes
+
+__all__ = ["Use", "declare", "most_sizes"]
+
+_LARGE = 1000
+"""A size by which extents are compared."""
+
+
+@dataclass(slots=True)
+class Use:
+    """What happens to one pointer argument."""
+
+    read: bool = False
+    written: bool = False
+    unclear: bool = False
+    shapes: list[tuple[Polynomial, ...]] = field(default_factory=list)
+    """What accesses speak of."""
+    declared: tuple[Polynomial | None, ...] = ()
+    """Extents that the declaration gives; ``None`` for one that it does not."""
+    lost: bool = False
+    """Whether the extent of some access, or one that is declared, is unknown."""
+    divides: bool = False
+    """Whether something is divided by its elements, or their roots or logarithms are taken."""
+
+    def note(self, mode: str) -> None:
+        """Adds one access: ``read``, ``write`` or ``both``."""
+        self.read = self.read or mode != "write"
+        self.written = self.written or mode != "read"
+
+    @property
+    def shape(self) -> tuple[Polynomial, ...] | None:
+        """As declared; else the best guess: most dimensions, then the largest of the others."""
+        guess = max(self.shapes, key=lambda s: (len(s), [(e.at(_LARGE), e.text()) for e in s]), default=None)
+        if not self.declared:
+            return guess
+        extents = [d or g for d, g in zip_longest(self.declared, (guess or ())[: len(self.declared)])]
+        return tuple(e for e in extents if e is not None) if None not in extents else None
+
+
+def declare(uses: Mapping[int, Use], frame: Frame) -> None:
+    """Notes what declarations say of the arguments' extents."""
+    # Extents are of the call, whatever becomes of a parameter afterwards.
+    call = Frame(replace(frame.function, tree={}))
+    call.values, call.pointed = frame.values, frame.pointed
+    nodes = parameter_nodes(frame.function.tree)
+    for position, use in uses.items():
+        found = call.declared(nodes[position])
+        use.lost = any(extent is not None and moves(extent) for extent in found)
+        known = [None if extent is None or moves(extent) else extent for extent in found]
+        if known[:1] == [constant(1)]:
+            # `a[1]` is what old sources write for `*a`.
+            known[0] = None
+        inner = frame.function.parameters[position][1].inner
+        use.declared = tuple(known) if any(known) else (None, *map(constant, inner)) if inner else ()
+
+
+def most_sizes(uses: Iterable[Use]) -> dict[str, int]:
+    most: dict[str, int] = {}
+    for use in uses:
+        for shape in use.shapes:
+            for length, reached in zip(use.declared, shape, strict=False):
+                if length is not None and length.value and len(reached.names) == 1 == reached.degree:
+                    (name,) = reached.names
+                    top = (length.value - reached.at(0)) // (reached.at(1) - reached.at(0))
+                    if top > 0:
+                        most[name] = min(top, most.get(name, top))
+    return most
