@@ -6,7 +6,7 @@ Guesses, and says in comments what it guessed. May not read files, compile or ru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tuner.spec.first.accesses import Findings
 from tuner.spec.first.divisions import initial_values
@@ -52,6 +52,7 @@ def host_spec(
     doubts: Sequence[str] = (),
     threads: int | None = None,
     defines: Sequence[str] = (),
+    variables: Collection[str] = (),
 ) -> str:
     """The text of a first spec.
 
@@ -65,8 +66,9 @@ def host_spec(
         doubts: what is said of those that could not be chosen.
         threads: of a kernel with OpenMP; ``None`` for one without.
         defines: flags that every build has.
+        variables: those of the kernel's parameters that are global variables.
     """
-    writer = _Writer(file, flat, findings, macros, threads, defines)
+    writer = _Writer(file, flat, findings, macros, threads, defines, variables)
     return writer.text(_kernel_parts(include, sources), doubts)
 
 
@@ -87,7 +89,9 @@ class _Writer:
         macros: Macros,
         threads: int | None,
         defines: Sequence[str],
+        variables: Collection[str],
     ) -> None:
+        self._variables = variables
         self._defines = defines
         self._threads = threads
         self._file = file
@@ -216,14 +220,16 @@ class _Writer:
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
         if not kind.pointer:
             return self._scalar(position, dtype, notes)
+        written = f"{name}, global: true" if name in self._variables else name
         if name in self._sizes:
-            return Line(f"  - {{name: {name}, dtype: {dtype}, value: {name}, by: pointer}}")
+            by = "" if name in self._variables else ", by: pointer"
+            return Line(f"  - {{name: {written}, dtype: {dtype}, value: {name}{by}}}")
         use = self._findings.uses[position]
         shape = self._shape(name, kind, use, notes)
         if kind.members:
             shape = f"{shape}, {kind.members}"
         role = self._role(kind, use, notes)
-        parts = [f"name: {name}", f"dtype: {dtype}", f"shape: [{shape}]"]
+        parts = [f"name: {written}", f"dtype: {dtype}", f"shape: [{shape}]"]
         if role != "input":
             parts.append(f"role: {role}")
         if kind.rows:

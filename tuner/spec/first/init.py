@@ -20,6 +20,7 @@ from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import MISSING_BLOCK, device_spec
 from tuner.spec.first.further_sources import further_sources
+from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.host import host_spec
 from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
@@ -148,7 +149,8 @@ def first_spec(
     lookup = function_lookup(
         replace(reader, files=(*reader.files, *added), include=(*reader.include, *places))
     )
-    flat, left_out = without_what_none_fills(flattened(exposed.declared(function), lookup), everything)
+    whole = with_globals(exposed.declared(function), lookup, exposed)
+    flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
     flat = named_from_outside(flat, reader)
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))
@@ -160,7 +162,8 @@ def first_spec(
             macros,
             [*headers, *(_from(folder or beside_it, each) for each in further.include)],
             sources=[_from(folder or beside_it, each) for each in further.files],
-            doubts=(*left_out, *further.doubts),
+            doubts=(*whole.doubts, *left_out, *further.doubts),
+            variables=whole.names,
             defines=defines,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
         ),
