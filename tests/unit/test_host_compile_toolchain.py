@@ -83,6 +83,19 @@ def test_a_named_folder_without_llvm_is_the_machines_fault(tmp_path: Path) -> No
     assert "TUNER_LLVM" in caught.value.hint
 
 
+def test_an_llvm_that_lacks_a_library_of_the_system_says_which(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib").mkdir()
+    clang = tmp_path / "bin" / "clang"
+    said = "clang: error while loading shared libraries: libatomic.so.1: cannot open shared object file"
+    clang.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 127\n")
+    clang.chmod(0o755)
+    (tmp_path / "lib" / "libLLVM.so").write_bytes(b"")
+    with pytest.raises(MachineError, match=r"has no libatomic\.so\.1") as error:
+        find_toolchain({"TUNER_LLVM": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)})
+    assert "apt install libatomic1" in error.value.hint
+
+
 def test_an_old_llvm_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "lib").mkdir()
