@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tuner.core.dtypes import C_TYPES
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Kernel, Parcel, Source, Task, Variant
 from tuner.evaluators.cuda.parcels import in_call_order
-from tuner.evaluators.host.harness import C_TYPES
 from tuner.evaluators.workloads import Workload
 from tuner.spaces.launch import Geometry
 

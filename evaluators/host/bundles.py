@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.dtypes import WIDER
 from tuner.core.types import Kernel, Task
-from tuner.evaluators.host.harness import WIDER, Signature
+from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, EntryLayout, Region, lay_out
 from tuner.evaluators.host.sealed import memory_file, seal
 from tuner.evaluators.python_reference import RETURN
@@ -158,7 +159,7 @@ class Bundle:
 
     @property
     def variables(self) -> int:
-        """Buffers that lie where the candidate has its variables."""
+        """Buffers that the candidate finds by variables."""
         return len(self.signature.variables)
 
     def row(self, number: int, base: int, variables: Mapping[str, int]) -> list[int]:
@@ -167,7 +168,7 @@ class Bundle:
         Args:
             number: of the entry.
             base: where the bundle lies.
-            variables: where the pages of the candidate's variables begin.
+            variables: where the pages of the candidate's variables begin; of pointers, where they are.
         """
         entry = self.layout.entries[number]
         regions = {r.buffer.name: r for r in entry.regions}
@@ -181,8 +182,11 @@ class Bundle:
             if region.golden is not None:
                 words += [base + region.at, base + region.golden.at, region.buffer.size_bytes]
         for name, place in variables.items():
-            span = regions[name].span
-            words += [place, base + span.at, span.size_bytes, int(span.writable)]
+            region, span = regions[name], regions[name].span
+            if name in self.signature.pointers:
+                words += [place, base + region.at, 0, 0]
+            else:
+                words += [place, base + span.at, span.size_bytes, int(span.writable)]
         return words
 
     def outputs_of(self, number: int, memory: OutputMemory) -> dict[str, Array]:
@@ -239,7 +243,7 @@ def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buf
         if is_array:
             item = np.dtype(dtype).itemsize
             size = workload.arrays[name].size * item
-            variable = name in signature.variables
+            variable = name in signature.variables - signature.pointers
             buffers.append(
                 Buffer(name=name, role=roles[name], size_bytes=size, item_bytes=item, variable=variable)
             )
@@ -250,7 +254,7 @@ def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buf
 
 
 def variable_bytes(kernel: Kernel, *, wide: bool) -> dict[str, int]:
-    """Bytes of the kernel's variables, in the float64 reference or as they are."""
+    """Bytes of the kernel's variables, in the float64 reference or as they are; 0 of pointers."""
     kinds = {v.name: np.dtype(WIDER.get(v.dtype, v.dtype) if wide else v.dtype) for v in kernel.variables}
     return {v.name: v.count * kinds[v.name].itemsize for v in kernel.variables}
 

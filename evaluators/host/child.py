@@ -123,7 +123,9 @@ class Harness:
         self.loader = loader
         self.guard = _function(loader, "tuner_guard")
         self.attach = _function(loader, "tuner_attach")
-        self.reserve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(loader.trusted("tuner_reserve"))
+        self.reserve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
+            loader.trusted("tuner_reserve")
+        )
         self.run = _function(loader, "tuner_run")
         self.window = _function(loader, "tuner_window")
         self.team = _function(loader, "tuner_team") if team else None
@@ -143,7 +145,7 @@ def run_child(
         code: descriptor of the object code, sealed.
         request: the zygote's request: symbol, thunk, limits, ``calls``: functions that may be missing,
             ``openmp``: variables for its library, where there is one; ``variables``: name, bytes of pages and offset
-            in them of each that the candidate imports.
+            in them of each that the candidate imports; no bytes for a pointer.
     """
     status = 1
     try:
@@ -200,11 +202,11 @@ class _Child:
         self._answer(LOADED, *places)
 
     def _reserved(self, size: int) -> int:
-        """The start of that many bytes of address space, a page out of reach on either side."""
-        place = int(self._harness.reserve(size + 2 * mmap.PAGESIZE))
+        """The start of that many bytes of address space, a page out of reach on either side; of 0: of a page."""
+        place = int(self._harness.reserve(size + 2 * mmap.PAGESIZE, int(not size)))
         if not place:
             raise LoadError(f"no room for a variable of {size} bytes")
-        return place + mmap.PAGESIZE
+        return place + (mmap.PAGESIZE if size else 0)
 
     def _make_team(self, make: Callable[[int, int], int], threads: int, variables: Mapping[str, str]) -> None:
         """Before any line of the candidate is there, and after what the members inherit: user, files, limits.

@@ -194,6 +194,9 @@ class _Worker:
                 return {"defined": names, "entry": None}, []
             if symbol != header["entry"]:
                 module.rename(symbol, header["entry"])
+            if header["variables"]:
+                # Initial values that are computed when a program begins would be written to what is imported.
+                module.drop_load_time()
             for name, size_bytes in header["variables"].items():
                 module.import_variable(name, size_bytes)
             if header["variants"]:

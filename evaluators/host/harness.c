@@ -87,9 +87,9 @@ int tuner_attach(i64 base, i64 size, const i64 *rows, i64 count, const int *file
     return 0;
 }
 
-/* Address space out of reach, near what is mapped next; 0 where there is none. */
-i64 tuner_reserve(i64 size) {
-    void *got = mmap(0, (unsigned long)size, 0, MAP_PRIVATE_ | MAP_ANONYMOUS_ | MAP_NORESERVE_, -1, 0);
+/* Address space near what is mapped next, out of reach or not; 0 where there is none. */
+i64 tuner_reserve(i64 size, i64 used) {
+    void *got = mmap(0, (unsigned long)size, used ? PROT_RW : 0, MAP_PRIVATE_ | MAP_ANONYMOUS_ | MAP_NORESERVE_, -1, 0);
     return failed(got) ? 0 : (i64)got;
 }
 
@@ -111,10 +111,15 @@ static void restore(const i64 *copies, i64 count) {
 }
 
 /* Shows the candidate, at the places of its variables, the pages of one row's buffers: rows of (place, pages, bytes,
-   whether to write). Of a shared mapping mremap makes a second one where the old size is 0 (mremap(2)). */
+   whether to write). Of a shared mapping mremap makes a second one where the old size is 0 (mremap(2)). No bytes: the
+   place is a pointer's. */
 static int move(const i64 *moves, i64 count) {
     for (i64 i = 0; i < count; i++) {
         const i64 *row = moves + 4 * i;
+        if (!row[2]) {
+            *(volatile i64 *)row[0] = row[1];
+            continue;
+        }
         void *got = mremap((void *)row[1], 0, (unsigned long)row[2], MREMAP_TO, (void *)row[0]);
         if (got != (void *)row[0]) return -1;
         for (i64 at = 0; at < row[2]; at += PAGE_BYTES) {

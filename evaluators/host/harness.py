@@ -10,31 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from tuner.core.dtypes import C_TYPES, WIDER
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, Task, opaque_bytes
 
-__all__ = ["C_TYPES", "VIRTUAL_NS", "WIDER", "Signature", "harness_text"]
-
-C_TYPES = {
-    "bool": "_Bool",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long long",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long long",
-    "float16": "_Float16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "float _Complex",
-    "complex128": "double _Complex",
-}
-"""How each dtype of a spec is written in C."""
-
-WIDER = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
-"""What a dtype becomes in the reference that is computed in float64."""
+__all__ = ["VIRTUAL_NS", "Signature", "harness_text"]
 
 VIRTUAL_NS = 8
 """Which word of the fault page is the virtual clock, in nanoseconds; ``harness.c`` has the same."""
@@ -50,11 +30,13 @@ class Signature:
         arguments: for each argument its name, its dtype and whether a buffer is passed.
         returns: dtype of the returned value, or ``None``.
         variables: names of those that are not passed: the kernel has a variable for each.
+        pointers: those of the variables that are pointers to what an argument would be.
     """
 
     arguments: tuple[tuple[str, str, bool], ...]
     returns: str | None = None
     variables: frozenset[str] = frozenset()
+    pointers: frozenset[str] = frozenset()
 
     @staticmethod
     def of(task: Task) -> Signature:
@@ -73,6 +55,7 @@ class Signature:
             arguments=tuple((a.name, a.dtype, a.is_array) for a in arguments),
             returns=task.kernel.returns,
             variables=frozenset(variable.name for variable in task.kernel.variables),
+            pointers=frozenset(variable.name for variable in task.kernel.variables if variable.pointer),
         )
 
     @property

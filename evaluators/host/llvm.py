@@ -18,6 +18,7 @@ from tuner.evaluators.host.llvm_library import Library, LLVMError, PassOptions
 __all__ = ["Block", "Module"]
 
 _EXTERNAL_LINKAGE, _HIDDEN = 0, 1
+_POINTER_BYTES = 8
 _APPENDING_LINKAGE, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE = 7, 1, 8, 9
 _FUNCTION_INDEX = 0xFFFFFFFF
 _RETURN_STATUS = 2
@@ -151,7 +152,7 @@ class Module:
 
         Args:
             name: in the source; a C++ one that only its file sees is found too.
-            size_bytes: that there will be.
+            size_bytes: that there will be; 0 for a pointer.
 
         Raises:
             LLVMError: it cannot be left to others, or is of another size.
@@ -164,6 +165,7 @@ class Module:
         if lib.IsGlobalConstant(found) or lib.IsThreadLocal(found):
             raise LLVMError(f"the global {name} is constant, or every thread has its own")
         size = lib.ABISizeOfType(lib.GetModuleDataLayout(self._module), lib.GlobalGetValueType(found))
+        size_bytes = size_bytes or _POINTER_BYTES
         if size not in (0, size_bytes):
             raise LLVMError(f"the global {name} has {size} bytes in the source, and {size_bytes} in the spec")
         if lib.GetAlignment(found) > VARIABLE_ALIGN:
@@ -173,6 +175,13 @@ class Module:
         lib.SetLinkage(found, _EXTERNAL_LINKAGE)
         lib.SetVisibility(found, _HIDDEN)
         lib.SetValueName2(found, name.encode(), len(name.encode()))
+
+    def drop_load_time(self) -> None:
+        """Drops what would run when the code is loaded or left, which nobody runs."""
+        for name in (b"llvm.global_ctors", b"llvm.global_dtors"):
+            found = self._lib.GetNamedGlobal(self._module, name)
+            if found:
+                self._lib.DeleteGlobal(found)
 
     def run_passes(self, pipeline: str, machine: int, options: PassOptions) -> None:
         """Runs a pipeline in the new pass manager's syntax; ``machine`` 0 is none, and passes know no target.

@@ -112,7 +112,10 @@ class Attached:
     def find(self, address: int) -> tuple[Region, int] | None:
         """The buffer nearest to an address, and how far from it that is; see :meth:`BundleLayout.find`."""
         entry = self.bundle.layout.entries[0]
+        arrays = self.bundle.signature.variables - self.bundle.signature.pointers
         for name, place in self.variables.items():
+            if name not in arrays:
+                continue
             region = entry.region(name)
             at, end = place + region.skip, place + region.span.size_bytes
             if place - PAGE <= address < end + PAGE:
@@ -137,7 +140,7 @@ class Runner:
         limits: for the child.
         wide: whether the code takes float64 in the place of narrower types.
         seed: for the addresses.
-        variables: bytes of the variables that the code imports, by name.
+        variables: bytes of the variables that the code imports, by name; 0 of pointers.
 
     Raises:
         CandidateFailed: the code cannot be loaded, or (``lost``) no child can be made.
@@ -155,7 +158,7 @@ class Runner:
         variables: Mapping[str, int] | None = None,
     ) -> None:
         self._limits = limits
-        places = {name: variable_place(size) for name, size in (variables or {}).items()}
+        places = {name: variable_place(n) if n else (0, 0) for name, n in (variables or {}).items()}
         self._random = random.Random(seed)
         self._attached: list[Attached] = []
         root = os.geteuid() == 0

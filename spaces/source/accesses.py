@@ -105,7 +105,7 @@ class Accesses:
         self.paths = member_paths(function)
         self._params = {p.name: p for p in function.params}
         self._macros = loose_macros(function.source)
-        self._variables = {d.name for d in function.variables}
+        self._variables = {d.name: d for d in function.variables}
         declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
         self._local = {d.name for d in declared}
         self._taken = function.taken
@@ -202,8 +202,8 @@ class Accesses:
                     return
                 raise Refused(f"{name} is more than a pointer to elements")
             if name in self._variables:
-                # No other array has a place in it, but a pointer may lead there.
-                self.pointers[name] = True
+                # No other array has a place in an array, but a pointer may lead there.
+                self.pointers[name] = "*" not in self._variables[name].type
                 if write:
                     self.written.add(name)
                 return

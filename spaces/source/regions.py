@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import SpecError
-from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variant
+from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
 from tuner.spaces.source.file_arrays import with_file_arrays
 from tuner.spaces.source.included import includes_own, spliced
@@ -50,7 +50,8 @@ class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
     ``headers`` are the texts of the project's headers that are not among the program's files, ``include`` the folders
-    that they are looked for in. ``openmp``: it is built with OpenMP. ``preprocessed``: as in the kernel.
+    that they are looked for in. ``openmp``: it is built with OpenMP. ``preprocessed``, ``variables``: as in the
+    kernel.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Entry:
     include: tuple[str, ...] = ()
     openmp: bool = False
     preprocessed: tuple[Preprocessed, ...] = ()
+    variables: tuple[Variable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +254,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
     entry = kernel.wrapped or kernel.entry
-    told = (kernel.headers, kernel.include, kernel.openmp, kernel.preprocessed)
+    told = (kernel.headers, kernel.include, kernel.openmp, kernel.preprocessed, kernel.variables)
     key = (kernel.language, entry, launch, *told, *texts)
     found = _READ.get(key)
     if found is None:
@@ -269,6 +271,7 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
         include=kernel.include,
         openmp=kernel.openmp,
         preprocessed=kernel.preprocessed,
+        variables=kernel.variables,
     )
     cut = [cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
@@ -336,7 +339,10 @@ def _program(
                     label = f"{function.name}#{count + 1}" if count else function.name
                     functions[label] = replace(
                         with_own_calls(
-                            with_file_arrays(replace(function, language=language), file.text), own
+                            with_file_arrays(
+                                replace(function, language=language), file.text, entry.variables
+                            ),
+                            own,
                         ),
                         source=everything,
                         file=file.text,

@@ -159,7 +159,7 @@ def test_operators_see_the_arrays_of_the_file(tmp_path: Path) -> None:
         (("float32, shape: [33, 20]}", "float32, shape: [33, 21]}"), "but the spec gives 693 elements"),
         (("float32, shape: [33, 20]}", "float32, shape: [n, 20]}"), "the global 'b' has the size 'n'"),
         (("name: b,", "name: weights,"), "which nothing can write"),
-        (("name: b,", "name: elsewhere,"), "which no argument can stand for"),
+        (("name: b,", "name: elsewhere,"), "the global 'elsewhere' is the pointer `double *` in the source"),
         (
             ("value: 0, role: output}", "value: 0, role: output}\n  - {name: m, dtype: int32, value: 1}"),
             "argument 'm' stands behind a global",

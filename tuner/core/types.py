@@ -225,12 +225,14 @@ class Variable:
     Attributes:
         name: of it, and of the argument.
         dtype: of its elements.
-        count: how many it has.
+        count: how many it has; of a pointer 0.
+        pointer: whether it is a pointer to the argument's elements.
     """
 
     name: str
     dtype: str
     count: int
+    pointer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,7 +185,7 @@ def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Arg
         hint = "remove by: an array is passed by its address in any case"
         raise view.error((*path, "by"), f"array {given.name!r} is passed by pointer", hint, key=True)
     for i, extent in enumerate(given.shape):
-        if given.variable and extent.names:
+        if given.variable is True and extent.names:
             hint = "write numbers: a variable is as large as the source declares it"
             what = f"the global {given.name!r} has the size {extent.text!r}"
             raise view.error((*path, "shape", i), what, hint)

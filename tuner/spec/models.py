@@ -135,9 +135,9 @@ class ArgumentModel(_Model):
     """Keep the same values over all calls and seeds."""
     constant: Switch = False
     """The input is no parameter: it fills the `__constant__` variable of this name. CUDA only."""
-    variable: Annotated[Switch, Field(alias="global")] = False
+    variable: Annotated[bool | Literal["pointer"], Field(alias="global")] = False
     """It is no parameter: the kernel finds it in the global variable of this name, `static` or not, whose size is the
-    one that the source declares. For C and C++."""
+    one that the source declares; or, with `pointer`, through the global pointer of this name. For C and C++."""
 
 
 PlainValue = Annotated[

@@ -171,8 +171,14 @@ def make_variables(
             raise view.error(
                 ("arguments", i, "global"), message, cuda if backend == "cuda" else "pass a pointer", key=True
             )
+    pointers = {given.name for given in model.arguments or [] if given.variable == "pointer"}
     return tuple(
-        Variable(name=a.name, dtype=a.dtype, count=math.prod(e.integer({}) for e in a.shape or ()))
+        Variable(
+            name=a.name,
+            dtype=a.dtype,
+            count=0 if a.name in pointers else math.prod(e.integer({}) for e in a.shape or ()),
+            pointer=a.name in pointers,
+        )
         for a in arguments
         if a.passing == "global" and backend == "host"
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tuner.core.errors import BaselineError
 from tuner.core.types import Variable
 from tuner.spec.models import ArgumentModel
-from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.yaml_places import Path, View
 
@@ -37,14 +37,31 @@ def check_variables(
     for variable in variables:
         path: Path = places[variable.name]
         try:
-            kind = reader.types([f"&{variable.name}"])[0]
+            kind, itself = reader.types([f"&{variable.name}", variable.name])
         except BaselineError as error:
             if variable.name not in error.message:
                 raise
             hint = "variables of functions, of classes and of namespaces cannot be given in this version"
             what = f"{variable.name!r} is no global variable of {reader.files[0].name}"
             raise view.error((*path, "name"), what, hint) from None
+        if kind.odd == ROWS and not itself.odd:
+            _check_pointer(variable, itself, view, path)
+            continue
+        if variable.pointer:
+            what = f"the global {variable.name!r} is `{_declared(kind)}` in the source, which is no pointer"
+            raise view.error((*path, "global"), what, "write global: true", key=True)
         _check(variable, kind, view, path)
+
+
+def _check_pointer(variable: Variable, kind: CType, view: View, path: Path) -> None:
+    says = f"the global {variable.name!r} is the pointer `{kind.text}` in the source"
+    if not variable.pointer:
+        raise view.error((*path, "global"), says, "write global: pointer", key=True)
+    if not kind.dtypes:
+        raise view.error(path, f"{says}, which no argument can stand for", "give pointers to numbers only")
+    if variable.dtype not in kind.dtypes:
+        hint = f"write {kind.dtypes[0]}"
+        raise view.error((*path, "dtype"), f"{says}, but the spec says {variable.dtype}", hint)
 
 
 def _check(variable: Variable, kind: CType, view: View, path: Path) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tuner.core.dtypes import C_TYPES
 from tuner.core.expressions import parse
 from tuner.core.passing import Passed
 from tuner.core.types import Argument, ArgumentRole, Initial, Source
@@ -18,22 +19,6 @@ from tuner.spec.models import ArgumentModel
 
 __all__ = ["Wrapper", "free_name", "rows_of", "wrapper_of"]
 
-_TYPES = {
-    "float16": "_Float16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "float _Complex",
-    "complex128": "double _Complex",
-    "bool": "_Bool",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long",
-}
 _WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
 _ANY = """\
 template <class T> struct tuner_number { typedef T type; };
@@ -169,7 +154,7 @@ class _Writer:
         return f"\n\n{head}{result} {symbol}({parameters or 'void'})\n{{\n{body}}}\n"
 
     def _type(self, dtype: str) -> str:
-        return "bool" if dtype == "bool" and self.language == "c++" else _TYPES[dtype]
+        return "bool" if dtype == "bool" and self.language == "c++" else C_TYPES[dtype]
 
     def _argument(self, given: ArgumentModel) -> str:
         """What is passed for an argument."""

@@ -5,20 +5,17 @@ Everything else of first specs then sees arguments. May not compile; clang is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import BaselineError
-from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.frames import callee_name, inner_nodes, referenced
+from tuner.spec.reading.c_types import ROWS, CType
+from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, referenced
 from tuner.spec.reading.signature import Function, Node, SourceReader, parameter_nodes, walk
 
 __all__ = ["Globals", "with_globals"]
 
 Lookup = Callable[[str], Function | None]
-
-_MOST_CALLS = 8
-"""How deep calls are followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +25,15 @@ class Globals:
     Attributes:
         function: with a parameter for each, behind its own.
         lookup: gives functions as they are called by this one: they take them too.
-        names: of the variables.
+        names: of the variables, each with what a spec says of it: `true`, or `pointer`.
+        flags: those that are only asked whether they are 0.
         doubts: what is said of those that no argument can stand for.
     """
 
     function: Function
     lookup: Lookup
-    names: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
 
@@ -46,20 +45,24 @@ def with_globals(function: Function, lookup: Lookup, reader: SourceReader) -> Gl
         lookup: gives other functions by name.
         reader: of the sources, for types.
     """
-    used = dict.fromkeys(_used(function, lookup, {function.name}, 0))
+    reached = _reached(function, lookup)
+    used = dict.fromkeys(name for each in reached for name in _used(each))
     kinds: dict[str, CType] = {}
+    names: dict[str, str] = {}
     doubts = []
     for name in used:
         try:
-            kind = reader.types([f"&{name}"])[0]
+            kind, itself = reader.types([f"&{name}", name])
         except BaselineError:
             doubts.append(f"no argument can stand for the variable {name} of a namespace or another file")
             continue
-        if kind.odd or not kind.dtypes:
+        if kind.odd == ROWS and not itself.odd and itself.dtypes:
+            kinds[name], names[name] = itself, "pointer"
+        elif kind.odd or not kind.dtypes:
             what = kind.text.replace(" (*)", "").removesuffix("*").strip()
             doubts.append(f"no argument can stand for the global {name}, `{what}`")
         elif not kind.constant:
-            kinds[name] = replace(kind, reference=not kind.inner)
+            kinds[name], names[name] = replace(kind, reference=not kind.inner), "true"
     if not kinds:
         return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
     known: dict[str, Function | None] = {}
@@ -67,30 +70,65 @@ def with_globals(function: Function, lookup: Lookup, reader: SourceReader) -> Gl
     def find(name: str) -> Function | None:
         if name not in known:
             found = lookup(name)
-            known[name] = None if found is None else _handed(found, kinds, lookup)
+            known[name] = None if found is None else _handed(found, kinds, names, lookup)
         return known[name]
 
+    flags = frozenset(name for name, kind in kinds.items() if kind.reference)
+    flags = flags.difference(*(_reckoned(each.tree) for each in reached))
     return Globals(
-        function=_handed(function, kinds, lookup), lookup=find, names=frozenset(kinds), doubts=tuple(doubts)
+        function=_handed(function, kinds, names, lookup),
+        lookup=find,
+        names=names,
+        flags=flags,
+        doubts=tuple(doubts),
     )
 
 
-def _used(function: Function, lookup: Lookup, seen: set[str], depth: int) -> Iterator[str]:
+def _reckoned(node: Node, *, asked: bool = False) -> frozenset[str]:
+    """Names of variables that are more than asked whether they are 0.
+
+    Args:
+        node: whose names are meant.
+        asked: whether only that is asked of its value.
+    """
+    inner = inner_nodes(node)
+    kind = node.get("kind")
+    if kind == "DeclRefExpr":
+        return frozenset() if asked else frozenset({str(node.get("referencedDecl", {}).get("name", ""))})
+    found = frozenset[str]()
+    for place, child in enumerate(inner):
+        question = (
+            (kind in ("IfStmt", "ConditionalOperator") and place == 0)
+            or node.get("opcode") in ("!", "&&", "||")
+            or (asked and kind in THROUGH)
+        )
+        found |= _reckoned(child, asked=question)
+    return found
+
+
+def _reached(function: Function, lookup: Lookup) -> list[Function]:
+    """A function and those that it calls, as far as they are known."""
+    found, seen = [function], {function.name}
+    for caller in found:
+        for node in walk(caller.tree):
+            name = callee_name(inner_nodes(node)[0]) if node.get("kind") == "CallExpr" else ""
+            called = lookup(name) if name and name not in seen else None
+            seen.add(name)
+            found += [] if called is None else [called]
+    return found
+
+
+def _used(function: Function) -> Iterator[str]:
     own = {node["id"] for node in walk(function.tree) if node.get("kind") in ("VarDecl", "ParmVarDecl")}
     for node in walk(function.tree):
-        if node.get("kind") == "DeclRefExpr":
-            meant = node.get("referencedDecl", {})
-            if meant.get("kind") == "VarDecl" and meant["id"] not in own:
-                yield str(meant["name"])
-        elif node.get("kind") == "CallExpr" and depth < _MOST_CALLS:
-            name = callee_name(inner_nodes(node)[0])
-            called = lookup(name) if name and name not in seen else None
-            if called is not None:
-                seen.add(name)
-                yield from _used(called, lookup, seen, depth + 1)
+        meant = node.get("referencedDecl", {}) if node.get("kind") == "DeclRefExpr" else {}
+        if meant.get("kind") == "VarDecl" and meant["id"] not in own:
+            yield str(meant["name"])
 
 
-def _handed(function: Function, kinds: dict[str, CType], lookup: Lookup) -> Function:
+def _handed(
+    function: Function, kinds: Mapping[str, CType], names: Mapping[str, str], lookup: Lookup
+) -> Function:
     """A function that takes the variables and hands them on to what it calls."""
     own = {node["id"] for node in walk(function.tree) if node.get("kind") in ("VarDecl", "ParmVarDecl")}
     given: list[Node] = [_reference(name, kind) for name, kind in kinds.items()]
@@ -109,7 +147,10 @@ def _handed(function: Function, kinds: dict[str, CType], lookup: Lookup) -> Func
         return {**node, "inner": inner}
 
     tree = changed(function.tree)
-    nodes = [{**_meant(name, kind), "inner": _extents(kind)} for name, kind in kinds.items()]
+    nodes = [
+        {**_meant(name, kind), "inner": _extents(kind, pointer=names[name] == "pointer")}
+        for name, kind in kinds.items()
+    ]
     before = parameter_nodes(tree)
     after = [child for child in tree["inner"] if child.get("kind") != "ParmVarDecl"]
     return replace(
@@ -133,9 +174,11 @@ def _reference(name: str, kind: CType) -> Node:
     }
 
 
-def _extents(kind: CType) -> list[Node]:
+def _extents(kind: CType, *, pointer: bool) -> list[Node]:
     """The type's node, as clang gives it of an array that is declared with its extents."""
     made: list[Node] = []
     for extent in reversed(kind.inner):
         made = [{"kind": "ConstantArrayType", "size": extent, "inner": made}]
+    if pointer:
+        made = [{"kind": "PointerType", "inner": made}]
     return made

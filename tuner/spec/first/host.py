@@ -6,7 +6,7 @@ Guesses, and says in comments what it guessed. May not read files, compile or ru
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tuner.spec.first.accesses import Findings
 from tuner.spec.first.divisions import initial_values
@@ -52,7 +52,8 @@ def host_spec(
     doubts: Sequence[str] = (),
     threads: int | None = None,
     defines: Sequence[str] = (),
-    variables: Collection[str] = (),
+    variables: Mapping[str, str] | None = None,
+    flags: Collection[str] = (),
 ) -> str:
     """The text of a first spec.
 
@@ -66,9 +67,10 @@ def host_spec(
         doubts: what is said of those that could not be chosen.
         threads: of a kernel with OpenMP; ``None`` for one without.
         defines: flags that every build has.
-        variables: those of the kernel's parameters that are global variables.
+        variables: those of the kernel's parameters that are global variables, with what `global` is.
+        flags: those of the variables that are only asked whether they are 0.
     """
-    writer = _Writer(file, flat, findings, macros, threads, defines, variables)
+    writer = _Writer(file, flat, findings, macros, threads, defines, variables or {}, flags)
     return writer.text(_kernel_parts(include, sources), doubts)
 
 
@@ -89,9 +91,11 @@ class _Writer:
         macros: Macros,
         threads: int | None,
         defines: Sequence[str],
-        variables: Collection[str],
+        variables: Mapping[str, str],
+        flags: Collection[str],
     ) -> None:
         self._variables = variables
+        self._flags = flags
         self._defines = defines
         self._threads = threads
         self._file = file
@@ -220,11 +224,13 @@ class _Writer:
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
         if not kind.pointer:
             return self._scalar(position, dtype, notes)
-        written = f"{name}, global: true" if name in self._variables else name
+        written = f"{name}, global: {self._variables[name]}" if name in self._variables else name
         if name in self._sizes:
             by = "" if name in self._variables else ", by: pointer"
             return Line(f"  - {{name: {written}, dtype: {dtype}, value: {name}{by}}}")
         use = self._findings.uses[position]
+        if kind.reference and name in self._variables:
+            return self._scalar(position, dtype, notes, self._role(kind, use, notes))
         shape = self._shape(name, kind, use, notes)
         if kind.members:
             shape = f"{shape}, {kind.members}"
@@ -243,17 +249,24 @@ class _Writer:
                 parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
         return Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
-    def _scalar(self, position: int, dtype: str, notes: list[str]) -> Line:
+    def _scalar(self, position: int, dtype: str, notes: list[str], role: str = "input") -> Line:
         name = self._function.parameters[position][0]
         if name in self._sizes:
             value = name
+        elif role == "output":
+            value = "0"
+        elif name in self._flags:
+            value = "0"
+            notes.append("check: the value; 0 leaves out what it asks for")
         elif name in self._findings.least:
             value = self._findings.least[name]
             notes.append("check: the value")
         else:
             value = first_value(dtype, floating_scalars(self._function.parameters[:position]))
             notes.append("check: the value")
-        return Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
+        written = f"{name}, global: true" if name in self._variables else name
+        says = "" if role == "input" else f", role: {role}"
+        return Line(f"  - {{name: {written}, dtype: {dtype}, value: {value}{says}}}", "; ".join(notes))
 
     def _shape(self, name: str, kind: CType, use: Use, notes: list[str]) -> str:
         shape = use.shape

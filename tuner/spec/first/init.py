@@ -164,6 +164,7 @@ def first_spec(
             sources=[_from(folder or beside_it, each) for each in further.files],
             doubts=(*whole.doubts, *left_out, *further.doubts),
             variables=whole.names,
+            flags=whole.flags,
             defines=defines,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
         ),

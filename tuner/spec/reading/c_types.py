@@ -129,6 +129,8 @@ def c_type(given: Mapping[str, Any]) -> CType:
     array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
     if array:
         element, extents = array["element"], re.findall(r"\[([^\]]*)\]", text)
+        if "(**" in text:
+            return CType(text=written, base=bare(element), pointer=True, odd=ROWS)
         return CType(
             text=written,
             base=bare(element),
