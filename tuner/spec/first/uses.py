@@ -69,6 +69,7 @@ def declare(uses: Mapping[int, Use], frame: Frame) -> None:
 
 
 def most_sizes(uses: Iterable[Use]) -> dict[str, int]:
+    """How large sizes may be by name: accesses that depend on them stay within declared numbers of elements."""
     most: dict[str, int] = {}
     for use in uses:
         for shape in use.shapes:
