@@ -114,7 +114,7 @@ def test_extents_are_those_declared(tmp_path: Path) -> None:
         "       double p[n][ld]) {\n"
         "  for (int j = 0; j < m - 1; j++) for (int i = 0; i < n; i++) {\n"
         "    a[i][j] = d[i][j] + s->q[i][1]; b[i] = e[j][1] + u[i]; g[0][0] = h[i]; p[i][j] = f[i][2] + o[0]; }\n"
-        "  for (int i = 0; i < stop; i++) c[i][0] = one[i];\n  ld = 0; }\n",
+        "  float local[90]; for (int i = 0; i < stop; i++) local[i] = c[i][0] = one[i];\n  ld = 0; }\n",
     )
     shapes = {a.name: ", ".join(map(str, a.shape)) for a in spec.task.arguments if a.shape is not None}
     assert shapes == {
@@ -135,7 +135,7 @@ def test_extents_are_those_declared(tmp_path: Path) -> None:
     text = (tmp_path / "k.yaml").read_text()
     assert [line.split()[2] for line in text.splitlines() if "check: the shape" in line] == ["u,"]
     data = yaml.safe_load(text)
-    assert data["problem"] == {"n": 2048, "m": 2048, "stop": 100, "rows": 2048, "ld": 2048}
+    assert data["problem"] == {"n": 2048, "m": 2048, "stop": 90, "rows": 2048, "ld": 2048}
     small = data["verify"]["problems"][0]
     assert len({*small.values()}) == len(small)
     assert small["ld"] > max(small["n"], small["m"])

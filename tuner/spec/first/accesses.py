@@ -30,6 +30,7 @@ __all__ = ["Findings", "examine"]
 _MAX_CALLS = 3
 
 _PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
+_FIXED = re.compile(r"[\w ]+?((?:\[\d+\])+)")
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
 
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
@@ -104,7 +105,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
         margins=frozenset(visitor.bound_names - visitor.ends),
         counts=frozenset(visitor.counts),
         least=_least(frame, named),
-        most=most_sizes(uses.values()),
+        most=most_sizes([*uses.values(), *visitor.fixed]),
     )
 
 
@@ -129,6 +130,8 @@ class _Visitor:
         self.bound_names: set[str] = set()
         self.ends: set[str] = set()
         self.counts: set[int] = set()
+        self.fixed: list[Use] = []
+        """Accesses of arrays that are no arguments."""
         self.deepest = 0
 
     def run(self, frame: Frame, depth: int) -> None:
@@ -237,6 +240,11 @@ class _Visitor:
             return
         found = frame.pointer(node)
         if found is None:
+            kind = _FIXED.fullmatch(str(node.get("type", {}).get("qualType", "")))
+            if kind:
+                lengths = tuple(constant(int(length)) for length in re.findall(r"\d+", kind[1]))
+                self.fixed.append(Use(declared=lengths))
+                self._extent(self.fixed[-1], tuple(map(frame.polynomial, indices)), frame)
             # An array that is a member of an element: what happens to it happens to the element.
             self._visit(node, mode, frame, depth)
             return

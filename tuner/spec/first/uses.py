@@ -69,10 +69,11 @@ def declare(uses: Mapping[int, Use], frame: Frame) -> None:
 
 
 def most_sizes(uses: Iterable[Use]) -> dict[str, int]:
+    """How large sizes may be by name: accesses that depend on them stay within declared numbers of elements."""
     most: dict[str, int] = {}
     for use in uses:
-        for shape in use.shapes:
-            for length, reached in zip(use.declared, shape, strict=False):
+        for shape in (s for s in use.shapes if len(s) == len(use.declared)):
+            for length, reached in zip(use.declared, shape, strict=True):
                 if length is not None and length.value and len(reached.names) == 1 == reached.degree:
                     (name,) = reached.names
                     top = (length.value - reached.at(0)) // (reached.at(1) - reached.at(0))
