@@ -14,6 +14,7 @@ from tuner.driver.check import check_spec
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import read_program
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_spec
 
 TEXT = """
@@ -174,3 +175,66 @@ def test_a_variable_that_the_source_does_not_have_is_refused(
         spec_of(tmp_path, change)
     assert message in str(error.value)
     assert error.value.place is not None
+
+
+POINTED = """
+#include <stdlib.h>
+static double (*u)[COLS] = (double (*)[COLS])malloc(sizeof(double) * 40 * COLS);
+double *line;
+bool timed;
+static int shift;
+static double scale(double x) { return x * line[0] + shift; }
+void step(int n) {
+    if (timed) abort();
+    for (int j = 0; j < COLS; j++)
+        for (int i = 1; i < n; i++)
+            u[i][j] = u[i - 1][j] + scale(line[j]);
+}
+"""
+
+
+def test_pointers_lead_to_arguments(tmp_path: Path) -> None:
+    (tmp_path / "k.cc").write_text(POINTED.replace("COLS", "20"))
+    text = init_spec(tmp_path / "k.cc", entry="step")
+    (tmp_path / "k.yaml").write_text(text)
+    for line in (
+        "{name: u, global: pointer, dtype: float64, shape: [n, 20], role: inout,",
+        "{name: line, global: pointer, dtype: float64, shape: [20],",
+        "{name: timed, global: true, dtype: bool, value: 0}",
+        "{name: shift, global: true, dtype: int32, value: 1}",
+    ):
+        assert line in text
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    # What is computed when the file is loaded is computed by nobody, and imports nothing.
+    report = check_spec(spec, faults=False)
+    assert report.ok, report.lines
+    function = read_program(spec.task.kernel).functions["step"]
+    assert {d.name: d.type for d in function.variables} == {"u": "double *", "line": "double *"}
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("u", "true"), ("timed", "pointer")], ids=["is a pointer", "is none"]
+)
+def test_a_pointer_is_called_one(name: str, what: str, tmp_path: Path) -> None:
+    (tmp_path / "k.cc").write_text(POINTED.replace("COLS", "20"))
+    text = init_spec(tmp_path / "k.cc", entry="step")
+    kind = "pointer" if what == "true" else "true"
+    text = text.replace(f"name: {name}, global: {kind}", f"name: {name}, global: {what}")
+    (tmp_path / "k.yaml").write_text(text.replace("shape: [n, 20]", "shape: [40, 20]"))
+    with pytest.raises(SpecError, match=f"write global: {kind}"):
+        load_spec(tmp_path / "k.yaml")
+
+
+def test_a_first_spec_lists_what_a_kernel_and_its_callees_use(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        TEXT.replace("ROWS", "33").replace("COLS", "20")
+        + "static void clear(void) { for (int i = 0; i < 4; i++) b[i][i] = elsewhere[0]; }\n"
+        + "void both(void) { clear(); a[0][0] = b[0][0]; }\n"
+    )
+    text = init_spec(tmp_path / "k.c", entry="both")
+    assert "{name: a, global: true, dtype: float32, shape: [33, 20], role: output}" in text
+    assert "{name: b, global: true, dtype: float32, shape: [33, 20], role: inout," in text
+    assert "{name: elsewhere, global: pointer, dtype: float64, shape: [1]," in text
+    assert "weights" not in text
+    (tmp_path / "k.yaml").write_text(text)
+    assert load_spec(tmp_path / "k.yaml")
