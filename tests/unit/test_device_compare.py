@@ -75,6 +75,7 @@ def test_missing_compilers_are_reported(bench: Bench, monkeypatch: pytest.Monkey
     gcc = bench.build(["gcc", "-O3"])
     assert gcc.status is Status.REFUSED
     assert "nvcc and clang" in gcc.message
+    monkeypatch.setattr(other_compilers, "_find", lambda name: f"/nowhere/{name}")
     other = bench.build(["nvcc", "-arch=sm_80"])
     assert other.status is Status.REFUSED
     assert "the spec's target" in other.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.types import Kernel, Source, Variant
@@ -265,6 +266,7 @@ int main(void)
 """
 
 
+@needs.cc
 def test_every_bit_stays(tmp_path: Path) -> None:
     """Of a kernel that calls in all these places, with the contraction of products that clang does by itself."""
     names = ("g", "h", "odd", "put")

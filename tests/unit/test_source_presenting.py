@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.expressions import parse
@@ -162,6 +163,7 @@ void scale(const float *from, float *to, int n)
 """.replace("/* Half", "static float half_of(float a) { return a * 0.5f; }\n\n/* Half")
 
 
+@needs.cc
 def test_functions_that_nothing_uses_any_more_are_left_out(tmp_path: Path) -> None:
     """With their comments, and with what only they used; not what nothing used before or others may call."""
     variant = Variant(files=(Source(name="f.c", text=HELPED),))
