@@ -26,12 +26,18 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
         resolved: a configuration that it builds with.
 
     Raises:
-        UsageError: the source does not build here, or has no such function or several.
+        UsageError: the source does not build here, or has no such function or several; it uses global variables.
     """
     name = kernel.function
     if is_static(kernel.variant, name):
         raise UsageError(
             f"{name} is static in its file, so nothing from outside can take its place",
+            "put the winner into the source: tuner export RUN --format patch",
+        )
+    if kernel.variables:
+        raise UsageError(
+            f"{name} finds {kernel.variables[0].name} in a global variable, which neither recordings nor an object that "
+            "is put before the application's know",
             "put the winner into the source: tuner export RUN --format patch",
         )
     if kernel.language == "c":

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tuner.core.errors import SpecError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Source, Status, Task, Variant, Verdict
 from tuner.driver.check import check_spec
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.replacement import symbol_of
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import read_program
 from tuner.spec.first.init import init_spec
@@ -238,3 +241,13 @@ def test_a_first_spec_lists_what_a_kernel_and_its_callees_use(tmp_path: Path) ->
     assert "weights" not in text
     (tmp_path / "k.yaml").write_text(text)
     assert load_spec(tmp_path / "k.yaml")
+
+
+def test_no_winner_takes_the_place_of_a_function_with_variables(tmp_path: Path) -> None:
+    kernel = spec_of(tmp_path).task.kernel
+    resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+    with (
+        HostCompiler(find_toolchain()) as compiler,
+        pytest.raises(UsageError, match="finds a in a global variable"),
+    ):
+        symbol_of(compiler, kernel, resolved)
