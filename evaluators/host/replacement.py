@@ -36,8 +36,7 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
         )
     if kernel.variables:
         raise UsageError(
-            f"{name} finds {kernel.variables[0].name} in a global variable, which neither recordings nor objects that are "
-            "put before an application's know",
+            f"{name} finds {kernel.variables[0].name} in a global variable, which is unknown outside of its file",
             "put the winner into the source: tuner export RUN --format patch",
         )
     if kernel.language == "c":
