@@ -37,7 +37,7 @@ _REPEATS = 6
 _MOST_LOOPS = 80
 
 
-_SITES: Kept[tuple[Function, tuple[dict[str, Any], ...]]] = Kept(1024)
+_SITES: Kept[tuple[Function, tuple[dict[str, Any], ...]]] = Kept(4096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

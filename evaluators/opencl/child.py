@@ -168,24 +168,33 @@ def _loaded(context: Any, device: Any, binary: bytes, cache: Path) -> Any:
 
 
 class _Set:
-    """The buffers and kernels of one attached bundle."""
+    """The buffers and kernels of one attached bundle, made for those of its entries that are called.
+
+    Of a small kernel there may be hundreds of entries, and a driver takes half a millisecond to make a kernel.
+    """
 
     def __init__(
         self, context: Any, queue: Any, program: Any, entry: str, plan: Mapping[str, Any], shared: bool
     ) -> None:
         self._context = context
         self._queue = queue
+        self._program = program
+        self._entry = entry
         self._shared = shared
         self._entries = plan["entries"]
         self._buffers: dict[int, Any] = {}
         self._pages: dict[int, Any] = {}
-        self._kernels: list[Any] = []
+        self._kernels: dict[int, Any] = {}
         self._uploaded: set[int] = set()
-        for description in self._entries:
-            kernel = cl.Kernel(program, entry)
-            for number, argument in enumerate(description["arguments"]):
-                kernel.set_arg(number, self._value(argument))
-            self._kernels.append(kernel)
+
+    def _made(self, number: int) -> Any:
+        """The kernel of an entry with its arguments."""
+        if number not in self._kernels:
+            kernel = cl.Kernel(self._program, self._entry)
+            for place, argument in enumerate(self._entries[number]["arguments"]):
+                kernel.set_arg(place, self._value(argument))
+            self._kernels[number] = kernel
+        return self._kernels[number]
 
     def _value(self, argument: Sequence[Any]) -> Any:
         kind = argument[0]
@@ -207,8 +216,12 @@ class _Set:
         return self._buffers[at]
 
     def bring(self, numbers: Sequence[int]) -> None:
-        """Inputs, what the parent filled outputs with, and what is restored before a call, go to the device."""
+        """Inputs, what the parent filled outputs with, and what is restored before a call, go to the device.
+
+        Nothing is left to be made when a kernel of these entries is timed.
+        """
         for number in numbers:
+            self._made(number)
             for to, source, size in self._entries[number]["restore"]:
                 ctypes.memmove(to, source, size)
             for kind, *rest in self._entries[number]["arguments"]:
@@ -251,8 +264,7 @@ class _Set:
 
     def launch(self, number: int) -> Any:
         """Runs the kernel once; its event, with times."""
-        entry = self._entries[number]
-        kernel = self._kernels[number]
+        entry, kernel = self._entries[number], self._made(number)
         event = cl.enqueue_nd_range_kernel(
             self._queue, kernel, entry["global"], entry["local"], entry["offset"]
         )

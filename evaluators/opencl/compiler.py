@@ -19,6 +19,7 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Status
 from tuner.evaluators.host.process import Child, Ended, TimedOut
 from tuner.evaluators.host.sealed import sealed_file
+from tuner.evaluators.opencl.compiled_cache import CompiledCache
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.process import OpenClZygote, read_all
 from tuner.evaluators.opencl.program import Program
@@ -62,6 +63,7 @@ class Compiled:
 @dataclass(slots=True)
 class _Busy:
     index: int
+    job: Mapping[str, Any]
     child: Child
     answer: int
     started: float
@@ -88,27 +90,32 @@ class Compiler:
         self._idle: list[Child] = []
         self._made = 0
         self._known: OrderedDict[bytes, Compiled] = OrderedDict()
+        self._cache = CompiledCache(device)
 
     def compile(self, programs: Sequence[Program]) -> list[Compiled]:
-        """One result for each, in order; equal programs are compiled once.
+        """One result for each, in order; equal programs are compiled once, also those of earlier runs.
 
         Raises:
             MachineError: no worker can be started.
         """
         codes = [p.code() for p in programs]
         # A job that ended or blocked a worker is not tried again; neither is any other.
-        todo = deque(
-            (i, p)
-            for i, p in enumerate(programs)
-            if codes[i] not in self._known and codes.index(codes[i]) == i
-        )
+        todo: deque[tuple[int, Mapping[str, Any]]] = deque()
         busy: list[_Busy] = []
         found: dict[int, Compiled] = {}
+        for index, program in enumerate(programs):
+            if codes[index] in self._known or codes.index(codes[index]) != index:
+                continue
+            job = program.job()
+            kept = self._kept(job)
+            if kept is None:
+                todo.append((index, job))
+            else:
+                found[index] = kept
         try:
             while todo or busy:
                 while todo and len(busy) < self._limit:
-                    index, program = todo.popleft()
-                    busy.append(self._begin(index, program))
+                    busy.append(self._begin(*todo.popleft()))
                 for work in self._finished(busy):
                     busy.remove(work)
                     found[work.index] = self._result(work)
@@ -129,21 +136,27 @@ class Compiler:
             child.end()
         self._idle.clear()
 
-    def _begin(self, index: int, program: Program) -> _Busy:
+    def _kept(self, job: Mapping[str, Any]) -> Compiled | None:
+        """What an earlier run was answered, which takes no worker."""
+        started = time.monotonic()
+        found = self._cache.get(job)
+        return None if found is None else _sound(*found, seconds=time.monotonic() - started)
+
+    def _begin(self, index: int, job: Mapping[str, Any]) -> _Busy:
         fresh = not self._idle
         child = self._start() if fresh else self._idle.pop()
         answer = os.memfd_create("binary", os.MFD_CLOEXEC)
-        job = sealed_file("program", [json.dumps(program.job()).encode()])
+        file = sealed_file("program", [json.dumps(job).encode()])
         try:
-            child.send(b"compile", [job, answer])
+            child.send(b"compile", [file, answer])
         except Ended:
             # Seen as its end when the answer is awaited.
             pass
         finally:
-            os.close(job)
+            os.close(file)
         started = time.monotonic()
         limit_s = self._timeout_s + (_FIRST_S if fresh else 0.0)
-        return _Busy(index, child, answer, started, started + limit_s)
+        return _Busy(index, job, child, answer, started, started + limit_s)
 
     def _start(self) -> Child:
         self._made += 1
@@ -189,9 +202,18 @@ class Compiler:
         if header["status"] != "ok":
             message = _why(log) + lacking_extension(_why(log), self._device.extensions)
             return Compiled(status=Status(header["status"]), message=message, log=log, seconds=took)
-        return Compiled(
-            status=Status.OK, binary=binary, kernels=dict(header["kernels"]), log=log, seconds=took
-        )
+        self._cache.put(work.job, header, binary)
+        return _sound(header, binary, seconds=took)
+
+
+def _sound(header: Mapping[str, Any], binary: bytes, *, seconds: float) -> Compiled:
+    return Compiled(
+        status=Status.OK,
+        binary=binary,
+        kernels=dict(header["kernels"]),
+        log=str(header.get("log", "")),
+        seconds=seconds,
+    )
 
 
 def _why(log: str) -> str:

@@ -1,18 +1,22 @@
 """The process that OpenCL workers are forked from; ``python -m tuner.evaluators.opencl.zygote FD FOLDER``.
 
 It imports pyopencl once, which takes a tenth of a second and more, but asks for no platform: the threads that drivers
-start do not survive a fork. Otherwise as :mod:`tuner.evaluators.host.zygote`.
+start do not survive a fork. PoCL starts none before it is asked, so its library is loaded here, too: half of what a
+worker needs to begin is spent on binding the LLVM in it. Otherwise as :mod:`tuner.evaluators.host.zygote`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib
+import os
 import shutil
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from tuner.evaluators.host.zygote import ForkServer
@@ -21,6 +25,7 @@ from tuner.evaluators.sandbox.confine import isolate_network
 __all__ = ["main"]
 
 _PR_SET_CHILD_SUBREAPER = 36
+_POCL = "libpocl"
 _MODULES = (
     "pyopencl",
     "pyopencl.characterize",
@@ -41,6 +46,7 @@ class _Server(ForkServer):
                 importlib.import_module(name)
         except ImportError as error:
             return {"error": str(error)}
+        _load_pocl(Path(os.environ.get("OCL_ICD_VENDORS", "/nonexistent")))
         gc.collect()
         gc.freeze()
         return {}
@@ -53,6 +59,20 @@ class _Server(ForkServer):
         from tuner.evaluators.opencl.worker import run_worker
 
         run_worker(channel, files[1], files[2], request)
+
+
+def _load_pocl(lists: Path) -> None:
+    """Loads PoCL's library where it is among the drivers that workers will load.
+
+    Args:
+        lists: a folder of lists of drivers or one list, whose name ends so; as the loader takes it.
+    """
+    for one in [lists] if lists.suffix == ".icd" else lists.glob("*.icd"):
+        # What cannot be read or loaded here a worker reports.
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            library = one.read_text(encoding="utf-8").strip()
+            if Path(library).name.startswith(_POCL):
+                ctypes.CDLL(library)
 
 
 def main() -> None:

@@ -131,7 +131,7 @@ def configuring(
     return {**edit, "headers": True} if headers else edit
 
 
-@kept_by_identity(256)
+@kept_by_identity(1024)
 def _brings_headers(program: Program) -> bool:
     try:
         program.require_headers()
@@ -140,13 +140,13 @@ def _brings_headers(program: Program) -> bool:
     return True
 
 
-@kept_by_identity(256)
+@kept_by_identity(1024)
 def _asked(program: Program) -> frozenset[str]:
     """The names that conditionals of a program ask for."""
     return frozenset(n for file in range(len(program.files)) for n in deciding("".join(program.parts(file))))
 
 
-@kept_by_identity(256)
+@kept_by_identity(1024)
 def _asked_with_headers(program: Program) -> frozenset[str]:
     """Likewise, with those of headers in other folders."""
     return _asked(program) | {n for header in program.entry.headers for n in deciding(header.text)}

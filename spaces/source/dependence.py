@@ -185,7 +185,7 @@ class Dependences:
                     )
 
 
-_FOUND: Kept[tuple[Scan, Dependences | str]] = Kept(128)
+_FOUND: Kept[tuple[Scan, Dependences | str]] = Kept(512)
 """By scan and freedom: many moves ask the same of one program."""
 
 

@@ -50,7 +50,7 @@ __all__ = [
 Edit = Mapping[str, Any]
 
 _REASSOCIATING = ("reassociate", "approximate")
-_APPLIED: Kept[tuple[Program, Program | str]] = Kept(256)
+_APPLIED: Kept[tuple[Program, Program | str]] = Kept(1024)
 """Programs, or why not, by program and edit: parents and the beginnings of lists come back."""
 
 

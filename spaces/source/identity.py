@@ -17,7 +17,7 @@ from tuner.spaces.source.walks import subtrees, transform
 __all__ = ["structure_digest"]
 
 
-@kept_by_identity(256)
+@kept_by_identity(1024)
 def structure_digest(program: Program) -> str:
     """Equal for programs that differ in names of variables and tunables, defaults, comments and layout only."""
     texts = {label: _normal(function) for label, function in program.functions.items()}
@@ -36,7 +36,7 @@ def _launch(texts: Any, program: Program) -> Any:
     return None if texts is None else _words(texts, names)
 
 
-@kept_by_identity(256)
+@kept_by_identity(1024)
 def _normal(function: Function) -> str:
     names: dict[str, str] = {}
     opaque = "".join(n.text for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt))

@@ -236,7 +236,7 @@ class Program:
         )
 
 
-_READ: Kept[Program] = Kept(32)
+_READ: Kept[Program] = Kept(128)
 """By language, entry, launch and texts: one program is the same tree wherever it is asked for."""
 
 

@@ -92,7 +92,7 @@ class Scan:
         return bool(self.written) and len(self.pointers) > 1 and bool(loose)
 
 
-_SCANNED: Kept[tuple[Function, tuple[Stmt, ...], Scan | str]] = Kept(256)
+_SCANNED: Kept[tuple[Function, tuple[Stmt, ...], Scan | str]] = Kept(1024)
 """By function and part: many moves ask the same of one program."""
 
 

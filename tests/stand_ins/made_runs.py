@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import itertools
 import math
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -97,6 +100,9 @@ search:
   budget: {{evaluations: 60}}
 """
 
+MADE_IN = "tuner-tests-run-"
+"""How the folder's name begins in which a simulated run was made before it was copied."""
+
 PASSES = {"loop-interchange": 0.8}
 """What a pass does to the time; the others change nothing."""
 
@@ -125,8 +131,21 @@ def simulated_run(
     kernel: str = KERNEL,
     seed: int = 1,
 ) -> Path:
-    """A finished run over passes, and over variants of the source where asked, with times from a formula."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """A finished run over passes, and over variants of the source where asked, with times from a formula.
+
+    Each call has files of its own; a run that was made before in this process is copied.
+    """
+    shutil.copytree(_simulated(evolve, evaluations, strategy, kernel, seed).name, folder, dirs_exist_ok=True)
+    return folder / "product.run"
+
+
+@cache
+def _simulated(
+    evolve: bool, evaluations: int, strategy: str, kernel: str, seed: int
+) -> tempfile.TemporaryDirectory[str]:
+    made = tempfile.TemporaryDirectory(prefix=MADE_IN)
+    atexit.register(made.cleanup)
+    folder = Path(made.name)
     (folder / "product.c").write_text(kernel)
     (folder / "product.yaml").write_text(SPEC.replace("EVOLVE", str(evolve).lower()))
     (spec,) = load_spec(folder / "product.yaml")
@@ -137,9 +156,8 @@ def simulated_run(
         catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
     )
     options = Options(seed=seed, workers=2, evaluations=evaluations, strategy=strategy)
-    path = folder / "product.run"
-    begin(spec, path, options, backend=backend)
-    return path
+    begin(spec, folder / "product.run", options, backend=backend)
+    return made
 
 
 Change = Callable[[str, dict[str, Any]], dict[str, Any]]

@@ -235,7 +235,7 @@ def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_pa
     assert running.returncode == 130, errors
     assert "Traceback" not in errors
     assert json.loads(printed)["stopped_by"] == "interrupted"
-    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False, timeout=300)
+    done = run_tuner("tune", spec, "--out", out, "--json", "--resume")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run"] == json.loads(printed)["run"]
     assert run_tuner("replay", json.loads(done.stdout)["run"]).returncode == 0

@@ -148,9 +148,12 @@ def test_the_answer_is_readable_without_scripts(run: Path) -> None:
 
 @pytest.mark.integration
 def test_where_the_run_lies_is_nobodys_business(run: Path) -> None:
-    """A report is made to be sent to others: the folder of the record is not on it."""
-    assert str(run.parent) not in json.dumps(Reader(report_page(run)).data()["result"])
-    assert str(run.parent) not in json.dumps(Reader(report_page(run)).data()["audit"])
+    """A report is made to be sent to others: the folder of the record is not on it, nor the one it was made in."""
+    data = Reader(report_page(run)).data()
+    for part in ("result", "audit"):
+        text = json.dumps(data[part])
+        assert str(run.parent) not in text
+        assert made.MADE_IN not in text
 
 
 @pytest.mark.integration

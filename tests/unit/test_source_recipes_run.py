@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +36,18 @@ FEW = {
 DRAWS = 3
 
 
+@cache
 def task_of(name: str) -> Task:
     """A kernel at the odd sizes that its spec verifies."""
     folder = KERNELS if (KERNELS / f"{name}.yaml").exists() else KERNELS.parent / "plain"
     task = load_spec(folder / f"{name}.yaml")[0].task_with(seed=3)
     return replace(task, problems=tuple(Problem(sizes=p.sizes) for p in task.verify.problems))
+
+
+@cache
+def program_of(name: str) -> Program:
+    """A kernel as given; what was found out about it for one recipe is known to the next."""
+    return read_program(task_of(name).kernel)
 
 
 @pytest.fixture
@@ -55,7 +63,7 @@ def evaluation(request: pytest.FixtureRequest) -> Iterator[HostEvaluation]:
 
 def made_of(name: str, recipe: str, *, reassociate: bool) -> list[Applied]:
     """Different variants that a recipe makes of a kernel."""
-    program = read_program(task_of(name).kernel)
+    program = program_of(name)
     found: dict[str, Applied] = {}
     for seed in range(DRAWS):
         rng = np.random.default_rng(seed)
@@ -93,7 +101,7 @@ def test_the_recipes_that_a_kernel_needs_are_right(name: str, evaluation: HostEv
 
 def test_blocks_divide_the_tiles_that_they_are_in() -> None:
     """What holds of two edits' tunables holds while both are there."""
-    program = read_program(task_of("gemm").kernel)
+    program = program_of("gemm")
     made = cook(
         RECIPES["panel_product"],
         Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False),

@@ -199,6 +199,9 @@ class _Asking:
 
     def require_unchanged(self, found: Preprocessed, files: Sequence[Source]) -> None:
         """Refuses preprocessed text that is another one after the preprocessor where it stands in the files."""
+        if [file.text for file in files] == [file.text for file in self.reader.files]:
+            # Nothing else was preprocessed in the first place.
+            return
         again = self.texts(dict(found.values), files)
         if again.broken is not None:
             raise again.broken
@@ -211,7 +214,7 @@ class _Asking:
     def _pasted(self, fixed: Mapping[str, Value], files: Sequence[Source]) -> tuple[str, ...]:
         """The tunables with whose values the text is another than with their names in it: pasted, or made a string."""
         left = [name for name in self.tunables if name not in fixed]
-        if self._substituted(fixed, left, files):
+        if not left or self._substituted(fixed, left, files):
             return ()
         return tuple(name for name in left if not self._substituted(fixed, [name], files))
 

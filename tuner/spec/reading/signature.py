@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 from pathlib import Path, PurePath
 from typing import Any
 
-from tuner.core.errors import BaselineError, MachineError
+from tuner.core.errors import BaselineError
 from tuner.core.types import Source, Value, Variant
 from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
+from tuner.spec.reading.answers import Question
 from tuner.spec.reading.c_types import (
     UNSIGNED,
     CType,
@@ -43,7 +42,6 @@ __all__ = [
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
 
-_TIMEOUT_S = 30.0
 _MAX_TREE = 64 << 20
 _PROBE = "tuner_type_probe_"
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
@@ -280,38 +278,25 @@ class SourceReader:
         warns: bool = False,
     ) -> tuple[int, str, str]:
         toolchain = self.toolchain or find_toolchain()
-        shims = str(package_files("tuner.evaluators.host").joinpath("include"))
-        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
-            for index, file in enumerate(self.files):
-                text = file.text + (extra if index == 0 else "")
-                (Path(scratch) / PurePath(file.name).name).write_text(text, encoding="utf-8")
-            first = PurePath(self.files[0].name).name
-            command = [toolchain.clang, *action, *([] if warns else ["-w"])]
-            command += ["-fno-color-diagnostics", *self.flags]
-            command += macro_flags(self.macros)
-            folders = [str(Path(self.folder) / folder) for folder in self.include]
-            command += search_words([*folders, self.folder] if self.folder else folders, self.folder)
-            if self.language != "opencl":
-                command += ["-idirafter", shims]
-            elif not any(flag.startswith("-cl-std=") for flag in self.flags):
-                command += ["-cl-std=CL3.0", "-cl-ext=+all"]
-            command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), first]
-            try:
-                done = subprocess.run(
-                    command,
-                    cwd=scratch,
-                    capture_output=True,
-                    timeout=_TIMEOUT_S,
-                    check=False,
-                    env={"LC_ALL": "C"},
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise MachineError(f"clang does not answer: {error}", "run tuner doctor") from error
-        if len(done.stdout) > _MAX_TREE:
+        first = PurePath(self.files[0].name).name
+        command = [*action, *([] if warns else ["-w"]), "-fno-color-diagnostics", *self.flags]
+        command += macro_flags(self.macros)
+        folders = [str(Path(self.folder) / folder) for folder in self.include]
+        searched = search_words([*folders, self.folder] if self.folder else folders, self.folder)
+        if self.language != "opencl":
+            searched += ["-idirafter", str(package_files("tuner.evaluators.host").joinpath("include"))]
+        elif not any(flag.startswith("-cl-std=") for flag in self.flags):
+            command += ["-cl-std=CL3.0", "-cl-ext=+all"]
+        command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), first]
+        files = (replace(self.files[0], text=self.files[0].text + extra), *self.files[1:])
+        status, output, errors = Question(
+            clang=str(toolchain.clang), words=tuple(command), folders=tuple(searched), files=files
+        ).answer()
+        if len(output) > _MAX_TREE:
             raise BaselineError(
                 "the source's headers are too large to look through", "leave out what is not needed"
             )
-        return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        return status, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -1,0 +1,85 @@
+"""What clang answers about sources: each question is put once in a process where nothing but its words can matter.
+
+The same kernel is read again by every command of a run, by each of its parts, and with one flag more. Must not know
+what is asked.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from tuner.core.errors import MachineError
+from tuner.core.types import Source
+from tuner.spaces.source.memo import Kept
+
+__all__ = ["Question"]
+
+_TIMEOUT_S = 30.0
+_KEPT_BYTES = 1 << 20
+_READS_MORE = re.compile(r"include|import|embed|__(?:DATE|TIME|TIMESTAMP)__|pragma\s+GCC\s+dependency")
+"""In a source or a flag: its answer may be another one when a file or the clock is."""
+
+Answer = tuple[int, bytes, bytes]
+"""Exit status, standard output, standard error."""
+
+_KNOWN: Kept[Answer] = Kept(128)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One run of clang.
+
+    Attributes:
+        clang: its path.
+        words: of the command; the first file's name comes last.
+        folders: words that name folders of headers, put before the last one.
+        files: written to the folder that it runs in.
+    """
+
+    clang: str
+    words: tuple[str, ...]
+    folders: tuple[str, ...]
+    files: tuple[Source, ...]
+
+    def answer(self) -> Answer:
+        """What clang says.
+
+        Raises:
+            MachineError: it does not answer.
+        """
+        if not self._stands_alone():
+            return self._asked()
+        key = (self.clang, self.words, *((f.name, f.text) for f in self.files))
+        found = _KNOWN.get(key)
+        if found is None:
+            found = self._asked()
+            if sum(map(len, found[1:])) <= _KEPT_BYTES:
+                _KNOWN.put(key, found)
+        return found
+
+    def _stands_alone(self) -> bool:
+        texts = (file.text.replace("\\\n", "") for file in self.files)
+        return not any(map(_READS_MORE.search, texts)) and not any(
+            "/" in word or word.startswith(("-I", "-i", "--", "@")) for word in self.words[:-1]
+        )
+
+    def _asked(self) -> Answer:
+        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
+            for file in self.files:
+                (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+            try:
+                done = subprocess.run(
+                    [self.clang, *self.words[:-1], *self.folders, self.words[-1]],
+                    cwd=scratch,
+                    capture_output=True,
+                    timeout=_TIMEOUT_S,
+                    check=False,
+                    env={"LC_ALL": "C"},
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise MachineError(f"clang does not answer: {error}", "run tuner doctor") from error
+        return done.returncode, done.stdout, done.stderr
