@@ -48,6 +48,7 @@ _PROBE = "tuner_type_probe_"
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
 _CLANG_NAMES = {"opencl": "cl"}
+_EMPTY = "empty"
 _LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 
 
@@ -102,11 +103,12 @@ class SourceReader:
 
     Attributes:
         files: the first holds the functions; they are written to a folder of their own to be read.
-        language: ``c``, ``c++`` or ``opencl``.
+        language: ``c``, ``c++``, ``opencl`` or ``cuda``, which is preprocessed only.
         folder: where files and include folders are looked up.
         include: folders of headers.
         macros: defined for the whole source.
         flags: further front-end flags.
+        empty: headers of a device's compiler, which have nothing in them here.
         toolchain: found when left out.
     """
 
@@ -116,6 +118,7 @@ class SourceReader:
     include: tuple[str, ...] = ()
     macros: Mapping[str, Value] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
     toolchain: Toolchain | None = None
 
     def at(self, index: int) -> SourceReader | None:
@@ -257,15 +260,21 @@ class SourceReader:
             for index, file in enumerate(self.files):
                 text = file.text + (extra if index == 0 else "")
                 (Path(scratch) / PurePath(file.name).name).write_text(text, encoding="utf-8")
+            for name in self.empty:
+                header = Path(scratch, _EMPTY, name)
+                header.parent.mkdir(parents=True, exist_ok=True)
+                header.touch()
             first = PurePath(self.files[0].name).name
             command = [toolchain.clang, *action, *([] if warns else ["-w"])]
             command += ["-fno-color-diagnostics", *self.flags]
             command += macro_flags(self.macros)
             folders = [str(Path(self.folder) / folder) for folder in self.include]
             command += search_words([*folders, self.folder] if self.folder else folders, self.folder)
-            if self.language != "opencl":
+            if self.empty:
+                command += ["-idirafter", _EMPTY]
+            if self.language in ("c", "c++"):
                 command += ["-idirafter", shims]
-            elif not any(flag.startswith("-cl-std=") for flag in self.flags):
+            elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
                 command += ["-cl-std=CL3.0", "-cl-ext=+all"]
             command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), first]
             try:
