@@ -37,7 +37,7 @@ __all__ = ["PREPROCESSED", "from_json", "preprocess", "to_json"]
 PREPROCESSED = "preprocessed.json"
 """Under what name a record keeps them."""
 
-_MOST = 32
+_MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
 _LIKE_A_MARKER = re.compile(r'^[ \t]*#[ \t]*\d+[ \t]*"', re.MULTILINE)
@@ -280,6 +280,8 @@ class _Asking:
     def _pasted(self, fixed: Mapping[str, Value]) -> tuple[str, ...]:
         """The tunables with whose values the text is another than with their names in it: pasted, or made a string."""
         left = [name for name in self.tunables if name not in fixed]
+        if not left:
+            return ()
         # A comment keeps the names of tunables.
         files = self.texts(fixed, comments=False).files
         if self._substituted(fixed, left, files):
