@@ -13,9 +13,12 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError
@@ -52,6 +55,8 @@ _REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter")
 _SYSTEM = "3"
 _BUILT_IN = ("<built-in>", "<command line>")
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 Flags = tuple[str, ...]
 Placed = Callable[[Preprocessed], Sequence[Source]]
 """Gives the files with preprocessed text in the place of what may be edited."""
@@ -112,11 +117,17 @@ def _found(
     found = tuple(asking.combinations({}))
     for words in _macro_changing(reader, groups, asking):
         other = replace(asking, reader=replace(reader, flags=(*reader.flags, *words)))
-        if any(other.texts(dict(each.values)).files != each.files for each in found):
+        texts = _each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
+        if [one.files for one in texts] != [one.files for one in found]:
             raise _Unseen(f"they are others with {' '.join(words)}")
-    for each in found:
-        asking.require_unchanged(each, placed(each))
+    _each(lambda pair: asking.require_unchanged(*pair), [(one, placed(one)) for one in found])
     return found
+
+
+def _each(ask: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """What is answered to each, in order; clang runs for several at once."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(ask, items))
 
 
 def _of_device(
@@ -217,16 +228,13 @@ class _Asking:
                 raise _Unseen(f"they ask for {', '.join(asked)} in more than {_MOST} combinations")
             if any(isinstance(value, str) for each in values for value in each):
                 raise _Unseen(f"they ask for {', '.join(asked)}, of which values are no numbers")
-            found: list[Preprocessed] = []
             left = most // math.prod(map(len, values))
-            for chosen in itertools.product(*values):
-                try:
-                    found += self.combinations({**fixed, **dict(zip(asked, chosen, strict=True))}, left)
-                except BaselineError as error:
-                    # No candidate with these values builds either.
-                    broken = error
+            chosen = [{**fixed, **dict(zip(asked, c, strict=True))} for c in itertools.product(*values)]
+            made = _each(lambda one: self._built(one, left), chosen)
+            # No candidate builds with the values of the others.
+            found = [each for one in made if not isinstance(one, BaselineError) for each in one]
             if not found:
-                raise broken
+                raise next(one for one in made if isinstance(one, BaselineError))
             yield from found
             return
         if texts.broken is not None:
@@ -238,6 +246,12 @@ class _Asking:
             files=texts.files,
             macros=tuple(sorted(self.further | self.defined(fixed))),
         )
+
+    def _built(self, fixed: Mapping[str, Value], most: int) -> list[Preprocessed] | BaselineError:
+        try:
+            return list(self.combinations(fixed, most))
+        except BaselineError as error:
+            return error
 
     def texts(
         self, fixed: Mapping[str, Value], files: Sequence[Source] = (), *, comments: bool = True

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
 from tuner.spaces.source.operators.base import (
@@ -148,7 +149,9 @@ def _by_members(
 def _known(function: Function, name: str, helpers: Mapping[str, Function]) -> Function:
     """A function that is called, as it is known."""
     if name not in helpers or name == function.name:
-        raise Refused(f"{name} is no other function of this file, or of a header that was configured with")
+        hidden = unread(function.file)
+        why = f" that can be known beside {hidden}" if hidden else " of the sources"
+        raise Refused(f"{name} is no other function{why}")
     return helpers[name]
 
 

@@ -54,7 +54,6 @@ _HEADER = re.compile(r"[<\"]omp\.h[>\"]")
 _NO_WORD = re.compile(r"/\*.*?\*/|\\\n?", re.DOTALL)
 """What may stand between a directive's words and says nothing."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
-_DEEPER = frozenset({"collapse", "ordered", "sizes"})
 _LISTS = frozenset({"private", "firstprivate", "lastprivate", "linear", "reduction", "copyin", "copyprivate"})
 
 
