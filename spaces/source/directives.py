@@ -15,7 +15,7 @@ from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import subtrees
 
-__all__ = ["macros_in", "require_plain_text", "unread"]
+__all__ = ["macro_words", "macros_in", "require_plain_text", "unread"]
 
 _DEFINE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", re.MULTILINE)
 _NUMBER = re.compile(r"[ \t]+\(?-?\.?\d[\w.]*\)?\s*(//.*|/\*.*)?")
@@ -40,6 +40,12 @@ def macros_in(text: str) -> frozenset[str]:
     """Macros that a text defines as anything but one number."""
     found = _DEFINE.findall(_plain(text))
     return frozenset(name for name, body in found if body.strip() and not _NUMBER.fullmatch(body))
+
+
+@lru_cache(maxsize=64)
+def macro_words(text: str) -> frozenset[str]:
+    """Words of all definitions of macros in a text."""
+    return frozenset(word for _, body in _DEFINE.findall(_plain(text)) for word in _WORD.findall(body))
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from tuner.evaluators.host.flags import sort_flags
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
 from tuner.spec.machine import host_reader
-from tuner.spec.reading.device_programs import OPENCL_WORDS, cuda_words, preprocessor_flags
+from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
 from tuner.spec.reading.preprocessing import PREPROCESSED, from_json, preprocess, to_json
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.tunables import Tunables
@@ -48,7 +48,7 @@ def with_preprocessed(
 
 def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:
     kernel = task.kernel
-    reader, flags = (_host if task.backend == "host" else _device)(task, tunables)
+    reader, flags = (_device if kernel.language in DEVICE else _host)(task, tunables)
 
     def placed(found: Preprocessed) -> tuple[Source, ...]:
         return read_program(kernel, launch=task.launch).with_preprocessed(found).sources()
