@@ -13,17 +13,12 @@ from tuner.search.cooking import Attempt, try_operator
 from tuner.spaces.source.configuring import configuring
 from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.operators import MOVES, OPERATORS, Refused
-from tuner.spaces.source.operators.opening.callees import callees
 from tuner.spaces.source.operators.opening.calls import hidden_calls
 from tuner.spaces.source.regions import Program
 
-__all__ = ["WITH_HEADERS_SINCE", "opened", "still_hidden"]
+__all__ = ["opened", "still_hidden"]
 
 _MOST = 96
-_MOST_BEFORE = 24
-
-WITH_HEADERS_SINCE = 7
-"""The first set of moves that takes functions and macros of a project's headers."""
 
 
 def opened(attempt: Attempt, values: Mapping[str, int], moves: int) -> Attempt | None:
@@ -35,14 +30,14 @@ def opened(attempt: Attempt, values: Mapping[str, int], moves: int) -> Attempt |
         moves: which set of operators the run has.
     """
     made = attempt
-    edit = configuring(made.program, values, headers=moves >= WITH_HEADERS_SINCE)
+    edit = configuring(made.program, values)
     if edit is not None:
         try:
             made = _after(made, edit)
         except Refused:
             pass
     names = [n for n, o in OPERATORS.items() if o.opens and o.since <= moves]
-    for _ in range(_MOST if moves >= WITH_HEADERS_SINCE else _MOST_BEFORE):
+    for _ in range(_MOST):
         for name in names:
             found = try_operator(made, name)
             if found is not None:
@@ -62,13 +57,7 @@ def still_hidden(program: Program, values: Mapping[str, int]) -> dict[str, str]:
     """
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
     made = opened(start, values, MOVES) or start
-    found = {n: r for f in made.program.functions.values() for n, r in hidden_calls(f).items()}
-    try:
-        program.require_headers()
-    except Refused as refusal:
-        own = {name for f in program.functions.values() for name in callees(f)}
-        found = {name: reason if name in own else str(refusal) for name, reason in found.items()}
-    return found
+    return {n: r for f in made.program.functions.values() for n, r in hidden_calls(f).items()}
 
 
 def _after(attempt: Attempt, edit: dict[str, object]) -> Attempt:

@@ -17,7 +17,7 @@ import numpy as np
 from tuner.core.canonical import canonical_json
 from tuner.core.types import Configuration, Kernel, Launch, Variant
 from tuner.search.cooking import Attempt, cook, try_operator
-from tuner.search.opening import WITH_HEADERS_SINCE, opened
+from tuner.search.opening import opened
 from tuner.search.recipes import SHAPED, recipes_for
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.configuring import configuring
@@ -367,7 +367,7 @@ class RemixProposer:
 
     def _values(self, program: Program, best: Configuration, rng: np.random.Generator) -> dict[str, int]:
         """The tunables that conditionals hang on: their defaults, or what the parent is best at."""
-        edit = configuring(program, self._tunables, headers=self._moves >= WITH_HEADERS_SINCE)
+        edit = configuring(program, self._tunables)
         defaults: dict[str, int] = {} if edit is None else dict(edit["values"])
         found = {n: v for n, v in best.items() if n in defaults and type(v) is int}
         values = {**defaults, **found}

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from tuner.spaces.source.arithmetic import is_whole
 from tuner.spaces.source.kinds import Refused, is_floating, is_integer, is_pure, types_of
-from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.places import (
     Place,
     is_alone,
@@ -104,7 +103,6 @@ class Accesses:
         self.moving: set[str] = set(unsteady_members(function))
         self.paths = member_paths(function)
         self._params = {p.name: p for p in function.params}
-        self._macros = loose_macros(function.source)
         self._variables = {d.name: d for d in function.variables}
         declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
         self._local = {d.name for d in declared}
@@ -131,7 +129,6 @@ class Accesses:
 
     def read(self, expr: Expr, scope: Scope) -> list[Access]:
         """What a value reads."""
-        self.check_names(expr)
         if not is_pure(expr):
             raise Refused(f"{expression_text(expr)!r} has effects that are not known")
         found: list[Access] = []
@@ -149,12 +146,6 @@ class Accesses:
             else:
                 stack += _children(part)
         return found
-
-    def check_names(self, expr: Expr) -> None:
-        """Refuses macros that may hold anything."""
-        loose = names_in(expr) & self._macros
-        if loose:
-            raise Refused(f"{min(loose)} is a macro that cannot be seen through")
 
     def of_place(self, place: Place, scope: Scope, *, write: bool) -> list[Access]:
         """What a place touches: itself, and of a structure each member that the function uses by itself."""

@@ -20,6 +20,7 @@ from tuner.core.types import Variant
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source import configuring, textual
 from tuner.spaces.source.configuring import CONFIGURE, frozen
+from tuner.spaces.source.directives import require_plain_text
 from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
@@ -170,6 +171,7 @@ def _apply(program: Program, edit: Edit) -> Program:
         raise Refused(f"{op} is not for {program.language}")
     if not operator.members and not operator.raw and has_members(function):
         raise Refused(f"{op} does not know members of structures")
+    require_plain_text(function)
     textual.check_parameters(edit)
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
     if clash:

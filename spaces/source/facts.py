@@ -21,7 +21,6 @@ from tuner.spaces.source.kinds import (
     is_pure,
     plain_type,
 )
-from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.switches import is_switch
 from tuner.spaces.source.syntax import (
     Assign,
@@ -91,7 +90,7 @@ def declared_before(function: Function, part: Sequence[Stmt]) -> dict[str, Expr]
 
 def steady_numbers(function: Function) -> dict[str, str]:
     """Whole numbers that keep the value that they are declared with or given as, and their types."""
-    changed = _changed(function) | loose_macros(function.source)
+    changed = _changed(function)
     begun = {d.name for d in statements(function.body) if isinstance(d, Decl) and d.init is not None}
     begun |= {f.var for f in statements(function.body) if isinstance(f, For) and f.type}
     begun |= {p.name for p in function.params} | {d.name for d in function.outer if d.init is not None}
@@ -157,8 +156,7 @@ def _copies(kind: str, init: Expr) -> bool:
 
 def _is_declared(name: str, function: Function) -> bool:
     """Whether a name is a function's in the text, and no macro's that stands where its declaration is not seen."""
-    text = f"{function.source}\n{function.unit}"
-    before = re.findall(rf"([\w*]+)\s+\**{name}\s*\(", text)
+    before = re.findall(rf"([\w*]+)\s+\**{name}\s*\(", function.source)
     return (
         not {"define", "return", "else", "do", "goto", "case"}.issuperset(before) and "define" not in before
     )

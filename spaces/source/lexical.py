@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-__all__ = ["damage", "overloads", "tokens", "unbalanced", "unused"]
+__all__ = ["code", "damage", "overloads", "tokens", "unbalanced", "unused"]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -62,6 +62,15 @@ def unbalanced(text: str) -> str:
         elif token in _CLOSING and (not waiting or waiting.pop() != token):
             return f"a {token!r} closes nothing"
     return f"a {waiting[-1]!r} is missing" if waiting else ""
+
+
+def code(text: str) -> str:
+    """The text with blanks for its comments and strings, of as many lines."""
+    return _PIECE.sub(_blank, text)
+
+
+def _blank(found: re.Match[str]) -> str:
+    return found[0] if found["directive"] or found["token"] else " " + "\n" * found[0].count("\n")
 
 
 def tokens(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Functions and macros of a project with the names of the language's own: what the project defines is meant.
+"""Functions of a project with the names of the language's own: what the project defines is meant.
 
 Operators know by the name what ``sqrtf``, ``max`` or ``get_global_id`` do. A call of a name to which the kernel's files
 or headers give another meaning says so itself (:attr:`tuner.spaces.source.syntax.Call.own`). May not judge calls.
@@ -17,54 +17,32 @@ from tuner.spaces.source.parse import function_nodes, parse_file
 from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import map_expressions, subtrees
 
-__all__ = ["COMPUTES", "UNKNOWN", "own_names", "with_own_calls", "with_own_names"]
+__all__ = ["UNKNOWN", "own_names", "with_own_calls", "with_own_names"]
 
-COMPUTES = "computes"
-"""A macro that is arithmetic of its arguments, in what types they have."""
 UNKNOWN = "unknown"
-"""A function, a macro or a variable that may do anything."""
+"""A function or a variable that may do anything."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#.*", re.MULTILINE)
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\([^)\n]*\))?(.*)", re.MULTILINE)
 _NOT_CALLED = re.compile(r"(?<!std::)\b([A-Za-z_]\w*)\b(?!\s*\()")
-_ARITHMETIC = re.compile(r"(?:[\w.\s()?:<>!,+*-]|&&|\|\||[=!<>]=)*")
-_CHANGES = re.compile(r"\+\+|--|<<|>>")
 
 
 def own_names(texts: Iterable[str], language: str) -> dict[str, str]:
-    """The names that a project's texts give a meaning of their own, each with :data:`COMPUTES` or :data:`UNKNOWN`."""
-    found: dict[str, str] = {}
-    for text in texts:
-        for name, what in _of_text(text, language).items():
-            found[name] = UNKNOWN if UNKNOWN in (what, found.get(name)) else what
-    return found
+    """The names that a project's texts give a meaning of their own, each with :data:`UNKNOWN`."""
+    return dict.fromkeys((name for text in texts for name in _of_text(text, language)), UNKNOWN)
 
 
 @lru_cache(maxsize=256)
-def _of_text(text: str, language: str) -> Mapping[str, str]:
+def _of_text(text: str, language: str) -> frozenset[str]:
     # Few texts have any, and most of those only call them.
     if not any(map(is_known_name, set(_WORD.findall(text)))):
-        return {}
+        return frozenset()
     plain = _TEXT.sub(" ", text.replace("\\\n", "  "))
-    found: dict[str, str] = {}
-    for name, parameters, body in _DEFINE.findall(plain):
-        if is_known_name(name):
-            same = found.get(name, COMPUTES) == COMPUTES and _computes(parameters, body)
-            found[name] = COMPUTES if same else UNKNOWN
     code = _DIRECTIVE.sub("", plain)
     named = {name for name in _NOT_CALLED.findall(code) if is_known_name(name)}
     defined = {name.rpartition("::")[2] for name, _ in function_nodes(parse_file(text.encode(), language))}
-    return found | dict.fromkeys([*named, *filter(is_known_name, defined)], UNKNOWN)
-
-
-def _computes(parameters: str, body: str) -> bool:
-    """Whether a macro is arithmetic of its parameters, or another name of a known function."""
-    if not _ARITHMETIC.fullmatch(body) or _CHANGES.search(body):
-        return False
-    words = set(_WORD.findall(re.sub(r"\.?\b\d[\w.]*", " ", body)))
-    return all(is_known_name(word) for word in words - set(_WORD.findall(parameters)))
+    return frozenset([*named, *filter(is_known_name, defined)])
 
 
 def with_own_calls(function: Function, own: Mapping[str, str]) -> Function:

@@ -6,16 +6,14 @@ the definition of the entry function is the region. What lies outside is copied 
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
 from tuner.spaces.source.file_arrays import with_file_arrays
-from tuner.spaces.source.included import includes_own, spliced
 from tuner.spaces.source.inside import functions_inside
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
@@ -49,15 +47,13 @@ class _Place:
 class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
-    ``headers`` are the texts of the project's headers that are not among the program's files, ``include`` the folders
-    that they are looked for in. ``openmp``: it is built with OpenMP. ``preprocessed``, ``variables``: as in the
-    kernel.
+    ``headers`` are the texts of the project's headers that are not among the program's files. ``openmp``: it is built
+    with OpenMP. ``preprocessed``, ``variables``: as in the kernel.
     """
 
     name: str
     launch: Launch | None
     headers: tuple[Source, ...] = ()
-    include: tuple[str, ...] = ()
     openmp: bool = False
     preprocessed: tuple[Preprocessed, ...] = ()
     variables: tuple[Variable, ...] = ()
@@ -73,7 +69,6 @@ class Program:
         functions: by label: the function's name, with ``#2`` and so on where several regions lie in one function.
         entry: of the sources as given.
         settled: values of tunables that the regions were configured for; ``None`` where they were not.
-        with_headers: whether they were configured with what the project's headers define.
         units: what the preprocessor makes of the files, where the regions are of that.
     """
 
@@ -82,7 +77,6 @@ class Program:
     functions: Mapping[str, Function]
     entry: Entry
     settled: Settled | None
-    with_headers: bool
     units: Units | None = field(repr=False)
     _launch: Launch | None = field(repr=False)
     _places: Mapping[str, _Place] = field(repr=False)
@@ -106,37 +100,24 @@ class Program:
         """The program with one function changed."""
         return replace(self, functions={**self.functions, label: function})
 
-    def with_region(
-        self,
-        file: int,
-        part: int,
-        text: str,
-        settled: Settled | None = None,
-        *,
-        with_headers: bool | None = None,
-    ) -> Program:
+    def with_region(self, file: int, part: int, text: str) -> Program:
         """The program with a region's text replaced and read anew; other changes are kept as text.
 
         Args:
             file: the region's.
             part: the region's.
             text: new.
-            settled: what the regions are configured for from now on; as before by default.
-            with_headers: whether with the project's headers; as before by default.
         """
         files = list(self._rendered())
         parts = list(files[file].parts)
         parts[part] = text
         files[file] = replace(files[file], parts=tuple(parts))
-        settled = self.settled if settled is None else settled
-        seen = self.with_headers if with_headers is None else with_headers
         return _program(
             self.language,
             tuple(files),
             self.entry,
             self.launch,
-            settled,
-            with_headers=seen,
+            self.settled,
             units=self.units,
             edited=True,
         )
@@ -161,30 +142,10 @@ class Program:
                 self.entry,
                 self.launch,
                 found.values,
-                with_headers=True,
                 units=units,
             )
         except SpecError as error:
             raise Refused(error.message) from None
-
-    def unit(self, file: int, text: str) -> str:
-        """A file's text with the project's headers in the place of their includes.
-
-        Args:
-            file: which.
-            text: its, or the beginning of it.
-
-        Raises:
-            Refused: what they bring is not known for sure.
-        """
-        return _unit(self.files, self.entry, file, text)
-
-    def require_headers(self) -> None:
-        """Refuses files with regions of which none includes a header of the project, or whose headers are not known."""
-        cut = [(number, f.text) for number, f in enumerate(self.files) if len(f.parts) > 1]
-        found = [(text, self.unit(number, text)) for number, text in cut]
-        if all(len(unit) <= len(text) and not includes_own(text) for text, unit in found):
-            raise Refused("no header of the project is included")
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""
@@ -254,7 +215,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
     entry = kernel.wrapped or kernel.entry
-    told = (kernel.headers, kernel.include, kernel.openmp, kernel.preprocessed, kernel.variables)
+    told = (kernel.headers, kernel.openmp, kernel.preprocessed, kernel.variables)
     key = (kernel.language, entry, launch, *told, *texts)
     found = _READ.get(key)
     if found is None:
@@ -268,7 +229,6 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
         name=(kernel.wrapped or kernel.entry).split("<")[0].split("::")[-1],
         launch=launch,
         headers=kernel.headers,
-        include=kernel.include,
         openmp=kernel.openmp,
         preprocessed=kernel.preprocessed,
         variables=kernel.variables,
@@ -302,15 +262,13 @@ def _program(
     launch: Launch | None,
     settled: Settled | None = None,
     *,
-    with_headers: bool = False,
     units: Units | None = None,
     edited: bool = False,
 ) -> Program:
     words = frozenset[str]()
-    # Macros of headers count, and tunables have one name in all files. What each thread has its own of counts always.
-    seen = entry.headers if with_headers or entry.openmp else ()
-    everything = "\n".join([*(f.text for f in files), *(h.text for h in seen)])
+    # Tunables have one name in all files.
     meant = [*(f.text for f in files), *(h.text for h in entry.headers)]
+    everything = "\n".join(meant)
     if units is not None:
         # With macros replaced the text before that says nothing.
         meant = [units.text(number, file) for number, file in enumerate(files)]
@@ -322,13 +280,10 @@ def _program(
     for number, file in enumerate(files):
         if len(file.parts) == 1:
             continue
+        beside: tuple[str, ...] = ()
         if units is not None:
-            unit = meant[number]
             beside = tuple(text for i, text in enumerate(meant) if i != number and text)
             file = units.joined(number, file)
-        else:
-            unit = _unit(files, entry, number, file.text) if with_headers else ""
-            beside = tuple(_units_beside(files, entry, number)) if with_headers else ()
         root = parse_file(file.text.encode(), language)
         begin = 0
         for part, text in enumerate(file.parts):
@@ -346,7 +301,6 @@ def _program(
                         ),
                         source=everything,
                         file=file.text,
-                        unit=unit,
                         beside=beside,
                         settled=settled,
                         macros=frozenset() if units is None else units.macros,
@@ -364,25 +318,9 @@ def _program(
         functions=functions,
         entry=entry,
         settled=settled,
-        with_headers=with_headers,
         units=units,
         _launch=launch,
         _places=places,
         _original=functions,
         _edited=edited,
     )
-
-
-def _unit(files: Sequence[SourceFile], entry: Entry, file: int, text: str) -> str:
-    others = {f.name: f.text for number, f in enumerate(files) if number != file}
-    return spliced(
-        files[file].name, text, {**others, **{h.name: h.text for h in entry.headers}}, entry.include
-    )
-
-
-def _units_beside(files: Sequence[SourceFile], entry: Entry, file: int) -> Iterator[str]:
-    """The other sources with headers in the place of their includes, without those of which that is not known."""
-    for number, other in enumerate(files):
-        if number != file and not other.name.endswith((".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc")):
-            with contextlib.suppress(Refused):
-                yield _unit(files, entry, number, other.text)

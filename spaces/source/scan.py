@@ -177,7 +177,6 @@ class _Walker:
         if now:
             self.accesses.moving.add(loop.var)
             for bound in (loop.start, loop.limit, loop.step):
-                self.accesses.check_names(bound)
                 if not is_pure(bound):
                     raise Refused(f"a bound of loop {loop.key} is no plain expression")
                 for _, place in places_in(bound):

@@ -57,7 +57,6 @@ _SIZES |= {
     "int64_t": 8,
     "uint64_t": 8,
 }
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+([^\n]*))?$", re.MULTILINE)
 _TAGGED = re.compile(r"^(?:union|class) ")
 
 
@@ -227,8 +226,6 @@ def structures(text: str, language: str) -> Structures:
     meanings: dict[str, list[str]] = {}
     named: dict[str, set[str]] = {}
     inside: dict[str, set[str]] = {}
-    for name, rest in _MACRO.findall(text):
-        meanings.setdefault(name, []).append(rest.strip())
     stack = [parse_file(text.encode(), language)]
     while stack:
         node = stack.pop()

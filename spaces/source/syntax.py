@@ -293,10 +293,9 @@ class Function:
         whole: whether the region holds the definition, signature included.
         defines: tunables that were added.
         preamble: type definitions that were added.
-        source: all files' texts, for names that are taken.
+        source: the texts of all files and of the project's headers, for names that are taken.
         file: the text of its own file, for the functions that it calls.
-        unit: the same with the project's headers in the place of their includes, where it was configured with them.
-        beside: the kernel's other sources likewise, as far as they are known for sure.
+        beside: the kernel's other sources, where the preprocessor has been at all of them.
         settled: values of tunables that its text was configured for; ``None`` where it was not.
         macros: names that may be replaced in what is put into the text; with preprocessed sources alone.
         words: of the files as given, where the text is what the preprocessor made of them; none is a new name.
@@ -323,7 +322,6 @@ class Function:
     preamble: tuple[str, ...] = ()
     source: str = ""
     file: str = ""
-    unit: str = ""
     beside: tuple[str, ...] = ()
     settled: Settled | None = None
     macros: frozenset[str] = frozenset()

@@ -93,7 +93,7 @@ REFUSED: dict[str, tuple[Made, str]] = {
     ),
     "a row in a macro": (
         made(f"{IN_PLANE}{SUM}c[ROW + x] = s;", before="#define ROW (y * n)\n", **PLANE),
-        "a macro holds the variable y",
+        "the function names ROW, a macro",
     ),
     "a place in a function": (
         made(
@@ -118,11 +118,6 @@ LEFT: dict[str, Made] = {
     "a count by a function": made(
         COUNTED.replace("atomic_add(&p[x], 1)", "count(p + x)"),
         before="void count(__global int *at) { atomic_add(at, 1); }\n",
-        **PLANE,
-    ),
-    "a count by a macro": made(
-        COUNTED.replace("atomic_add(&p[x], 1)", "COUNT(p + x)"),
-        before="#define COUNT(at) atomic_add(at, 1)\n",
         **PLANE,
     ),
     "a value before two guards": made(

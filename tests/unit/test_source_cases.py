@@ -20,7 +20,7 @@ from tuner.spaces.source.regions import Program, read_program
 EDIT = {"op": "cases_to_branches", "function": "f"}
 LAYERS = """
 enum edge { PERIODIC, FIXED = 3, OPEN };
-#define REFLECT 7
+enum other_edge { REFLECT = 7 };
 void f(float *a, const float *b, int n, int m, int mode, short kind)
 {
     for (int t = 0; t < 3; t++) {
@@ -175,7 +175,9 @@ def test_switches_over_overloaded_comparisons_stay() -> None:
 @needs.cc
 def test_branches_give_what_the_switch_gave(tmp_path: Path) -> None:
     # The variants lie in one file, where an enumeration may stand once.
-    text = LAYERS.replace("enum edge { PERIODIC, FIXED = 3, OPEN };", "#define PERIODIC 0\n#define OPEN 4")
+    text = LAYERS[LAYERS.index("void f") :]
+    for name, value in {"PERIODIC": "0", "OPEN": "4", "REFLECT": "7"}.items():
+        text = text.replace(name, value)
     program, found = program_of(text, "f"), [after(text)]
     for name in ("interchange", "tile", "reverse", "unroll_and_jam", "vector_block", "fission", "if_convert"):
         for site in OPERATORS[name].sites(found[0].program.functions["f"], False):

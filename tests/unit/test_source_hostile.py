@@ -176,8 +176,16 @@ ILLEGAL: dict[str, tuple[str, dict[str, Any], str]] = {
         {"op": "unroll_copies", "loop": "i", "count": 2},
         "NEXT",
     ),
-    "a layout that a macro knows": (MACRO_OF_ARRAY, {"op": "swap_layout", "array": "t"}, "holds T"),
-    "a macro that stands for a variable": (MACRO, {"op": "fission", "loop": "i", "at": 1}, "OFF is a macro"),
+    "a layout that a macro knows": (
+        MACRO_OF_ARRAY,
+        {"op": "swap_layout", "array": "t"},
+        "the function names T, a macro",
+    ),
+    "a macro that stands for a variable": (
+        MACRO,
+        {"op": "fission", "loop": "i", "at": 1},
+        "the function names OFF, a macro",
+    ),
 }
 
 

@@ -171,7 +171,7 @@ STAY = {
     "a macro's argument": (
         "#define TWICE(v) v * 2\nint g(const struct Field *f) { return f->nx + 1; }",
         "x[0] = n ? TWICE(g(a)) : 0;",
-        "no statement calls g where that can be seen",
+        "the function names TWICE, a macro",
     ),
     "changed beside it": (
         AT,

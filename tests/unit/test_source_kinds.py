@@ -7,7 +7,6 @@ from same_results import program_of
 
 from tuner.spaces.source.arithmetic import one_type
 from tuner.spaces.source.kinds import all_types_of, element_types_of, plain_type, types_of, writable
-from tuner.spaces.source.macros import evaluate
 from tuner.spaces.source.reading import parse_expression
 
 
@@ -76,8 +75,3 @@ def test_names_with_several_types_are_known_as_such() -> None:
 def test_types_of_whole_numbers(number: str, kind: str) -> None:
     """ISO/IEC 9899:2011, 6.4.4.1, with a ``long`` of 64 bits."""
     assert one_type(parse_expression(number), {}) == kind
-
-
-@pytest.mark.parametrize(("condition", "value"), [("08", None), ("09 > 1", None), ("010 == 8", 1), ("00", 0)])
-def test_numbers_that_are_none_decide_nothing(condition: str, value: int | None) -> None:
-    assert evaluate(condition, {}, {}) == value

@@ -163,7 +163,11 @@ void f(float *a, int n)
 }
 """
 ILLEGAL = {
-    "a macro that hides counters": (MACRO, edit("interchange", loops=["i", "j"]), "AT is a macro"),
+    "a macro that hides counters": (
+        MACRO,
+        edit("interchange", loops=["i", "j"]),
+        "the function names AT, a macro",
+    ),
     "interchange of a (1, -1) dependence": (SKEWED, edit("interchange", loops=["i", "j"]), "c ties"),
     "interchange of a triangle": (TRIANGLE, edit("interchange", loops=["i", "j"]), "bounds"),
     "tiling a (1, -1) dependence": (SKEWED, TILE_IJ, "backwards along loop j"),

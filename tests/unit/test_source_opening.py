@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from preprocessed_kernels import preprocessed, preprocessed_or_why
 from product_runs import SPEC, seconds
 from run_events import events
 
@@ -17,9 +18,7 @@ from tuner.driver.runs import begin
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.search.remix import RemixProposer
-from tuner.spaces.source.conditionals import configured, deciding
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.operators.base import all_loops
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import load_spec
@@ -40,8 +39,9 @@ def kernel_of(text: str, entry: str = "f") -> Kernel:
 
 
 def region(text: str, values: dict[str, int]) -> str:
-    """The function ``f`` at the end of a text, configured."""
-    return configured(text, text.index("void f("), len(text), values)
+    """The function ``f`` of a text, as operators see it."""
+    kernel = preprocessed(kernel_of(text), {name: [value] for name, value in values.items()})
+    return read_program(kernel).with_preprocessed(kernel.preprocessed[0]).region_text(0, 1)
 
 
 @pytest.mark.parametrize(
@@ -49,40 +49,29 @@ def region(text: str, values: dict[str, int]) -> str:
     [
         ("A > 1", {"A": 2}, "yes"),
         ("A > 1", {"A": 1}, "no"),
-        ("defined(A) && !defined B", {"A": 0}, None),
+        ("defined(A) && !defined B", {"A": 0}, "yes"),
         ("A == 3 || UNKNOWN", {"A": 3}, "yes"),
-        ("A == 3 && UNKNOWN", {"A": 3}, None),
-        ("A == 3 && UNKNOWN", {"A": 2}, "no"),
+        ("A == 3 && UNKNOWN", {"A": 3}, "no"),
         ("(A << 2) % 3 == -(2 - 4) ? A : 0", {"A": 2}, "yes"),
         ("LIMIT(A) >= 0x10u", {"A": 4}, "yes"),
         ("-7 / 2 == -3 && -7 % 2 == -1", {}, "yes"),
-        ("1 / (A - A)", {"A": 2}, None),
+        ("-1 > 0u", {}, "yes"),
+        ("A - 2 < 0 ? 1 : 0u", {"A": 1}, "yes"),
     ],
 )
-def test_conditions(condition: str, values: dict[str, int], taken: str | None) -> None:
-    """Decided where they hang on known values only; else they stay as they are written."""
+def test_conditions(condition: str, values: dict[str, int], taken: str) -> None:
     text = (
         f"#define LIMIT(a) ((a) * 4)\nvoid f(void)\n{{\n#if {condition}\nyes();\n#else\nno();\n#endif\n}}\n"
     )
     made = region(text, values)
-    if taken is None:
-        assert made == text[text.index("void f(") :]
-    else:
-        other = "no" if taken == "yes" else "yes"
-        assert f"{taken}();" in made
-        assert f"{other}();" not in made
-        assert "#" not in made
-
-
-def test_a_later_branch_that_is_not_decided_begins_the_conditional() -> None:
-    """What was decided before it is gone, what follows stays; what it may define is not known any more."""
-    kept = "UNKNOWN\n#undef K\nb();\n#else\nc();\n#endif\nx = K 2;\n}\n"
-    made = region(f"#define K 1 +\nvoid f(void)\n{{\n#if A\na();\n#elif {kept}", {"A": 0})
-    assert made == f"void f(void)\n{{\n#if {kept}"
+    other = "no" if taken == "yes" else "yes"
+    assert f"{taken}();" in made
+    assert f"{other}();" not in made
+    assert "#" not in made
 
 
 def test_macros_of_the_file_are_replaced() -> None:
-    """Texts and functions; names of numbers stay, and so do strings, comments and what a header may have."""
+    """Texts and functions; strings and comments stay."""
     text = """#define SIZE 16
 #define ADD(a, b) ((a) + (b))
 #define TWICE(a) ADD(a, a)
@@ -100,9 +89,9 @@ void f(void)
 }
 """
     made = region(text, {})
-    assert "x = ((y[SIZE]) + (y[SIZE]));" in made
+    assert "x = ((y[16]) + (y[16])); /* TWICE(y) */" in made
     assert r's = "a \"b\""; t = "TWICE(1)";' in made
-    assert "MANY(1, ((2) + (2))); HEADER(3);" in made
+    assert "g(1, ((2) + (2))); HEADER(3);" in made
     assert "    ADD;" in made
     assert "\n#pragma clang loop unroll(full)\n" in made
 
@@ -110,23 +99,23 @@ void f(void)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("#if A\nvoid f(void)\n{\n}\n#endif\n", "not compiled with these values"),
-        ("void f(void)\n{\n#if A\n}\n", "cuts through a conditional"),
-        ("#if 1\nvoid f(void)\n{\n#endif\n}\n", "cuts through a conditional"),
-        ("#define P(a, b) a\nvoid f(void)\n{\nP(1);\n}\n", "is used with 1 arguments"),
-        ("#define P(a) a\nvoid f(void)\n{\nP(1;\n}\n", "is not closed"),
-        ("#define P(a) a\n#define Q P\nvoid f(void)\n{\nQ (1);\n}\n", "ends with the name of another"),
+        ("#if A\nvoid f(void)\n{\n}\n#endif\n", "no definition of 'f' is found"),
+        ("void f(void)\n{\n#if A\n}\n", "unterminated conditional"),
+        ("#define P(a, b) a\nvoid f(void)\n{\nP(1);\n}\n", "too few arguments"),
+        ("#define P(a) a\nvoid f(void)\n{\nP(1;\n}\n", "unterminated function-like macro"),
+        ("void f(void)\n{\n#if 1 / (A - A)\n#endif\n}\n", "division by zero"),
     ],
 )
-def test_sources_that_cannot_be_configured(text: str, reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
-        region(text, {"A": 0})
+def test_sources_that_cannot_be_preprocessed(text: str, reason: str) -> None:
+    _, unseen = preprocessed_or_why(kernel_of(text), {"A": [0]})
+    assert reason in unseen
 
 
 def test_guards_of_defaults_do_not_decide() -> None:
     """A tunable is always given."""
-    assert deciding("#ifndef A\n#define A 1\n#endif\n#if B > 1 // C\n#elif D\n#endif\n") >= {"B", "D"}
-    assert "A" not in deciding("#ifndef A\n#define A 1\n#endif\n")
+    text = "#ifndef A\n#define A 1\n#endif\n#if B > 1 // C\n#elif D\n#endif\nvoid f(void)\n{\n}\n"
+    kernel = preprocessed(kernel_of(text), {name: [0, 1] for name in "ABCD"})
+    assert {name for found in kernel.preprocessed for name, _ in found.values} == {"B", "D"}
 
 
 @pytest.mark.parametrize(
@@ -142,8 +131,9 @@ def test_guards_of_defaults_do_not_decide() -> None:
 )
 def test_the_examples_open(name: str, values: dict[str, int], nests: list[str]) -> None:
     """Every loop of the configured kernel has a key, which is what operators work on."""
-    text = (EXAMPLES / name / f"{name}.c").read_text()
-    program = read_program(kernel_of(text, name))
+    (spec,) = load_spec(EXAMPLES / name / f"{name}.yaml")
+    tunables = {p.name: p.values for p in spec.tunables.parameters if p.macro}
+    program = read_program(preprocessed(spec.task.kernel, tunables))
     attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
     found = opened(attempt, values, 5)
     assert found is not None
@@ -247,7 +237,7 @@ void f(float *x, unsigned n)
         x[i] = 1.0f;
 }
 """
-    made = apply_edits(read_program(kernel_of(text)), [{"op": "configure", "values": {}}])
+    made = apply_edits(read_program(preprocessed(kernel_of(text))), [{"op": "configure", "values": {}}])
     assert "for (; i + 4 <= n; i += 4)" in made.variant.files[0].text
     assert "(2.0f)" in made.variant.files[0].text
 

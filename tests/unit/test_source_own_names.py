@@ -10,7 +10,7 @@ from same_results import program_of
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.own_names import COMPUTES, UNKNOWN, own_names
+from tuner.spaces.source.own_names import UNKNOWN, own_names
 from tuner.spaces.source.regions import Program, read_program
 
 BODY = """
@@ -96,13 +96,6 @@ def test_definitions_of_other_files_count(where: str) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("#define max(a, b) ((a) > (b) ? (a) : (b))", {"max": COMPUTES}),
-        ("#define sqrt(x) sqrtf(x)", {"sqrt": COMPUTES}),
-        ("#define fabs fabsf", {"fabs": COMPUTES}),
-        ("#define fmax(a, b) max((a), (b))\n#define fmax(a, b) next(a)", {"fmax": UNKNOWN}),
-        ("#define exp(x) (n++, x)", {"exp": UNKNOWN}),
-        ("#define exp(x) table[(int)(x)]", {"exp": UNKNOWN}),
-        ("#define DATA_SQRT sqrtf\n#define POW(x, y) powf(x, y)", {}),
         ("// fma is slow, and sqrtf\n/* exp */ float f(float x) { return expf(x); }", {}),
         ('using std::sqrt;\nvoid say(void) { puts("abs"); }', {}),
         ("double sqrt(double); float f(float x) { return x * sqrt(x); }", {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from preprocessed_kernels import preprocessed
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import Refused, apply_edit
@@ -14,7 +15,9 @@ ARGUMENTS = (
 TOTAL = "for (int i = 0; i < n; i++) s += {}; c[0] = s;"
 
 
-def shared(body: str, *, above: str = "", language: str = "c", headers: tuple[Source, ...] = ()) -> str:
+def shared(
+    body: str, *, above: str = "", language: str = "c", headers: tuple[Source, ...] = (), seen: bool = False
+) -> str:
     name = "f.c" if language == "c" else "f.cpp"
     text = f"{above}\nvoid f({ARGUMENTS})\n{{\n{body}\n}}\n"
     kernel = Kernel(
@@ -27,7 +30,11 @@ def shared(body: str, *, above: str = "", language: str = "c", headers: tuple[So
         headers=headers,
     )
     edit = {"op": "parallelise", "function": "f", "loop": "i", "schedule": "static", "reassociate": True}
-    return apply_edit(read_program(kernel), edit).sources()[0].text
+    program = read_program(kernel)
+    if seen:
+        kernel = preprocessed(kernel)
+        program = read_program(kernel).with_preprocessed(kernel.preprocessed[0])
+    return apply_edit(program, edit).sources()[0].text
 
 
 SCALED = "s = a[0]; for (int i = 0; i < n; i++) c[i] = a[i] * s;"
@@ -39,8 +46,6 @@ SCALED = "s = a[0]; for (int i = 0; i < n; i++) c[i] = a[i] * s;"
         "static float s;\n#pragma omp threadprivate(s)",
         "static __thread float s;",
         "static _Thread_local float s;",
-        "#define OWN _Thread_local\nstatic OWN float s;",
-        "#define PRAGMA(text) _Pragma(#text)\nstatic float s;\nPRAGMA(omp threadprivate(s))",
         "static volatile float s;",
     ],
 )
@@ -49,12 +54,23 @@ def test_variables_that_each_thread_has_its_own_of_are_no_others_to_read(above: 
         shared(SCALED, above=above)
 
 
+def test_also_behind_macros() -> None:
+    above = "#define OWN _Thread_local\nstatic OWN float s;"
+    with pytest.raises(Refused, match="what loop i uses is not known behind #define OWN _Thread_local"):
+        shared(SCALED, above=above)
+    with pytest.raises(Refused, match="s is not one steady variable"):
+        shared(SCALED, above=above, seen=True)
+    asked = "#define PRAGMA(text) _Pragma(#text)\nstatic float s;\nPRAGMA(omp threadprivate(s))"
+    with pytest.raises(Refused, match="the function names PRAGMA, a macro"):
+        shared(SCALED, above=asked)
+
+
 def test_also_of_the_function_of_a_header_and_of_the_library() -> None:
     with pytest.raises(Refused, match="s is not one steady variable"):
         shared(f"static _Thread_local float s; {SCALED}")
     header = Source(name="own.h", text="extern _Thread_local float s;\n")
     with pytest.raises(Refused, match="s is not one steady variable"):
-        shared(SCALED, above='#include "own.h"', headers=(header,))
+        shared(SCALED, above='#include "own.h"', headers=(header,), seen=True)
     with pytest.raises(Refused, match="errno is not one steady variable"):
         shared("for (int i = 0; i < n; i++) { c[i] = sqrtf(a[i]); if (errno) h[i] = 1; }")
     assert "#pragma omp parallel for" in shared(SCALED, above="static float s;")
@@ -77,7 +93,7 @@ def test_a_declaration_that_makes_no_variable_is_none_of_each_iteration() -> Non
 )
 def test_parts_that_do_not_add_up_to_the_sum_are_no_reduction(declared: str, value: str) -> None:
     with pytest.raises(Refused, match="do not add up to it"):
-        shared(f"{declared} {TOTAL.format(value)}", above='#include "some.h"')
+        shared(f"{declared} {TOTAL.format(value)}")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from preprocessed_kernels import preprocessed
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import Refused, apply_edit
@@ -12,17 +13,21 @@ from tuner.spaces.source.regions import Program, read_program
 ROWS = "for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) c[i * n + j] = a[i];"
 
 
-def program(body: str, *, above: str = "", headers: tuple[Source, ...] = ()) -> Program:
+def program(body: str, *, above: str = "", headers: tuple[Source, ...] = (), seen: bool = False) -> Program:
+    """A kernel with threads, which the preprocessor may have seen."""
     head = "void f(const float *restrict a, float *restrict c, const int *restrict x, int n)"
-    return program_of(f"{above}\n{head}\n{{\n{body}\n}}\n", headers)
+    return program_of(f"{above}\n{head}\n{{\n{body}\n}}\n", headers, seen=seen)
 
 
-def program_of(text: str, headers: tuple[Source, ...] = ()) -> Program:
+def program_of(text: str, headers: tuple[Source, ...] = (), *, seen: bool = False) -> Program:
     variant = Variant(files=(Source(name="f.c", text=text),))
     kernel = Kernel(
         name="f", entry="f", language="c", variant=variant, folder=".", openmp=True, headers=headers
     )
-    return read_program(kernel)
+    if not seen:
+        return read_program(kernel)
+    kernel = preprocessed(kernel)
+    return read_program(kernel).with_preprocessed(kernel.preprocessed[0])
 
 
 def made(read: Program) -> dict[str, list[str]]:
@@ -70,11 +75,11 @@ def test_a_comment_in_a_loops_directive_hides_nothing() -> None:
 
 
 def test_clauses_behind_a_macro_count() -> None:
-    above = "#define BOTH collapse(2)\n#define OWN private(t)"
-    texts = made(program(f"#pragma omp parallel for BOTH\n{ROWS}", above=above))
+    above = "#define BOTH collapse(2)\n#define OWN private(t)\n"
+    texts = made(program(f"#pragma omp parallel for BOTH\n{ROWS}", above=above, seen=True))
     assert not {"strip_mine", "reverse", "interchange"} & set(texts)
     own = "float t;\n#pragma omp parallel for {}\nfor (int i = 0; i < n; i++) {{ t = a[i]; c[i] = t * 2; }}"
-    plain, hidden = (made(program(own.format(c), above=above)) for c in ("private(t)", "OWN"))
+    plain, hidden = (made(program(own.format(c), above=above, seen=True)) for c in ("private(t)", "OWN"))
     assert set(plain) == set(hidden)
 
 

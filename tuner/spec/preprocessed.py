@@ -13,7 +13,9 @@ from tuner.evaluators.host.flags import sort_flags
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
 from tuner.spec.machine import host_reader
+from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
 from tuner.spec.reading.preprocessing import PREPROCESSED, from_json, preprocess, to_json
+from tuner.spec.reading.signature import SourceReader
 from tuner.spec.tunables import Tunables
 
 __all__ = ["with_preprocessed"]
@@ -34,7 +36,7 @@ def with_preprocessed(
         MachineError: there is no clang, or it does not answer.
     """
     kernel = task.kernel
-    if live and kernel.language in ("c", "c++"):
+    if live:
         found, reason = _preprocess(task, tunables)
         if reason:
             return task, (f"space.source: operators see the source with its macros: {reason}",)
@@ -46,20 +48,48 @@ def with_preprocessed(
 
 def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:
     kernel = task.kernel
-    plain = host_reader(task, replace(tunables, flags={}), tunables.view)
-    # Macros of the compiler's own hang on these, as in every build.
-    usual = ("-O3", f"-march={task.target}")
-    reader = replace(plain, files=kernel.variant.files, flags=(*usual, *plain.flags))
-    flags = [
-        [sort_flags(shlex.split(choice), folder=kernel.folder).frontend for choice in choices]
-        for choices in tunables.flags.values()
-    ]
+    reader, flags = (_device if kernel.language in DEVICE else _host)(task, tunables)
 
     def placed(found: Preprocessed) -> tuple[Source, ...]:
         return read_program(kernel, launch=task.launch).with_preprocessed(found).sources()
 
     macros = {p.name: p.values for p in tunables.parameters if p.macro}
     try:
-        return preprocess(reader, macros, flags, placed)
+        return preprocess(reader, macros, flags, placed, kernel.headers)
     except Refused as refusal:
         return (), str(refusal)
+
+
+_Asked = tuple[SourceReader, list[list[tuple[str, ...]]]]
+"""Whom to ask, and the choices of each group of flags."""
+
+
+def _host(task: Task, tunables: Tunables) -> _Asked:
+    kernel = task.kernel
+    plain = host_reader(task, replace(tunables, flags={}), tunables.view)
+    # Macros of the compiler's own hang on these, as in every build.
+    usual = ("-O3", f"-march={task.target}")
+    flags = [
+        [sort_flags(shlex.split(choice), folder=kernel.folder).frontend for choice in choices]
+        for choices in tunables.flags.values()
+    ]
+    return replace(plain, files=kernel.variant.files, flags=(*usual, *plain.flags)), flags
+
+
+def _device(task: Task, tunables: Tunables) -> _Asked:
+    kernel = task.kernel
+    words = (
+        cuda_words(task.target, passes=tunables.passes_asked) if kernel.language == "cuda" else OPENCL_WORDS
+    )
+    reader = SourceReader(
+        files=kernel.variant.files,
+        language=kernel.language,
+        folder=kernel.folder,
+        include=kernel.include,
+        flags=words,
+    )
+    flags = [
+        [preprocessor_flags(shlex.split(choice), kernel) for choice in choices]
+        for choices in tunables.flags.values()
+    ]
+    return reader, flags

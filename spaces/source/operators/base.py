@@ -24,8 +24,6 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.macros import loose_macros
-from tuner.spaces.source.operators.concealed import behind_macros, loosely_bound
 from tuner.spaces.source.operators.other_names import require_steady_bounds
 from tuner.spaces.source.syntax import (
     Block,
@@ -72,7 +70,6 @@ __all__ = [
     "rekeyed",
     "replace_statement",
     "require_known",
-    "require_no_macros",
     "require_own_counter",
     "require_rectangular",
     "require_simple_loop",
@@ -327,12 +324,9 @@ def require_simple_loop(function: Function, loop: For) -> None:
         raise Refused(f"a bound of loop {loop.key} is no plain expression")
     changed = written_names(loop.body) | {loop.var}
     bounds = (loop.start, loop.limit)
-    if not changed.isdisjoint(names_in(bounds) | behind_macros(function, bounds)):
+    if not changed.isdisjoint(names_in(bounds)):
         raise Refused(f"a bound of loop {loop.key} changes inside it")
     require_steady_bounds(function, loop)
-    apart = loosely_bound(function, bounds)
-    if apart:
-        raise Refused(f"a bound of loop {loop.key} holds {min(apart)}, a macro without parentheses")
     require_own_counter(function, loop)
     _require_plain_bounds(function, loop)
     kept = [s.name for s in statements(loop.body) if isinstance(s, Decl) and keeps_value(s)]
@@ -371,13 +365,6 @@ def _require_plain_bounds(function: Function, loop: For) -> None:
         raise Refused(f"the counter of loop {loop.key} loses its sign beside a bound")
     if not holds(counter_type(function, loop), loop.start, types):
         raise Refused(f"the counter of loop {loop.key} may not hold where the loop begins")
-
-
-def require_no_macros(function: Function, part: Any, what: str) -> None:
-    """Refuses what holds a macro whose text may name variables: what is put in a name's place does not reach there."""
-    loose = names_in(part) & loose_macros(function.source)
-    if loose:
-        raise Refused(f"{what} holds {min(loose)}, a macro that cannot be seen through")
 
 
 def keep_promises(before: Function, made: Function, what: str) -> Function:

@@ -14,7 +14,6 @@ from tuner.spaces.source.operators.base import (
     Refused,
     argument,
     require_known,
-    require_no_macros,
 )
 from tuner.spaces.source.syntax import (
     Assign,
@@ -52,7 +51,6 @@ def if_convert(function: Function, args: Args) -> Function:
         raise Refused(f"there is no conditional {at}")
     stmt = found[at]
     require_known(stmt, "the conditional")
-    require_no_macros(function, stmt, "the conditional")
     made = _selected(stmt)
     _require_one_kind(function, made)
     return replace(function, body=_exchange(function.body, stmt, (made,)))

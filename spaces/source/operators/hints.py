@@ -24,7 +24,6 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     replace_statement,
     require_known,
-    require_no_macros,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
@@ -91,7 +90,6 @@ def unroll_copies(function: Function, args: Args) -> Function:
         raise Refused(f"loop {loop.key} does not declare a signed counter")
     if loop.var in written_names(loop.body):
         raise Refused(f"{loop.var} is declared again inside loop {loop.key}")
-    require_no_macros(function, loop.body, f"loop {loop.key}")
     taken = {f.key for f in all_loops(function)}
     size = Number(str(count))
     end = upper_end(loop)

@@ -16,7 +16,10 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Source
 from tuner.spaces.source.memo import Kept
 
-__all__ = ["Question"]
+__all__ = ["EMPTY", "Question"]
+
+EMPTY = "empty"
+"""Folder of headers with nothing in them."""
 
 _TIMEOUT_S = 30.0
 _KEPT_BYTES = 1 << 20
@@ -38,12 +41,14 @@ class Question:
         words: of the command; the first file's name comes last.
         folders: words that name folders of headers, put before the last one.
         files: written to the folder that it runs in.
+        empty: headers with nothing in them, written to :data:`EMPTY` there.
     """
 
     clang: str
     words: tuple[str, ...]
     folders: tuple[str, ...]
     files: tuple[Source, ...]
+    empty: tuple[str, ...] = ()
 
     def answer(self) -> Answer:
         """What clang says.
@@ -71,6 +76,10 @@ class Question:
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
             for file in self.files:
                 (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+            for name in self.empty:
+                header = Path(scratch, EMPTY, name)
+                header.parent.mkdir(parents=True, exist_ok=True)
+                header.touch()
             try:
                 done = subprocess.run(
                     [self.clang, *self.words[:-1], *self.folders, self.words[-1]],

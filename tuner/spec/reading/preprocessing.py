@@ -13,13 +13,26 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError
 from tuner.core.types import Preprocessed, Source, Value
+from tuner.spec.reading.device_programs import (
+    DEVICE,
+    Unanswered,
+    answers,
+    joined,
+    parted,
+    require_answered,
+    with_empty_headers,
+    without_extensions,
+)
 from tuner.spec.reading.signature import SourceReader
 
 __all__ = ["PREPROCESSED", "from_json", "preprocess", "to_json"]
@@ -27,7 +40,7 @@ __all__ = ["PREPROCESSED", "from_json", "preprocess", "to_json"]
 PREPROCESSED = "preprocessed.json"
 """Under what name a record keeps them."""
 
-_MOST = 32
+_MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
 _LIKE_A_MARKER = re.compile(r'^[ \t]*#[ \t]*\d+[ \t]*"', re.MULTILINE)
@@ -35,12 +48,15 @@ _UNDEFINED = re.compile(r"'(\w+)' is not defined, evaluates to 0")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\S")
 _DIRECTIVE = re.compile(r"#(?:define|undef) ([A-Za-z_]\w*)")
+_PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b")
 _DEFINES = re.compile(r"-[DU]([A-Za-z_]\w*)")
 _REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter")
 """Flags that may matter to the preprocessor beside others though they change no macro alone."""
 _SYSTEM = "3"
 _BUILT_IN = ("<built-in>", "<command line>")
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 Flags = tuple[str, ...]
 Placed = Callable[[Preprocessed], Sequence[Source]]
 """Gives the files with preprocessed text in the place of what may be edited."""
@@ -55,6 +71,7 @@ def preprocess(
     tunables: Mapping[str, Sequence[Value]],
     flags: Sequence[Sequence[Flags]],
     placed: Placed,
+    headers: Sequence[Source] = (),
 ) -> tuple[tuple[Preprocessed, ...], str]:
     """Preprocessed sources for every choice of values that a conditional asks for.
 
@@ -64,6 +81,7 @@ def preprocess(
         flags: choices of each group of further ones, the default first; with all of them the sources have to be the
             same.
         placed: for the check that the result may be put into the files.
+        headers: of the project, in other folders.
 
     Returns:
         What was found, and why nothing was: one line, or empty.
@@ -77,19 +95,73 @@ def preprocess(
     try:
         if any(map(_LIKE_A_MARKER.search, (file.text for file in reader.files))):
             raise _Unseen("they have line markers of a preprocessor")
-        asking = _Asking(replace(reader, flags=(*reader.flags, *_first(groups))), tunables, _names(groups))
-        found = tuple(asking.combinations({}))
-        for words in _macro_changing(reader, groups, asking):
-            other = replace(asking, reader=replace(reader, flags=(*reader.flags, *words)))
-            if any(other.texts(dict(each.values)).files != each.files for each in found):
-                raise _Unseen(f"they are others with {' '.join(words)}")
-        for each in found:
-            asking.require_unchanged(each, placed(each))
+        if reader.language in DEVICE:
+            return _of_device(reader, tunables, groups, placed, headers), ""
+        return _found(reader, tunables, groups, placed), ""
     except BaselineError as error:
         return (), error.message
-    except _Unseen as unseen:
+    except (_Unseen, Unanswered) as unseen:
         return (), str(unseen)
-    return found, ""
+
+
+def _found(
+    reader: SourceReader,
+    tunables: Mapping[str, Sequence[Value]],
+    groups: Sequence[Sequence[Flags]],
+    placed: Placed,
+    missing: frozenset[str] = frozenset(),
+) -> tuple[Preprocessed, ...]:
+    """As :func:`preprocess`, for one answer of the compiler to what only it can say."""
+    first = replace(reader, flags=(*reader.flags, *_first(groups)))
+    asking = _Asking(first, tunables, _names(groups), missing)
+    found = tuple(asking.combinations({}))
+    for words in _macro_changing(reader, groups, asking):
+        other = replace(asking, reader=replace(reader, flags=(*reader.flags, *words)))
+        texts = _each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
+        if [one.files for one in texts] != [one.files for one in found]:
+            raise _Unseen(f"they are others with {' '.join(words)}")
+    _each(lambda pair: asking.require_unchanged(*pair), [(one, placed(one)) for one in found])
+    return found
+
+
+def _each(ask: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """What is answered to each, in order; clang runs for several at once."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(ask, items))
+
+
+def _of_device(
+    reader: SourceReader,
+    tunables: Mapping[str, Sequence[Value]],
+    groups: Sequence[Sequence[Flags]],
+    placed: Placed,
+    headers: Sequence[Source],
+) -> tuple[Preprocessed, ...]:
+    """What every compiler of a device would see that compiles the sources at all."""
+    texts = [file.text for file in (*reader.files, *headers)]
+    reader = with_empty_headers(reader, texts)
+    defined = _Asking(reader, {}, frozenset()).defined({})
+    tried, names = answers(reader, texts, {*tunables, *_names(groups)}, defined)
+    made: list[tuple[Preprocessed, ...]] = []
+    for answer in tried:
+        said = replace(reader, flags=(*reader.flags, *answer.flags))
+        try:
+            made.append(_found(said, tunables, groups, placed, answer.missing))
+        except BaselineError as error:
+            broken = error
+    if not made:
+        raise broken
+    first, *others = made
+    if any(_seen(other, placed) != _seen(first, placed) for other in others):
+        raise _Unseen(f"they are others by what the device's compiler says of {', '.join(names)}")
+    return first
+
+
+def _seen(found: Sequence[Preprocessed], placed: Placed) -> list[object]:
+    """What has to be the same for every device: the regions, and all else but extensions that are switched on."""
+    return [
+        (each.values, placed(each), [without_extensions(file.text) for file in each.files]) for each in found
+    ]
 
 
 def _first(groups: Sequence[Sequence[Flags]]) -> Flags:
@@ -143,27 +215,26 @@ class _Asking:
     tunables: Mapping[str, Sequence[Value]]
     further: frozenset[str]
     """Macros of other flags."""
+    missing: frozenset[str] = frozenset()
+    """Macros that a device's compiler is taken not to have."""
 
     def combinations(self, fixed: Mapping[str, Value], most: int = _MOST) -> Iterator[Preprocessed]:
         """The sources for some values, or for each choice of those that they ask for beside."""
         texts = self.texts(fixed)
-        asked = texts.asked or (() if texts.broken is not None else self._pasted(fixed, texts.files))
+        asked = texts.asked or (() if texts.broken is not None else self._pasted(fixed))
         if asked:
             values = [self.tunables[name] for name in asked]
             if math.prod(map(len, values)) > most:
                 raise _Unseen(f"they ask for {', '.join(asked)} in more than {_MOST} combinations")
             if any(isinstance(value, str) for each in values for value in each):
                 raise _Unseen(f"they ask for {', '.join(asked)}, of which values are no numbers")
-            found: list[Preprocessed] = []
             left = most // math.prod(map(len, values))
-            for chosen in itertools.product(*values):
-                try:
-                    found += self.combinations({**fixed, **dict(zip(asked, chosen, strict=True))}, left)
-                except BaselineError as error:
-                    # No candidate with these values builds either.
-                    broken = error
+            chosen = [{**fixed, **dict(zip(asked, c, strict=True))} for c in itertools.product(*values)]
+            made = _each(lambda one: self._built(one, left), chosen)
+            # No candidate builds with the values of the others.
+            found = [each for one in made if not isinstance(one, BaselineError) for each in one]
             if not found:
-                raise broken
+                raise next(one for one in made if isinstance(one, BaselineError))
             yield from found
             return
         if texts.broken is not None:
@@ -173,29 +244,41 @@ class _Asking:
         yield Preprocessed(
             values=tuple(sorted((name, int(value)) for name, value in fixed.items())),
             files=texts.files,
-            macros=tuple(sorted(self.further | self._macros(fixed))),
+            macros=tuple(sorted(self.further | self.defined(fixed))),
         )
 
-    def texts(self, fixed: Mapping[str, Value], files: Sequence[Source] = ()) -> _Texts:
+    def _built(self, fixed: Mapping[str, Value], most: int) -> list[Preprocessed] | BaselineError:
+        try:
+            return list(self.combinations(fixed, most))
+        except BaselineError as error:
+            return error
+
+    def texts(
+        self, fixed: Mapping[str, Value], files: Sequence[Source] = (), *, comments: bool = True
+    ) -> _Texts:
         """The sources with some values.
 
         Args:
             fixed: values of tunables; the others are defined as themselves.
             files: in the place of the reader's.
+            comments: whether they are kept.
         """
+        words = (*(("-C",) if comments else ()), "-Wundef", "-Wsystem-headers")
         made, asked, broken = [], set[str](), None
         for unit in self._units(fixed, files):
-            text, warnings, error = unit.preprocessed("-C", "-Wundef", "-Wsystem-headers")
+            text, warnings, error = joined(unit).preprocessed(*words)
             asked |= set(_UNDEFINED.findall(warnings))
             broken = broken or error
-            first = unit.files[0]
-            made.append(Source(name=first.name, text=_own(text, first.text.count("\n") + 1)))
+            for source, part in parted(unit, text):
+                made.append(Source(name=source.name, text=_own(part, source.text.count("\n") + 1)))
         names = tuple(sorted(asked & self.tunables.keys() - fixed.keys()))
+        if self.reader.language in DEVICE:
+            require_answered(asked - self.tunables.keys() - self.missing)
         return _Texts(files=tuple(made), asked=names, broken=broken)
 
     def macro_text(self, fixed: Mapping[str, Value]) -> str:
         """All macros at the end of the sources, with what they stand for."""
-        return "".join(unit.preprocessed("-dM")[0] for unit in self._units(fixed))
+        return "".join(joined(unit).preprocessed("-dM")[0] for unit in self._units(fixed))
 
     def require_unchanged(self, found: Preprocessed, files: Sequence[Source]) -> None:
         """Refuses preprocessed text that is another one after the preprocessor where it stands in the files."""
@@ -211,30 +294,33 @@ class _Asking:
             if apart is not None:
                 raise _Unseen(f"in {before.name} {apart[0]} would be {apart[1]} where it is put back")
 
-    def _pasted(self, fixed: Mapping[str, Value], files: Sequence[Source]) -> tuple[str, ...]:
+    def _pasted(self, fixed: Mapping[str, Value]) -> tuple[str, ...]:
         """The tunables with whose values the text is another than with their names in it: pasted, or made a string."""
         left = [name for name in self.tunables if name not in fixed]
-        if not left or self._substituted(fixed, left, files):
+        if not left:
+            return ()
+        # A comment keeps the names of tunables.
+        files = self.texts(fixed, comments=False).files
+        if self._substituted(fixed, left, files):
             return ()
         return tuple(name for name in left if not self._substituted(fixed, [name], files))
 
     def _substituted(self, fixed: Mapping[str, Value], names: Sequence[str], files: Sequence[Source]) -> bool:
         for end in (0, -1):
             values = {name: self.tunables[name][end] for name in names}
-            made = self.texts({**fixed, **values})
+            made = self.texts({**fixed, **values}, comments=False)
             shown = {n: str(int(v) if isinstance(v, bool) else v) for n, v in values.items()}
-            wanted = [[shown.get(t, t) for t in _TOKEN.findall(f.text)] for f in files]
-            got = ["".join(_TOKEN.findall(f.text)) for f in made.files]
-            if made.broken is None and got != ["".join(tokens) for tokens in wanted]:
+            pairs = zip(files, made.files, strict=True)
+            if made.broken is None and not all(_same(b.text, a.text, shown) for b, a in pairs):
                 return False
         return True
 
-    def _macros(self, fixed: Mapping[str, Value]) -> set[str]:
+    def defined(self, fixed: Mapping[str, Value]) -> set[str]:
         """Names that the sources define or take back anywhere, but those that begin like the compiler's own."""
         found: set[str] = set()
         for unit in self._units(fixed):
             built_in = True
-            for line in unit.preprocessed("-dD")[0].splitlines():
+            for line in joined(unit).preprocessed("-dD")[0].splitlines():
                 mark = _MARKER.match(line)
                 if mark is not None:
                     built_in = mark[2] in _BUILT_IN
@@ -245,10 +331,26 @@ class _Asking:
     def _units(self, fixed: Mapping[str, Value], files: Sequence[Source] = ()) -> Iterator[SourceReader]:
         macros = {name: fixed.get(name, name) for name in self.tunables}
         reader = replace(self.reader, macros=macros, files=tuple(files) or self.reader.files)
-        for index in range(len(reader.files)):
+        for index in range(1 if reader.language in DEVICE else len(reader.files)):
             unit = reader.at(index)
             if unit is not None:
                 yield unit
+
+
+def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
+    """Whether a text with values is that with names and the values in their places; a pragma may keep the names."""
+    before, after = named.splitlines(), valued.splitlines()
+    kept = [old for old, new in zip(before, after, strict=False) if old == new and _PRAGMA.match(old)]
+    wanted = [line if line in kept else _with_values(line, shown) for line in before]
+    return _tokens(wanted) == _tokens(after)
+
+
+def _with_values(line: str, shown: Mapping[str, str]) -> str:
+    return " ".join(shown.get(token, token) for token in _TOKEN.findall(line))
+
+
+def _tokens(lines: Sequence[str]) -> str:
+    return "".join(token for line in lines for token in _TOKEN.findall(line))
 
 
 def _own(text: str, lines: int) -> str:

@@ -19,7 +19,7 @@ from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
-from tuner.spec.reading.answers import Question
+from tuner.spec.reading.answers import EMPTY, Question
 from tuner.spec.reading.c_types import (
     UNSIGNED,
     CType,
@@ -101,11 +101,12 @@ class SourceReader:
 
     Attributes:
         files: the first holds the functions; they are written to a folder of their own to be read.
-        language: ``c``, ``c++`` or ``opencl``.
+        language: ``c``, ``c++``, ``opencl`` or ``cuda``, which is preprocessed only.
         folder: where files and include folders are looked up.
         include: folders of headers.
         macros: defined for the whole source.
         flags: further front-end flags.
+        empty: headers of a device's compiler, which have nothing in them here.
         toolchain: found when left out.
     """
 
@@ -115,6 +116,7 @@ class SourceReader:
     include: tuple[str, ...] = ()
     macros: Mapping[str, Value] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
     toolchain: Toolchain | None = None
 
     def at(self, index: int) -> SourceReader | None:
@@ -283,14 +285,20 @@ class SourceReader:
         command += macro_flags(self.macros)
         folders = [str(Path(self.folder) / folder) for folder in self.include]
         searched = search_words([*folders, self.folder] if self.folder else folders, self.folder)
-        if self.language != "opencl":
+        if self.empty:
+            searched += ["-idirafter", EMPTY]
+        if self.language in ("c", "c++"):
             searched += ["-idirafter", str(package_files("tuner.evaluators.host").joinpath("include"))]
-        elif not any(flag.startswith("-cl-std=") for flag in self.flags):
+        elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
             command += ["-cl-std=CL3.0", "-cl-ext=+all"]
         command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), first]
         files = (replace(self.files[0], text=self.files[0].text + extra), *self.files[1:])
         status, output, errors = Question(
-            clang=str(toolchain.clang), words=tuple(command), folders=tuple(searched), files=files
+            clang=str(toolchain.clang),
+            words=tuple(command),
+            folders=tuple(searched),
+            files=files,
+            empty=self.empty,
         ).answer()
         if len(output) > _MAX_TREE:
             raise BaselineError(

@@ -26,7 +26,7 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     require_known,
 )
-from tuner.spaces.source.operators.concealed import behind, behind_macros
+from tuner.spaces.source.operators.concealed import behind
 from tuner.spaces.source.operators.devices.beyond import Beyond
 from tuner.spaces.source.operators.devices.differing import assigned, differing, reads_memory
 from tuner.spaces.source.operators.devices.guards import conjuncts, negated, truth
@@ -98,9 +98,6 @@ def coarsen(function: Function, args: Args) -> Function:
         loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
         grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
     frame = _frame(function, body, tuple(loops))
-    held = frame.own & behind_macros(function, function.body)
-    if held:
-        raise Refused(f"a macro holds the variable {min(held)}")
     # Where items never end early, one axis after the other: what depends on one of them only is not done for both.
     steps = [tuple(loops)] if frame.guards else [(f,) for f in loops]
     for step in steps:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tuner.spaces.source.directives import macro_words
 from tuner.spaces.source.operators.concealed import behind, opaque_words
 from tuner.spaces.source.operators.devices.threads import coordinate, is_barrier, is_shared, word_of_place
 from tuner.spaces.source.syntax import Assign, Binary, Cast, Decl, Expr, Function, Name, Stmt
@@ -39,7 +40,8 @@ def counts_on_group(function: Function, axis: int) -> str:
     aside = {coordinate(function.language, part, a) for part in _PARTS for a in _AXES if a != axis}
     body = map_expressions(_with_places(function), lambda e: _PLAIN if e in whole else e)
     body = map_expressions(body, lambda e: _PLAIN if e in aside else e)
-    word = word_of_place((names_in(body) | opaque_words(body) | behind(function, body)) - _WHOLE)
+    words = names_in(body) | opaque_words(body) | behind(function, body) | macro_words(function.source)
+    word = word_of_place(words - _WHOLE)
     return f"{word} is used for more than the number of an item" if word else ""
 
 

@@ -27,7 +27,6 @@ from tuner.spaces.source.operators.base import (
     parameter,
     rekeyed,
     replace_statement,
-    require_no_macros,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
@@ -176,7 +175,6 @@ def vector_loads(function: Function, args: Args) -> Function:
 
 def _require_lanes(function: Function, loop: For, array: str, read: Index) -> None:
     """Refuses a loop of which four iterations together would read, or do, what they did not one by one."""
-    require_no_macros(function, loop.body, f"loop {loop.key}")
     require_no_wrap(function, loop)
     if not is_always_read(function, loop.body, read):
         raise Refused(f"{array} is not read in every iteration of loop {loop.key}")

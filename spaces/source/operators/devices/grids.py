@@ -21,7 +21,6 @@ from tuner.spaces.source.operators.base import (
     fresh_key,
     parameter,
 )
-from tuner.spaces.source.operators.concealed import behind_macros
 from tuner.spaces.source.operators.devices.differing import differing
 from tuner.spaces.source.operators.devices.guards import (
     is_harmless,
@@ -120,8 +119,7 @@ def _require_reached(
         plain = filled(threads, condition)
         signless = loses_sign(function, condition) or loses_sign(function, plain)
         for limit in limits_of([plain], name):
-            # A macro may stand for a difference.
-            if signless and (may_be_negative(limit) or behind_macros(function, plain)):
+            if signless and may_be_negative(limit):
                 wraps = True
             elif reaches(function, launch, axis, limit, fixed or {}):
                 return

@@ -14,7 +14,6 @@ from tuner.core.types import Launch
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.affine import Poly, minus, polynomial
 from tuner.spaces.source.kinds import is_integer, is_unsigned, plain_type, types_of
-from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.own_names import UNKNOWN
 from tuner.spaces.source.syntax import (
     Assign,
@@ -130,9 +129,8 @@ def is_harmless(expr: Expr | tuple[Expr, ...] | None, uniform: Collection[str]) 
 
 
 def is_always_read(function: Function, body: Sequence[Stmt], element: Expr) -> bool:
-    """Whether statements read an element whenever they are executed, under no condition, one in a macro included."""
-    macros = loose_macros(function.source)
-    return any(element in _always(part, macros) for stmt in body for part in _unconditional(stmt))
+    """Whether statements read an element whenever they are executed, under no condition."""
+    return any(element in _always(part) for stmt in body for part in _unconditional(stmt))
 
 
 def _unconditional(stmt: Stmt) -> Iterator[Expr]:
@@ -147,7 +145,7 @@ def _unconditional(stmt: Stmt) -> Iterator[Expr]:
             yield from _unconditional(inner)
 
 
-def _always(expr: Expr, macros: Collection[str]) -> Iterator[Expr]:
+def _always(expr: Expr) -> Iterator[Expr]:
     """Parts of an expression that are evaluated whenever it is."""
     yield expr
     parts: tuple[Expr, ...] = ()
@@ -166,14 +164,14 @@ def _always(expr: Expr, macros: Collection[str]) -> Iterator[Expr]:
             parts = (base, index)
         case Field(base=base):
             parts = (base,)
-        case Call(function=name, arguments=arguments) if name not in macros:
+        case Call(arguments=arguments):
             parts = arguments
         case Assign(op=op, target=target, value=value):
             parts = (value,) if op == "=" else (target, value)
             if isinstance(target, Index):
                 parts = (*parts, target.index)
     for part in parts:
-        yield from _always(part, macros)
+        yield from _always(part)
 
 
 def _is_divisor(expr: Expr, uniform: Collection[str]) -> bool:

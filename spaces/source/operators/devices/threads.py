@@ -15,7 +15,7 @@ from tuner.core.expressions import parse
 from tuner.core.types import Launch
 from tuner.spaces.source.kinds import is_narrow, plain_type, writable
 from tuner.spaces.source.operators.base import Refused
-from tuner.spaces.source.operators.concealed import behind, behind_macros, loosely_bound, opaque_words
+from tuner.spaces.source.operators.concealed import behind, opaque_words
 from tuner.spaces.source.operators.devices.guards import conjuncts, is_counted, is_harmless, negated
 from tuner.spaces.source.syntax import (
     Binary,
@@ -183,8 +183,7 @@ def read_only(function: Function) -> dict[str, str]:
     """Pointer parameters that the kernel only reads elements of, with their element types."""
     if any(isinstance(s, Decl) and "*" in s.type for s in statements(function.body)):
         return {}
-    hidden = behind_macros(function, function.body) | opaque_words(function.body)
-    written = written_names(function.body) | hidden
+    written = written_names(function.body) | opaque_words(function.body)
     chains = {id(n.base) for n in subtrees(function.body) if isinstance(n, Index)}
     loose = {n.id for n in subtrees(function.body) if isinstance(n, Name) and id(n) not in chains}
     found = {}
@@ -273,12 +272,6 @@ def _check_words(function: Function, made: Threads, parts: tuple[Stmt, ...]) -> 
     found = works_with_group(function, parts)
     if found:
         raise Refused(f"the kernel asks for its place, or works with its group, by {found}")
-    moved = written_names(function.body) & behind_macros(function, parts)
-    if moved:
-        raise Refused(f"a macro holds the variable {min(moved)}")
-    apart = loosely_bound(function, (*made.before, *made.conditions))
-    if apart:
-        raise Refused(f"the kernel holds {min(apart)}, a macro without parentheses")
 
 
 def filled(threads: Threads, expr: Expr) -> Expr:

@@ -24,7 +24,6 @@ from tuner.spaces.source.operators.base import (
     loops_of,
     rekeyed,
     replace_statement,
-    require_no_macros,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
@@ -70,7 +69,6 @@ def split_around(function: Function, args: Args) -> Function:
     changed = written_names(outer.body)
     if not changed.isdisjoint(names_in((loop.start, loop.limit))) or outer.var in changed:
         raise Refused(f"the range of {loop.key} changes inside loop {outer.key}")
-    require_no_macros(function, loop.body, f"loop {loop.key}")
     meeting = Name(outer.var)
     above: Expr = add(meeting, Number("1"))
     taken = {f.key for f in all_loops(function)}

@@ -12,12 +12,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tuner.spaces.source.casts import MAY_BE_CAST, types_in
-from tuner.spaces.source.conditionals import configured, known_names
 from tuner.spaces.source.definitions import read_definitions
+from tuner.spaces.source.directives import macros_in, unread
 from tuner.spaces.source.heads import with_begins, with_counters
-from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
-from tuner.spaces.source.macros import PIECE
+from tuner.spaces.source.lexical import tokens
 from tuner.spaces.source.operators.naming import RETURN, declared, declared_as_text
 from tuner.spaces.source.operators.opening.membership import types_in as structures_in
 from tuner.spaces.source.operators.opening.membership import with_members
@@ -38,7 +37,6 @@ from tuner.spaces.source.syntax import (
     Opaque,
     OpaqueStmt,
     Own,
-    Settled,
     Stmt,
     Unary,
 )
@@ -73,12 +71,7 @@ _ATTRIBUTE = rf"\s*(?:gnu::)?_*(?:{_WORDS})_*\s*"
 _HARMLESS = re.compile(
     rf"__attribute__\s*\(\({_ATTRIBUTE}(?:,{_ATTRIBUTE})*\)\)|\[\[{_ATTRIBUTE}(?:,{_ATTRIBUTE})*\]\]"
 )
-_UNSEEN = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*"
-    r'(?:"|<(?![a-z]+>|(?:math|std\w+|string|float|limits|assert|\w+intrin|omp|cuda\w*)\.h>))',
-    re.MULTILINE,
-)
-"""A header that is not the language's or the compiler's."""
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _ARITHMETIC = re.compile(
     r"(float|double|half|_Float16|int|long|short|char|unsigned|signed|const|size_t|ptrdiff_t|u?int\d+_t|uint|ulong|ushort"
     r"|uchar|static|inline|extern|__inline|__inline__|__forceinline__|__device__|__host__|restrict|__restrict|__restrict__)"
@@ -86,43 +79,35 @@ _ARITHMETIC = re.compile(
 
 
 def callees(function: Function) -> Mapping[str, Function]:
-    """Functions by name, as the compiler sees them; those of headers where the text was configured with them."""
-    text = function.unit or function.file
-    asked = (text, function.language, function.settled or (), bool(function.unit), function.own)
+    """Functions by name, as the compiler sees them; none where the text is not what it sees."""
+    asked = (function.file, function.language, function.own)
     return _read(*asked) if function.members else _defined(*asked)
 
 
 @lru_cache(maxsize=64)
-def _read(text: str, language: str, settled: Settled, whole: bool, own: Own) -> dict[str, Function]:
+def _read(text: str, language: str, own: Own) -> dict[str, Function]:
     """Likewise with members of structures read."""
-    found = _defined(text, language, settled, whole, own)
+    found = _defined(text, language, own)
     made: dict[str, Function] = {}
     for name, function in found.items():
-        types = structures_in(
-            replace(function, file=text, unit=text if whole else "", settled=settled, language=language)
-        )
+        types = structures_in(replace(function, file=text, language=language))
         made[name] = function if types is None else with_members(function, types, returns=True)
     return made
 
 
 def callees_by_places(function: Function) -> Mapping[str, Function]:
     """The same with members as places without types, those of references and pointers as well."""
-    text = function.unit or function.file
-    return _placed(
-        text, function.language, function.settled or (), bool(function.unit), function.own, function.members
-    )
+    return _placed(function.file, function.language, function.own, function.members)
 
 
 @lru_cache(maxsize=64)
-def _placed(
-    text: str, language: str, settled: Settled, whole: bool, own: Own, lists: bool
-) -> dict[str, Function]:
+def _placed(text: str, language: str, own: Own, lists: bool) -> dict[str, Function]:
     def untyped(expr: Expr) -> Expr:
         return replace(expr, type="") if isinstance(expr, Field) and not expr.several else expr
 
     made: dict[str, Function] = {}
-    for name, function in _defined(text, language, settled, whole, own).items():
-        within = replace(function, file=text, unit=text if whole else "", settled=settled, language=language)
+    for name, function in _defined(text, language, own).items():
+        within = replace(function, file=text, language=language)
         types = structures_in(within) if lists else None
         # Lists of first values are read with the members.
         read = function if types is None else with_members(function, types)
@@ -132,33 +117,22 @@ def _placed(
 
 
 @lru_cache(maxsize=64)
-def _defined(text: str, language: str, settled: Settled, whole: bool, own: Own = ()) -> dict[str, Function]:
-    try:
-        plain = configured(text, 0, len(text), dict(settled), known=known_names(language) if whole else {})
-    except Refused:
+def _defined(text: str, language: str, own: Own = ()) -> dict[str, Function]:
+    if unread(text):
         return {}
-    if _strange_pragma(plain):
-        return {}
-    found = read_definitions(plain, language)
-    counted = read_definitions(with_begins(plain), language)
+    found = read_definitions(text, language)
+    counted = read_definitions(with_begins(text), language)
     for name, function in counted.items():
         made = with_counters(function)
         if made is not None and name in found:
             found[name] = made
-    found = {name: with_own_calls(f, dict(own)) for name, f in found.items()}
-    return {name: _without_attributes(f) for name, f in found.items()} if whole else found
+    return {name: _without_attributes(with_own_calls(f, dict(own))) for name, f in found.items()}
 
 
 def _without_attributes(function: Function) -> Function:
     """A function without attributes that say nothing of what it computes."""
     head, signature = (_HARMLESS.sub(" ", text) for text in (function.head, function.signature))
     return replace(function, head=head, signature=signature)
-
-
-def _strange_pragma(text: str) -> bool:
-    """Whether there is one that may count for all that follows it; macros bring them as well."""
-    found = (directive_of(m["directive"]) for m in PIECE.finditer(text) if m["directive"])
-    return any(word == "pragma" and not HARMLESS_PRAGMA.match(" ".join(rest.split())) for word, rest in found)
 
 
 def local_names(function: Function) -> set[str]:
@@ -234,10 +208,8 @@ def stands_for_number(source: str, name: str) -> bool:
 
 def is_declared(function: Function, name: str) -> bool:
     """Whether a name that is called is a function's for certain, and no macro's."""
-    texts = (function.unit or function.file, function.source)
-    return any(n == name for n, _ in _declarations(texts[0], function.language)) and not any(
-        re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", text, re.MULTILINE) for text in texts
-    )
+    declared = any(n == name for n, _ in _declarations(function.file, function.language))
+    return declared and name not in _DEFINE.findall(function.source)
 
 
 def returned(stmt: Stmt, helper: Function) -> Expr | None:
@@ -264,7 +236,7 @@ def _nodes(helper: Function) -> Iterator[Any]:
 
 
 def require_same_meaning(function: Function, helper: Function, *, members: bool = False) -> None:
-    """Refuses a definition that may mean something else where it is called, of a text configured with headers.
+    """Refuses a definition that may mean something else where it is called.
 
     Args:
         function: that calls.
@@ -272,7 +244,7 @@ def require_same_meaning(function: Function, helper: Function, *, members: bool 
         members: whether names of members are told from those of variables.
     """
     text = helper.signature + "\n".join(map(statement_text, helper.body))
-    words = {m[0] for m in PIECE.finditer(text) if m["word"]}
+    words = {token for token in tokens(text) if _WORD.fullmatch(token)}
     strange = sorted(w for w in words if _PLACE.fullmatch(w))
     if strange:
         raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
@@ -285,15 +257,14 @@ def require_same_meaning(function: Function, helper: Function, *, members: bool 
     replaced = words & function.macros
     if replaced:
         raise Refused(f"{min(replaced)} in {helper.name} is a macro elsewhere")
-    whole = function.unit or function.file
-    said, name = _HARMLESS.sub(" ", whole), helper.name
+    said, name = _HARMLESS.sub(" ", function.file), helper.name
     before, after = (
         rf"(__attribute__|\[\[)[^;{{}}]*\b{name}\s*\(",
         rf"\b{name}\s*\([^;{{}}]*\)\s*(__attribute__|_*asm)",
     )
     if re.search(f"{before}|{after}", said):
         raise Refused(f"{name} is declared with an attribute that is not known")
-    if re.search(r"\b(weak|ifunc|alias)\b", whole):
+    if re.search(r"\b(weak|ifunc|alias)\b", function.file):
         raise Refused("the linker may put another function in the place of one")
     if function.language in ("c++", "cuda"):
         _require_one_declaration(function, helper.name)
@@ -301,60 +272,36 @@ def require_same_meaning(function: Function, helper: Function, *, members: bool 
 
 def _without_members(text: str) -> set[str]:
     """Words of a text that stand elsewhere than behind a point or an arrow."""
-    found, before = set[str](), ""
-    for piece in PIECE.finditer(text):
-        if piece["comment"] or piece[0].isspace():
-            continue
-        if piece["word"] and before[-1:] != "." and before[-2:] != "->":
-            found.add(piece[0])
-        before = (before + piece[0])[-2:]
+    found, before = set[str](), ("", "")
+    for token in tokens(text):
+        if _WORD.fullmatch(token) and before[1] != "." and before != ("-", ">"):
+            found.add(token)
+        before = (before[1], token)
     return found
 
 
 def _require_steady_macros(function: Function, helper: Function, words: set[str]) -> None:
-    """Refuses macros that are defined anew between a function and its call, or that are more than numbers and types."""
-    begin, last, bodies = _macros(function.unit or function.file, helper.name)
-    if not function.unit and last.get("#include", 0) > begin:
-        raise Refused(f"a header after {helper.name} may define its words anew")
-    for word in sorted(words & last.keys()):
-        if last[word] > begin:
-            raise Refused(f"the macro {word} is defined after {helper.name}")
-        used = {m["word"] for body in bodies[word] for m in PIECE.finditer(body) if m["word"]}
-        if not all(_ARITHMETIC.fullmatch(w) for w in used):
-            raise Refused(f"{word} is a macro that cannot be seen through")
-
-
-@lru_cache(maxsize=256)
-def _macros(unit: str, name: str) -> tuple[int, dict[str, int], dict[str, list[str]]]:
-    """Where a name is first said, where each macro is last defined or taken back, and what macros stand for."""
-    begin, last, bodies = len(unit), dict[str, int](), dict[str, list[str]]()
-    for piece in PIECE.finditer(unit):
-        if piece["directive"]:
-            word, rest = directive_of(piece["directive"])
-            found = re.match(r"([A-Za-z_]\w*)(\([^)]*\))?(.*)", rest, re.DOTALL)
-            if word == "include":
-                last["#include"] = piece.start()
-            if word in ("define", "undef") and found is not None:
-                last[found[1]] = piece.start()
-                bodies.setdefault(found[1], []).append(found[3])
-        if not piece["comment"] and name in _WORD.findall(piece[0]):
-            begin = min(begin, piece.start())
-    return begin, last, bodies
+    """Refuses macros that are more than numbers, or that are defined behind a function that names them."""
+    loose = words & macros_in(function.file)
+    if loose:
+        raise Refused(f"{min(loose)} is a macro that cannot be seen through")
+    begin = re.search(rf"\b{helper.name}\b", function.file)
+    for found in _DEFINE.finditer(function.file, begin.start() if begin is not None else 0):
+        if found[1] in words:
+            raise Refused(f"the macro {found[1]} is defined after {helper.name}")
 
 
 def _require_one_declaration(function: Function, name: str) -> None:
     """Refuses a name that may stand for another function as well."""
-    text = function.unit or function.file
-    if len({params for found, params in _declarations(text, function.language) if found == name}) != 1:
+    if (
+        len({params for found, params in _declarations(function.file, function.language) if found == name})
+        != 1
+    ):
         raise Refused(f"{name} is declared more than once")
-    if name in _defined(function.file, function.language, function.settled or (), False):
-        if not function.unit and _UNSEEN.search(function.file):
-            raise Refused(f"{name} may be declared in a header as well")
-        return
-    if re.search(rf"\busing\s+namespace\b|\busing\b[^;]*\b{name}\b", function.unit):
+    if is_pure(Call(name, ())) and re.search(
+        rf"\busing\s+namespace\b|\busing\b[^;]*\b{name}\b", function.file
+    ):
         raise Refused(f"{name} may be another function, which 'using' brings")
-    if is_pure(Call(name, ())):
-        raise Refused(f"{name} may be a function of the library")
 
 
 def _within(node: Node) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
@@ -22,7 +22,6 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     replace_statement,
 )
-from tuner.spaces.source.operators.concealed import free_words
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
 from tuner.spaces.source.operators.opening.call_sites import (
     CallSite,
@@ -96,7 +95,7 @@ def inline_by_members(function: Function, args: Args) -> Function:
     helpers = callees_by_places(function)
     helper = _known(function, name, helpers)
     _require_plain(function, helper, helpers)
-    if function.language in ("c++", "cuda") and overloads(function.unit or function.file):
+    if function.language in ("c++", "cuda") and overloads(function.file):
         raise Refused("an operator of the project's own may stand for a member")
     require_same_meaning(function, helper, members=True)
     try:
@@ -127,7 +126,6 @@ def _by_members(
     require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
     inlining = HandingOn(function, replace(helper, body=body), value, helpers)
     made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
-    _require_macros_apart(function, helper, (body, value))
     last = inlining.renamed(value)
     if isinstance(stmt, ExprStmt) and stmt.expr is call and not within:
         if value is not None and not inlining.is_quiet(value):
@@ -151,9 +149,9 @@ def _by_members(
 def _known(function: Function, name: str, helpers: Mapping[str, Function]) -> Function:
     """A function that is called, as it is known."""
     if name not in helpers or name == function.name:
-        raise Refused(f"{name} is no other function of this file, or of a header that was configured with")
-    if name in loose_macros(function.source):
-        raise Refused(f"{name} is a macro, too")
+        hidden = unread(function.file)
+        why = f" that can be known beside {hidden}" if hidden else " of the sources"
+        raise Refused(f"{name} is no other function{why}")
     return helpers[name]
 
 
@@ -169,10 +167,13 @@ def _inlined(function: Function, name: str, *, further: bool) -> Function:
     _require_nothing_kept(helper)
     body, value = with_one_exit(helper) if further else value_at_end(helper)
     require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
-    plainly = further or bool(function.unit)
-    inlining = Inlining(function, replace(helper, body=body), names_in((body, value)), plainly=plainly)
+    inlining = Inlining(
+        function,
+        replace(helper, body=body),
+        names_in((body, value)),
+        plainly=further or function.settled is not None,
+    )
     made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
-    _require_macros_apart(function, helper, (body, value))
     last = inlining.renamed(value)
     if isinstance(stmt, ExprStmt) and stmt.expr is call:
         if last is not None and not is_pure(last):
@@ -210,16 +211,6 @@ def _inline_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for name in called:
         if name in helpers and name != function.name:
             yield {"call": name}
-
-
-def _require_macros_apart(function: Function, helper: Function, part: Any) -> None:
-    """Refuses macros whose text is about variables of the function that is called, or of the one that calls."""
-    loose = names_in(part) & loose_macros(function.file)
-    if loose:
-        raise Refused(f"{min(loose)} is a macro that cannot be seen through")
-    meant = free_words(function, part) & (local_names(helper) | local_names(function))
-    if meant:
-        raise Refused(f"a macro in {helper.name} is about {min(meant)}, which may be another variable")
 
 
 def _require_plain(function: Function, helper: Function, helpers: Mapping[str, Function]) -> None:

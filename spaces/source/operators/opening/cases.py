@@ -14,7 +14,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from tuner.spaces.source.kinds import all_types_of, element_types_of, is_integer, is_pure
-from tuner.spaces.source.macros import loose_macros, pieces
+from tuner.spaces.source.lexical import code
 from tuner.spaces.source.operators.base import HOST, Args, Operator, Refused, rekeyed
 from tuner.spaces.source.own_names import with_own_calls
 from tuner.spaces.source.switches import Case, Switch, is_switch, read_switch
@@ -98,10 +98,6 @@ def _found(function: Function) -> tuple[dict[int, Stmt], str]:
 
 
 def _branches(function: Function, stmt: OpaqueStmt, *, in_loop: bool) -> Stmt:
-    words = set(_WORD.findall(stmt.text))
-    loose = words & loose_macros(function.source)
-    if loose:
-        raise Refused(f"a switch holds {min(loose)}, a macro that cannot be seen through")
     found = _read(stmt.text, function.language)
     _require_value(function, found.value)
     _require_labels(function, found.cases)
@@ -150,24 +146,19 @@ def _require_labels(function: Function, cases: Sequence[Case]) -> None:
         match label:
             case Number(text=text) | Unary(op="-", operand=Number(text=text)) if _LABEL.fullmatch(text):
                 continue
-            case Name(id=name) if name in _constants(function.unit or function.source):
+            case Name(id=name) if name in _constants(function.source):
                 continue
         raise Refused("a case of a switch is for what is not known to be a number")
 
 
 @lru_cache(maxsize=64)
 def _constants(text: str) -> frozenset[str]:
-    """Names of numbers that an ``int`` holds: macros that are defined once, and members of enumerations."""
-    plain = "".join(pieces(text))
+    """Names of numbers that an ``int`` holds: members of enumerations."""
     found: set[str] = set()
-    for body in _ENUM.findall(plain):
+    for body in _ENUM.findall(code(text)):
         members = [_ENUMERATOR.fullmatch(part) for part in body.split(",") if part.strip()]
         found |= {m[1] for m in members if m is not None} if all(members) else set()
-    numbers = re.findall(
-        rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?-?{_WHOLE}\)?[ \t]*$", plain, re.MULTILINE
-    )
-    defined = re.findall(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", plain, re.MULTILINE)
-    return frozenset((found - set(defined)) | {name for name in numbers if defined.count(name) == 1})
+    return frozenset(found)
 
 
 def _require_own_locals(cases: Sequence[Case]) -> None:

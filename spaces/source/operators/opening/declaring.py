@@ -5,7 +5,7 @@ May not look at statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -60,8 +60,6 @@ class Context:
         variables: outside of functions, by name.
         functions: definitions by name.
         quiet: whether a function that is not defined here is known to write nothing but buffers that it is given.
-        hidden: macros that may stand for anything.
-        replaced: what a text may be with a macro in it replaced, for each of several definitions of the macro.
         plus: whether the text is C++.
     """
 
@@ -69,8 +67,6 @@ class Context:
     variables: Mapping[str, Declared]
     functions: Mapping[str, Node]
     quiet: Callable[[str], bool]
-    hidden: Collection[str]
-    replaced: Callable[[str, str], Sequence[str]]
     plus: bool
 
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.conditionals import configured, known_names
-from tuner.spaces.source.included import directive_of, includes_own
+from tuner.spaces.source.directives import macros_in, unread
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.macros import PIECE, Macro, expand, loose_macros, macro_of, pieces
+from tuner.spaces.source.lexical import code
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Context, Declared, Written, declared_in
 from tuner.spaces.source.operators.opening.writing import written_by
@@ -27,7 +26,7 @@ from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.structures import Structures, structures
-from tuner.spaces.source.syntax import Call, Function, Own, Settled
+from tuner.spaces.source.syntax import Call, Function, Own
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -48,7 +47,6 @@ _ADDRESS = re.compile(
 )
 _MEMBER = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
 _AROUND = ("translation_unit", "linkage_specification", "declaration_list")
-_MAYBE = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +92,13 @@ def effects(function: Function) -> Effects:
 
 
 def _effects(function: Function) -> Effects:
-    text = function.unit or function.file
-    if not function.unit and includes_own(text):
-        raise Refused("what the project's headers define is not known here")
-    other = (function.beside, function.source)
-    linked = _linked(text, bool(function.unit), function.language, function.settled, function.own, other)
+    units = (function.file, *function.beside)
+    hidden = next((unread(text) or min(macros_in(text), default="") for text in units), "")
+    if hidden:
+        raise Refused(f"what is written is not known behind {hidden}")
+    linked = _linked(units, function.source, function.language, function.own)
     own = linked.units[0]
-    found = list(function_nodes(parse_file(_text_of(function, text).encode(), function.language)))
+    found = list(function_nodes(parse_file(function_text(function).encode(), function.language)))
     if len(found) != 1:
         raise Refused("the function cannot be read")
     top = written_by(found[0][1], linked.context(own))
@@ -138,8 +136,6 @@ class _Linked:
                 variables=unit.variables,
                 functions={**outside, **unit.functions},
                 quiet=self._is_quiet,
-                hidden=loose_macros(self._source) | unit.macros,
-                replaced=unit.replaced,
                 plus=self._language != "c",
             )
             self._contexts[id(unit)] = found
@@ -191,34 +187,15 @@ class _Linked:
 
 
 @lru_cache(maxsize=32)
-def _linked(
-    text: str,
-    whole: bool,
-    language: str,
-    settled: Settled | None,
-    own: Own,
-    other: tuple[tuple[str, ...], str],
-) -> _Linked:
-    beside, source = other
-    first = _unit(text, language, settled, whole)
-    units = [first, *(_unit(further, language, settled, True) for further in beside)]
-    return _Linked(units, source, language, own)
-
-
-def _text_of(function: Function, unit: str) -> str:
-    """The function's text with macros replaced, as far as that has not been done."""
-    made = function_text(function)
-    if function.settled is not None:
-        return made
-    return configured(f"{unit}\n{made}", len(unit) + 1, len(unit) + 1 + len(made), {})
+def _linked(texts: tuple[str, ...], source: str, language: str, own: Own) -> _Linked:
+    return _Linked([_unit(text, language) for text in texts], source, language, own)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
     """A text: its types, variables outside of functions, definitions, and members whose address is taken anywhere.
 
-    ``shared``: definitions that other files may call; ``macros``: those that may stand for anything. ``linked``: the
-    linker may choose other functions than those.
+    ``shared``: definitions that other files may call. ``linked``: the linker may choose other functions than those.
     """
 
     types: Structures
@@ -228,25 +205,14 @@ class _Unit:
     pointed: frozenset[str] = frozenset()
     linked: bool = False
     shared: Mapping[str, Node] = field(default_factory=dict)
-    macros: frozenset[str] = frozenset()
     read: bool = True
-    defined: Mapping[str, tuple[Macro | None, ...]] = field(default_factory=dict)
-    declared: frozenset[str] = frozenset()
-
-    def replaced(self, text: str, name: str) -> list[str]:
-        """What a text may be with a macro in it replaced: which definition counts hangs on what is not known here."""
-        found = self.defined.get(name, ())
-        if len(found) < 2 or None in found or name in self.declared:
-            raise Refused(f"{name} is a macro that cannot be seen through")
-        return ["".join(expand(pieces(text), {name: macro})) for macro in found]
 
 
 @lru_cache(maxsize=64)
-def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Unit:
-    plain = configured(text, 0, len(text), dict(settled or ()), known=known_names(language) if whole else {})
-    said = "".join(m[0] for m in PIECE.finditer(plain) if not (m["comment"] or m["string"]))
-    types = structures(plain, language)
-    root = parse_file(plain.encode(), language)
+def _unit(text: str, language: str) -> _Unit:
+    said = code(text)
+    types = structures(text, language)
+    root = parse_file(text.encode(), language)
     found = list(function_nodes(root))
     counts = Counter(name for name, _ in found)
     several = {name for name, node in found if counts[name] > 1 or not _is_outermost(node)}
@@ -259,26 +225,10 @@ def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Un
         functions=dict(found),
         twice=frozenset(several),
         shared={name: node for name, node in found if not _is_static(node)},
-        macros=loose_macros(text),
         read=not root.has_error,
-        defined=_macros(text),
-        declared=frozenset(declared),
         linked=_LINKED.search(said) is not None,
         pointed=frozenset(w for m in _ADDRESS.findall(said) for w in _MEMBER.findall(m)[-1:]),
     )
-
-
-def _macros(text: str) -> dict[str, tuple[Macro | None, ...]]:
-    """All definitions of macros, under whatever conditions; ``None`` for one that cannot be read."""
-    found: dict[str, tuple[Macro | None, ...]] = {}
-    for piece in PIECE.finditer(text):
-        word, rest = directive_of(piece["directive"]) if piece["directive"] else ("", "")
-        if word == "define":
-            name, macro = macro_of(rest)
-            found[name] = (*found.get(name, ()), macro)
-        elif word == "undef":
-            found[rest] = (*found.get(rest, ()), None)
-    return found
 
 
 @lru_cache(maxsize=64)
@@ -307,7 +257,7 @@ def _outside(root: Node) -> list[Node]:
     while waiting:
         node = waiting.pop()
         found.append(node)
-        if node.type in (*_AROUND, *_MAYBE, "namespace_definition"):
+        if node.type in (*_AROUND, "namespace_definition"):
             waiting += node.children
     return found
 

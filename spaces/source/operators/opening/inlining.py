@@ -38,7 +38,6 @@ from tuner.spaces.source.walks import map_expressions, names_in, root_of, subtre
 __all__ = ["Inlining", "address_taken", "is_small", "referring"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _PLAIN_TYPE = re.compile(r"(?:const\s+)?(?:struct\s+)?[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*")
 _SMALL = 5
 """Nodes of an argument that may stand wherever its parameter stood."""
@@ -203,7 +202,7 @@ def _decayed(param: Param, function: Function) -> Param:
     if param.is_array or not name.isidentifier():
         return param
     defined = rf"\btypedef\b([^;{{}}]*?)\b{name}\s*((?:\[[^;{{}}\[\]]*\]\s*)+);"
-    found = re.search(defined, function.unit or function.file)
+    found = re.search(defined, function.file)
     if found is None:
         return param
     if found[2].count("[") > 1 or not _PLAIN_TYPE.fullmatch(found[1].strip()):
@@ -242,7 +241,7 @@ def _words_taken(function: Function) -> set[str]:
     types = {
         w for n in subtrees(function.body) if isinstance(n, Decl | Cast | For) for w in _WORD.findall(n.type)
     }
-    return types | set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
+    return types | function.macros
 
 
 def is_small(text: str) -> bool:

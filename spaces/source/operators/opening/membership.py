@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.conditionals import configured, known_names
-from tuner.spaces.source.kinds import Refused, is_pure, keeps_value, plain_type, writable
+from tuner.spaces.source.directives import macros_in, unread
+from tuner.spaces.source.kinds import is_pure, keeps_value, plain_type, writable
 from tuner.spaces.source.operators.base import fresh_key, fresh_name
 from tuner.spaces.source.operators.naming import RETURN, declared_as_text
 from tuner.spaces.source.operators.opening.references import dereferenced, references, with_pointers
@@ -44,7 +44,6 @@ from tuner.spaces.source.walks import children, index_chain, map_expressions, na
 
 __all__ = ["declared_kinds", "types_in", "with_members"]
 
-_MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _OVERLOAD = re.compile(r"\boperator\b")
 _LITERAL = re.compile(r"\(\s*(\w+)\s*\)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _TYPED = re.compile(r"\(\s*((?:struct\s+)?\w+)\s*\)\s*(\{.*\})", re.DOTALL)
@@ -113,17 +112,12 @@ def _with_results(function: Function, types: Structures) -> tuple[Stmt, ...]:
 
 def types_in(function: Function) -> Structures | None:
     """The structures that a function's text defines; ``None`` where nothing is known for sure."""
-    text = function.unit or function.file
-    if function.settled is not None:
-        known = known_names(function.language) if function.unit else {}
-        try:
-            text = configured(text, 0, len(text), dict(function.settled), known=known)
-        except Refused:
-            return None
-    # In C++ an operator of the user's own may do anything with a structure.
-    if function.language in ("c++", "cuda") and _OVERLOAD.search(text):
+    if unread(function.file) or macros_in(function.file):
         return None
-    return structures(text, function.language)
+    # In C++ an operator of the user's own may do anything with a structure.
+    if function.language in ("c++", "cuda") and _OVERLOAD.search(function.file):
+        return None
+    return structures(function.file, function.language)
 
 
 def _without_pointers(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -151,10 +145,8 @@ class _Reader:
         self.types = types
         self._references = found
         self.vectors = function.language == "opencl"
-        macros = set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
-        self._macros = macros - set(types.numbers)
         # What is declared in a way that cannot be read may be anything.
-        unsure = declared_as_text(function) | self._macros
+        unsure = declared_as_text(function)
         kinds = {n: k for n, k in declared_kinds(function).items() if n not in unsure and len(k) == 1}
         self._kinds = {name: next(iter(found)) for name, found in kinds.items()}
 
@@ -200,7 +192,7 @@ class _Reader:
         match place:
             case Name(id=name):
                 root = self._kinds.get(name)
-                return None if root is None or self._is_hidden(root.type) else (place, root)
+                return None if root is None else (place, root)
             case Index(base=base):
                 found = self._typed(base)
                 if found is None or found[1].depth < 1:
@@ -208,13 +200,13 @@ class _Reader:
                 return replace(place, base=found[0]), replace(found[1], depth=found[1].depth - 1)
             case Field(base=base, name=name):
                 found = self._typed(base)
-                if found is None or found[1].depth or name in self._macros:
+                if found is None or found[1].depth:
                     return None
                 member = self.types.members(found[1].type).get(name)
                 kind = self.types.components(found[1].type, name) if self.vectors else ""
                 if member is None and kind:
                     return Field(found[0], name, kind, several=True), Member(kind, 0)
-                if member is None or not self.types.is_known(member.type) or self._is_hidden(member.type):
+                if member is None or not self.types.is_known(member.type):
                     return None
                 kind = self.types.meant(member.type)
                 stars = f" {'*' * member.depth}" if member.depth else ""
@@ -248,10 +240,6 @@ class _Reader:
             if not known:
                 return False
         return True
-
-    def _is_hidden(self, kind: str) -> bool:
-        """Whether a macro may mean something else by a type."""
-        return not self._macros.isdisjoint(kind.split())
 
 
 def declared_kinds(function: Function) -> dict[str, set[Member]]:
@@ -320,10 +308,8 @@ class _Lists:
 
     def _redefined(self, name: str) -> bool:
         """Whether the text may mean another function by a name of CUDA's."""
-        text = self._function.unit or self._function.file
-        return (
-            re.search(rf"[\w>&*]\s+{name}\s*\(|\bdefine\s+{name}\b", text.replace("return ", "(")) is not None
-        )
+        text = self._function.file.replace("return ", "(")
+        return re.search(rf"[\w>&*]\s+{name}\s*\(|\bdefine\s+{name}\b", text) is not None
 
     def _told(self, decl: Decl, given: tuple[Expr, ...], *, within: bool) -> list[Stmt]:
         """The declaration without its list, and what gives it its values; nothing where that is not known."""

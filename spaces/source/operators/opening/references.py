@@ -11,7 +11,6 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tuner.spaces.source.kinds import is_pure, plain_type, types_of
-from tuner.spaces.source.operators.concealed import behind_macros
 from tuner.spaces.source.operators.naming import is_array
 from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.structures import Structures
@@ -51,7 +50,7 @@ def references(function: Function, types: Structures) -> dict[str, Decl]:
                 if same and kinds[array].count("*") <= 1 and types.is_known(kind):
                     found[name] = Decl(f"{kind} *", name, (), Unary("&", value))
     pragmas = " ".join(p for s in within if isinstance(s, For) for p in s.pragmas)
-    elsewhere = behind_macros(function, function.body) | set(_WORD.findall(pragmas))
+    elsewhere = set(_WORD.findall(pragmas))
     return {name: decl for name, decl in found.items() if known[name] == 1 and name not in elsewhere}
 
 

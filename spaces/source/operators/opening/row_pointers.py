@@ -23,7 +23,7 @@ from tuner.spaces.source.kinds import (
 )
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import HOST, Args, Operator, argument, replace_statement
-from tuner.spaces.source.operators.concealed import behind_macros, opaque_words
+from tuner.spaces.source.operators.concealed import opaque_words
 from tuner.spaces.source.operators.naming import names_known
 from tuner.spaces.source.operators.opening.pointers import require_subscripts_only, whole_type
 from tuner.spaces.source.syntax import (
@@ -140,7 +140,7 @@ def _is_heeded(function: Function, table: str, levels: int) -> bool:
 
 def _is_hidden(function: Function, name: str) -> bool:
     unread = tuple(n for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt))
-    return name in opaque_words(unread) | behind_macros(function, function.body)
+    return name in opaque_words(unread)
 
 
 def _require_steady(function: Function, name: Name) -> None:

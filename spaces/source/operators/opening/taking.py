@@ -16,7 +16,7 @@ from typing import Any
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
 from tuner.spaces.source.operators.base import Args, Operator, fresh_name
-from tuner.spaces.source.operators.concealed import behind_macros, opaque_words
+from tuner.spaces.source.operators.concealed import opaque_words
 from tuner.spaces.source.operators.opening.effects import Effects, effects
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import (
@@ -73,7 +73,7 @@ def take_members(function: Function, args: Args) -> Function:
     """
     del args
     # In C++ an operator of the user's own may do anything with a structure.
-    overloaded = function.language == "c++" and overloads(function.unit or function.file)
+    overloaded = function.language == "c++" and overloads(function.file)
     if not function.whole or overloaded:
         raise Refused("types of members are not known")
     written = effects(function)
@@ -160,7 +160,7 @@ def _require_seen_through(function: Function, written: Effects) -> None:
 
 def _roots(function: Function, written: Effects) -> list[str]:
     """Parameters that are structures, or lead to one, and occur only before a member or as an argument."""
-    hidden = behind_macros(function, function.body) | written.moved
+    hidden = written.moved
     hidden |= {
         w for n in subtrees(function.body) if isinstance(n, For) for p in n.pragmas for w in _WORD.findall(p)
     }

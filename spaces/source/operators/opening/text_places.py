@@ -23,7 +23,6 @@ __all__ = ["Kinds", "as_text", "is_reference", "read_place", "with_places"]
 
 _OPERAND = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*|\[\w+\])*")
 _REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*[A-Za-z_]\w*")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _ZERO = Number("0")
 
 
@@ -93,18 +92,15 @@ class Kinds:
 
     names: Mapping[str, Member]
     types: Structures | None
-    macros: frozenset[str]
 
     @classmethod
     def of(cls, function: Function, within: Function) -> Kinds:
         """Types in a function of the text that another one stands in."""
-        texts = (within.source, within.unit, within.file)
-        macros = frozenset(name for text in texts for name in _MACRO.findall(text))
         found = {n: next(iter(k)) for n, k in declared_kinds(function).items() if len(k) == 1}
         for param in function.params:
             if is_reference(param, within.language) and len(declared_kinds(function)[param.name]) == 1:
                 found[param.name] = Member(plain_type(param.base), 0)
-        return cls(found, types_in(within), macros)
+        return cls(found, types_in(within))
 
     def of_place(self, expr: Expr) -> tuple[str, int] | None:
         """The type of a name, an element, a member or an address of one; ``None`` where it is not known."""
@@ -126,7 +122,7 @@ class Kinds:
         return None
 
     def _of_member(self, of: tuple[str, int] | None, name: str) -> tuple[str, int] | None:
-        if of is None or of[1] or self.types is None or name in self.macros:
+        if of is None or of[1] or self.types is None:
             return None
         pointee = self.types.pointee(of[0], name)
         if pointee is not None:
@@ -145,7 +141,7 @@ class Kinds:
 
     def _meant(self, kind: str, depth: int) -> tuple[str, int] | None:
         kind = plain_type(kind)
-        if "volatile" in kind.split() or "_Atomic" in kind or not self.macros.isdisjoint(kind.split()):
+        if "volatile" in kind.split() or "_Atomic" in kind:
             return None
         if self.types is not None:
             kind = self.types.held(kind) or self.types.meant(kind)

@@ -29,7 +29,7 @@ from tuner.spaces.source.operators.opening.declaring import (
     keys_of,
     steps_to,
 )
-from tuner.spaces.source.parse import node_text, parameters, parse_file
+from tuner.spaces.source.parse import node_text, parameters
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -43,7 +43,6 @@ _STATEMENTS = frozenset(
         *("continue_statement", "goto_statement", "labeled_statement", "condition_clause"),
     }
 )
-_CONDITIONALS = ("preproc_ifdef", "preproc_if", "preproc_elif", "preproc_else")
 _SILENT = frozenset(
     {
         *("number_literal", "char_literal", "string_literal", "concatenated_string", "true", "false", "null"),
@@ -62,7 +61,6 @@ class _Use:
     keys: Keys = OTHER
 
 
-_DEEPEST = 6
 _READ, _LOST = _Use("read"), _Use("lost")
 _NAMED, _TARGET, _STORED = _Use("named"), _Use("target"), _Use("stored")
 
@@ -85,20 +83,12 @@ def written_by(node: Node, context: Context) -> Written:
     return scan.found
 
 
-def _called(node: Node) -> str:
-    """The name that a statement calls, or is."""
-    inner = next(iter(node.named_children), None)
-    called = inner.child_by_field_name("function") if inner is not None else None
-    return "" if inner is None else node_text(called or inner)
-
-
 class _Scan:
     """One definition's statements and expressions, top down: each expression with what becomes of its value."""
 
     def __init__(self, node: Node, context: Context) -> None:
         self.context = context
         self.found = Written()
-        self._depth = 0
         self._variables: dict[str, Declared] = {}
         types, plus = context.types, context.plus
         self._result = keys_of(node, types)
@@ -148,34 +138,12 @@ class _Scan:
                 raise Refused("a directive stands in a function")
             self.found.moved |= set(_WORD.findall(node_text(node)))
             return None
-        if node.type in _CONDITIONALS:
-            # Whatever the condition comes to.
-            asked = [node.child_by_field_name(f) for f in ("name", "condition")]
-            for child in node.named_children:
-                if child not in asked:
-                    self.statement(child)
-            return None
         if node.type not in _STATEMENTS:
             return self.value(node, _READ)
-        if node.type == "expression_statement" and (name := _called(node)) in self.context.hidden:
-            return self._alternatives(node, name)
         self.found.jumps |= node.type in ("goto_statement", "labeled_statement")
         for child in node.named_children:
             self.statement(child)
         return None
-
-    def _alternatives(self, node: Node, name: str) -> None:
-        """A statement that is a macro of several definitions: one of which it is."""
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise Refused(f"{name} is a macro that cannot be seen through")
-        for text in self.context.replaced(node_text(node), name):
-            root = parse_file(f"void f(void) {{ {text} }}".encode(), "c++" if self.context.plus else "c")
-            body = root.named_children[0].child_by_field_name("body") if root.named_children else None
-            if root.has_error or len(root.named_children) != 1 or body is None:
-                raise Refused(f"{name} is a macro that cannot be seen through")
-            self.statement(body)
-        self._depth -= 1
 
     def _declaration(self, node: Node) -> None:
         plain = (*TYPES, *TAGGED, "type_qualifier", "storage_class_specifier", "comment", *DECLARATORS)
@@ -244,7 +212,6 @@ class _Scan:
                 raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
 
     def _name(self, name: str, use: _Use) -> None:
-        self._require_plain(name)
         variable = self._variables.get(name) or self.context.variables.get(name)
         if use.how not in ("named", "handed"):
             self.found.moved.add(name)
@@ -258,7 +225,6 @@ class _Scan:
         base, name = (node.child_by_field_name(f) for f in ("argument", "field"))
         if base is None or name is None or name.type != "field_identifier":
             raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
-        self._require_plain(node_text(name))
         self.value(base, _NAMED)
         if use.how == "target":
             self.found.members.add(node_text(name))
@@ -345,7 +311,6 @@ class _Scan:
         name, arguments = node_text(called), [c for c in given.named_children if c.type != "comment"]
         if called.type == "primitive_type":
             return self._each(arguments, _LOST)
-        self._require_plain(name)
         plain = called.type == "identifier" or name.startswith("std::")
         if not plain or name in self._variables or name in self.context.variables:
             raise Refused(f"{name} may be any function")
@@ -387,7 +352,3 @@ class _Scan:
             raise Refused("a pointer leads to what is not known")
         for key in keys - OTHER:
             self.found.structures |= self.context.types.parts(key)
-
-    def _require_plain(self, name: str) -> None:
-        if name in self.context.hidden:
-            raise Refused(f"{name} is a macro that cannot be seen through")

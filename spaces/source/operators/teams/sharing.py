@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from tuner.spaces.source.arithmetic import is_whole
+from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, all_types_of, is_integer, plain_type, types_of
 from tuner.spaces.source.syntax import Assign, Cast, Decl, For, Function, Name
 from tuner.spaces.source.walks import names_in, statements, subtrees
@@ -22,7 +23,6 @@ __all__ = ["require_plain_sums", "require_same_for_all"]
 _THREADS_OWN = frozenset({"_Thread_local", "thread_local", "__thread"})
 _UNSTEADY = _THREADS_OWN | {"volatile", "_Atomic", "atomic"}
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)", re.MULTILINE)
 _THREADPRIVATE = re.compile(r"\bthreadprivate\s*\(([^)]*)\)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OF_THE_LIBRARY = frozenset({"errno", "signgam"})
@@ -42,6 +42,9 @@ def require_same_for_all(function: Function, loop: For) -> None:
     Raises:
         Refused: with the name.
     """
+    hidden = unread(function.source)
+    if hidden:
+        raise Refused(f"what loop {loop.key} uses is not known behind {hidden}")
     names = names_in(loop)
     own = names & (_unsteady(function.source) | _OF_THE_LIBRARY)
     kinds = all_types_of(function)
@@ -119,7 +122,6 @@ def _type_names(source: str) -> dict[str, str]:
     plain = _COMMENT.sub(" ", source.replace("\\\n", " "))
     found = [(name, kind) for kind, name in re.findall(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;", plain)]
     found += re.findall(r"\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;", plain)
-    found += [(name, text.strip()) for name, text in _MACRO.findall(plain) if re.fullmatch(r"[ \w]+", text)]
     return {name: kind for name, kind in found if sum(n == name for n, _ in found) == 1}
 
 
@@ -127,9 +129,6 @@ def _type_names(source: str) -> dict[str, str]:
 def _unsteady(source: str) -> frozenset[str]:
     """Words of declarations of which each thread has its own, or that change by themselves; and some more words."""
     plain = _COMMENT.sub(" ", source.replace("\\\n", " "))
-    marks = _UNSTEADY | {
-        name for name, text in _MACRO.findall(plain) if not _UNSTEADY.isdisjoint(_WORD.findall(text))
-    }
     lists = _THREADPRIVATE.findall(plain)
-    lists += re.findall(rf"\b(?:{'|'.join(sorted(marks))})\b([^;]*)", plain)
+    lists += re.findall(rf"\b(?:{'|'.join(sorted(_UNSTEADY))})\b([^;]*)", plain)
     return frozenset(word for text in lists for word in _WORD.findall(text))

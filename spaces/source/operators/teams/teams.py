@@ -30,10 +30,9 @@ from tuner.spaces.source.operators.base import (
     parameter,
     perfect_nest,
     replace_statement,
-    require_no_macros,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.concealed import free_words, opaque_words
+from tuner.spaces.source.operators.concealed import opaque_words
 from tuner.spaces.source.operators.teams.exposure import require_same_conditions, require_same_stores
 from tuner.spaces.source.operators.teams.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.places import has_members
@@ -55,7 +54,6 @@ _HEADER = re.compile(r"[<\"]omp\.h[>\"]")
 _NO_WORD = re.compile(r"/\*.*?\*/|\\\n?", re.DOTALL)
 """What may stand between a directive's words and says nothing."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
-_DEEPER = frozenset({"collapse", "ordered", "sizes"})
 _LISTS = frozenset({"private", "firstprivate", "lastprivate", "linear", "reduction", "copyin", "copyprivate"})
 
 
@@ -104,11 +102,8 @@ def _said(loop: For) -> list[str]:
 
 
 def _elsewhere(function: Function) -> bool:
-    """Also where a macro or an attribute says it, or a declaration begins with one."""
-    if not _OMP.search(function.source):
-        return False
-    kinds = tuple(OpaqueStmt(s.type) for s in statements(function.body) if isinstance(s, Decl))
-    return "omp" in opaque_words(function.body) | free_words(function, (*function.body, *kinds))
+    """Where an attribute says it."""
+    return "omp" in opaque_words(function.body)
 
 
 def _require_same_heads(function: Function, loop: For, changed: For) -> None:
@@ -122,16 +117,9 @@ def _require_same_heads(function: Function, loop: For, changed: For) -> None:
 
 
 def _depth(function: Function, loop: For) -> int:
-    """How many loops the directive deals out; very many where that is no number, or a macro says it."""
-    if not _DEEPER.isdisjoint(_behind(function, loop)):
-        return 1 << 10
+    """How many loops the directive deals out; very many where that is no number."""
     said = [m[1].strip() for p in _said(loop) for m in _DEEP.finditer(p)]
     return max((int(s) if s.isdigit() else 1 << 10 for s in said), default=1)
-
-
-def _behind(function: Function, loop: For) -> set[str]:
-    """Words of the macros in a loop's directives, which the compiler replaces there."""
-    return free_words(function, tuple(OpaqueStmt(p) for p in loop.pragmas))
 
 
 def _head(loop: For) -> tuple[object, ...]:
@@ -143,7 +131,7 @@ def _require_same_sharing(function: Function, loop: For, changed: For, hidden: A
     added = is_now - was - hidden
     if added:
         raise Refused(f"threads that share loop {loop.key} would all write to {min(added)}")
-    listed = opaque_words(tuple(OpaqueStmt(p) for p in loop.pragmas)) | _behind(function, loop)
+    listed = opaque_words(tuple(OpaqueStmt(p) for p in loop.pragmas))
     if not _LISTS.isdisjoint(listed) and was - is_now:
         raise Refused(
             f"the directive of loop {loop.key} says whose {min(was - is_now)} is, which would not be written"
@@ -184,7 +172,6 @@ def parallelise(function: Function, args: Args) -> Function:
     loose = [f.var for f in loops_of(loop) if not f.type]
     if loose:
         raise Refused(f"{loose[0]} counts in loop {loop.key} and is declared outside of it")
-    require_no_macros(function, loop.body, f"loop {loop.key}")
     require_same_for_all(function, loop)
     sums = _sums(loop, allowed=args.get("reassociate") is True)
     require_plain_sums(function, loop, sums)

@@ -24,7 +24,6 @@ from tuner.spaces.source.operators.base import (
     parameter,
     replace_statement,
     require_known,
-    require_no_macros,
 )
 from tuner.spaces.source.operators.bounds import subtract
 from tuner.spaces.source.operators.values.scalars import references
@@ -186,7 +185,6 @@ def _local_array(function: Function, args: Args) -> Decl:
     if whole != uses * depth:
         raise Refused(f"{name} is used as a whole")
     require_known(function.body, "the function")
-    require_no_macros(function, function.body, "the function")
     return found[0]
 
 
