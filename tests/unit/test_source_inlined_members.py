@@ -237,22 +237,22 @@ STAY_IN_CPP = {
     "returned references": (
         "double &g(Field &f, int i) { return f.u[i]; }",
         "g(*a, 1) = 2;",
-        "g is no other function of this file",
+        "g is no other function of the sources",
     ),
     "templates": (
         "template <typename T> T g(const T *u, int i) { return u[i]; }",
         "x[0] = g(a->u, n);",
-        "g is no other function of this file",
+        "g is no other function of the sources",
     ),
     "lambdas": (
         "",
         "auto g = [&](int i) { return a->u[i]; }; x[0] = g(n);",
-        "g is no other function of this file",
+        "g is no other function of the sources",
     ),
     "overloads": (
         "int g(int i) { return i; }\nint g(double i) { return 2; }",
         "x[0] = g(n);",
-        "g is no other function of this file",
+        "g is no other function of the sources",
     ),
 }
 
