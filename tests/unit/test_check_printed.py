@@ -80,6 +80,7 @@ def test_all_that_is_printed_of_a_part_is_in_the_json() -> None:
     assert facts == {"baseline": "builds, 3 bytes; does not verify", "clang": "the same"}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("helper", "reason"),
     [

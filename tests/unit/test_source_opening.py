@@ -118,6 +118,7 @@ def test_guards_of_defaults_do_not_decide() -> None:
     assert {name for found in kernel.preprocessed for name, _ in found.values} == {"B", "D"}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "values", "nests"),
     [

@@ -117,6 +117,7 @@ def test_the_json_has_every_setting_and_worth(capsys: pytest.CaptureFixture[str]
     assert [w["name"] for w in value["ablation"]] == list(sizes)
 
 
+@pytest.mark.integration
 def test_edits_come_by_what_they_are_worth(capsys: pytest.CaptureFixture[str]) -> None:
     lineage = evolved().evolution
     assert lineage is not None
