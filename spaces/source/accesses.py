@@ -103,9 +103,10 @@ class Accesses:
         self.moving: set[str] = set(unsteady_members(function))
         self.paths = member_paths(function)
         self._params = {p.name: p for p in function.params}
-        self._variables = {d.name: d for d in function.variables}
         declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
         self._local = {d.name for d in declared}
+        # What was put into the function may have a name of its own that the file gives to something else.
+        self._variables = {d.name: d for d in function.variables if d.name not in self._local}
         self._taken = function.taken
         self._rows = function.rows
         self._flat = {d.name for d in declared if not d.dims} - self._taken - self._rows

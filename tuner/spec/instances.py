@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tuner.core.dtypes import C_TYPES
 from tuner.core.types import Argument, Source
 from tuner.spec.wrapping import Wrapper, free_name
 from tuner.spec.yaml_places import Path, View
@@ -19,20 +20,10 @@ HINT = 'write an extern "C" function that calls it, and name that'
 
 _ENTRY = re.compile(r"\s*([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*<([\w\s,:<>*&+\-/%()]*)>\s*")
 _PATH: Path = ("kernel", "entry")
-_TYPES = {
-    "float16": "_Float16",
-    "float32": "float",
-    "float64": "double",
-    "bool": "bool",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long",
+_TYPES = {dtype: kind for dtype, kind in C_TYPES.items() if not dtype.startswith("complex")} | {
+    "bool": "bool"
 }
+"""C++ writes complex numbers in several ways."""
 
 
 def instance_named(
