@@ -1,73 +1,146 @@
-"""Kernels as their authors published them: first specs by `tuner init`, unedited but for evolution, and what runs gain.
+"""Kernels as their authors published them: first specs by `tuner init`, unedited: whether they check, what runs gain.
 
-The folder is a checkout of PolyBench/C 4.2.1 (MatthiasJReisinger/PolyBenchC-4.2.1); nothing of it is kept here. Gains
+The folder is a checkout of PolyBench/C 4.2.1 (MatthiasJReisinger/PolyBenchC-4.2.1) or of TSVC_2 (UoB-HPC/TSVC_2);
+nothing of them is kept here. Of TSVC_2 the kernel is the loop nest that is timed, or the function that it calls. Gains
 are over clang's ``-O3 -march=native`` on one thread with the order of operations kept.
 
-    python benchmarks/published.py FOLDER [--only NAME ...] [--minutes 2] [--size MEDIUM] [--seed 0] [--out DIR]
-                                   [--json]
+    python benchmarks/published.py FOLDER [--only NAME ...] [--every 1] [--minutes 2] [--check] [--size MEDIUM]
+                                   [--seed 0] [--out DIR] [--json]
 """
 
 from __future__ import annotations
 
 import math
+import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import yaml
 from _common import emit, note, parser, table
 
 import tuner
 from tuner.core.errors import TunerError
+from tuner.core.types import Source
+from tuner.driver.check import check_spec
 from tuner.spec.first.init import first_spec
+from tuner.spec.load import load_spec
+from tuner.spec.reading.loop_variables import LOOPS
+from tuner.spec.reading.signature import Node, SourceReader, walk
 
-FLAGS = ("POLYBENCH_USE_C99_PROTO",)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One kernel of a suite."""
+
+    name: str
+    source: Path
+    entry: str
+    loop: int | None = None
+    include: tuple[Path, ...] = ()
+    define: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What became of one kernel; without a gain where its first spec or its run failed."""
+    """What became of one kernel; without a gain where its first spec or its run failed, or only a check was made."""
 
     kernel: str
-    speedup: float | None
-    interval: tuple[float, float] | None
-    message: str
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    checked: bool = False
+    message: str = ""
 
 
-def sources(folder: Path) -> list[Path]:
+def polybench(folder: Path, size: str) -> Iterator[Published]:
     """The suite's kernels, by its own list."""
-    listed = (folder / "utilities" / "benchmark_list").read_text().split()
-    return [folder / name for name in listed]
+    utilities = folder / "utilities"
+    for name in (utilities / "benchmark_list").read_text().split():
+        source = folder / name
+        yield Published(
+            name=source.stem,
+            source=source,
+            entry=f"kernel_{source.stem.replace('-', '_')}",
+            include=(source.parent, utilities),
+            define=("POLYBENCH_USE_C99_PROTO", f"{size}_DATASET"),
+        )
 
 
-def written(source: Path, folder: Path, size: str) -> Path:
-    """The first spec of a kernel with source evolution on, and nothing else changed."""
-    first = first_spec(
-        source,
-        entry=f"kernel_{source.stem.replace('-', '_')}",
-        folder=folder,
-        include=[source.parents[0], _suite(source) / "utilities"],
-        define=[*FLAGS, f"{size}_DATASET"],
+def tsvc(folder: Path) -> Iterator[Published]:
+    """The suite's loops: the largest nest that is repeated to be timed, or the function that is called there."""
+    source = folder / "src" / "tsvc.c"
+    text = source.read_text()
+    headers = [Source(name=h.name, text=h.read_text()) for h in source.parent.glob("*.h")]
+    reader = SourceReader(
+        files=(Source(name=source.name, text=text), *headers), language="c", folder=str(source.parent)
     )
-    spec = yaml.safe_load(first.text)
-    spec["space"]["source"] = {"evolve": True}
-    path = folder / f"{source.stem}.yaml"
-    path.write_text(yaml.safe_dump(spec, sort_keys=False))
+    for name in re.findall(r"^real_t (\w+)\(struct args_t ?\* ?func_args\)", text, re.MULTILINE):
+        (function,) = (f for f in reader.functions(name) if f.defined)
+        repeated = next(n for n in walk(function.tree) if n.get("kind") in LOOPS and "dummy" in _names(n))
+        inside = list(_outermost(repeated["inner"][-1]))
+        if inside:
+            largest = max(inside, key=lambda n: sum(1 for _ in walk(n)))
+            line = text.encode().count(b"\n", 0, largest["range"]["begin"]["offset"]) + 1
+            yield Published(name=name, source=source, entry=name, loop=line)
+            continue
+        called = [n for n in _names(repeated) if n != "dummy"]
+        yield Published(name=name, source=source, entry=called[0])
+
+
+def _names(node: Node) -> list[str]:
+    """Functions that are called."""
+    meant = (n.get("referencedDecl", {}) for n in walk(node) if n.get("kind") == "DeclRefExpr")
+    return [m["name"] for m in meant if m.get("kind") == "FunctionDecl"]
+
+
+def _outermost(node: Node) -> Iterator[Node]:
+    if node.get("kind") in LOOPS:
+        yield node
+        return
+    for child in node.get("inner", []):
+        yield from _outermost(child)
+
+
+def kernels(folder: Path, size: str) -> list[Published]:
+    """Those of the suite that the folder is."""
+    if (folder / "src" / "tsvc.c").is_file():
+        return list(tsvc(folder))
+    return list(polybench(folder, size))
+
+
+def written(kernel: Published, folder: Path) -> Path:
+    """The first spec of a kernel."""
+    first = first_spec(
+        kernel.source,
+        entry=kernel.entry,
+        folder=folder,
+        include=kernel.include,
+        define=kernel.define,
+        loop=kernel.loop,
+    )
+    path = folder / f"{kernel.name}.yaml"
+    path.write_text(first.text)
     return path
 
 
-def _suite(source: Path) -> Path:
-    return next(p for p in source.parents if (p / "utilities" / "benchmark_list").is_file())
-
-
-def gained(source: Path, folder: Path, size: str, minutes: float, seed: int) -> Gain:
-    """One run."""
-    name = source.stem
+def checked(kernel: Published, folder: Path) -> Gain:
+    """Whether the first spec checks as it is."""
     try:
-        result = tuner.tune(written(source, folder, size), minutes=minutes, seed=seed, out=folder / "runs")
+        (loaded,) = load_spec(written(kernel, folder))
+        report = check_spec(loaded, faults=False)
     except TunerError as error:
-        return Gain(kernel=name, speedup=None, interval=None, message=error.message)
-    return Gain(kernel=name, speedup=result.speedup, interval=result.speedup_interval, message="")
+        return Gain(kernel=kernel.name, message=f"{error.message}; {error.hint}")
+    said = "" if report.ok else report.lines[-1][1]
+    return Gain(kernel=kernel.name, checked=report.ok, message=said)
+
+
+def gained(kernel: Published, folder: Path, minutes: float, seed: int) -> Gain:
+    """One run."""
+    try:
+        result = tuner.tune(written(kernel, folder), minutes=minutes, seed=seed, out=folder / "runs")
+    except TunerError as error:
+        return Gain(kernel=kernel.name, message=error.message)
+    return Gain(kernel=kernel.name, checked=True, speedup=result.speedup, interval=result.speedup_interval)
 
 
 def main() -> None:
@@ -75,30 +148,36 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("--only", action="append", default=[], help="a kernel's name")
+    arguments.add_argument("--every", type=int, default=1, help="take each so many-th kernel alone")
     arguments.add_argument("--minutes", type=float, default=2.0, help="of each run")
-    arguments.add_argument("--size", default="MEDIUM", help="of the suite's data sets")
+    arguments.add_argument("--check", action="store_true", help="check first specs, run nothing")
+    arguments.add_argument("--size", default="MEDIUM", help="of PolyBench's data sets")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--out", type=Path, help="a folder for specs and records")
     given = arguments.parse_args()
-    chosen = [s for s in sources(given.folder) if not given.only or s.stem in given.only]
+    chosen = [
+        k for k in kernels(given.folder.resolve(), given.size) if not given.only or k.name in given.only
+    ]
     with tempfile.TemporaryDirectory() as scratch:
-        out = given.out or Path(scratch)
+        out = (given.out or Path(scratch)).resolve()
         out.mkdir(parents=True, exist_ok=True)
         gains = []
-        for source in chosen:
-            gains.append(gained(source, out, given.size, given.minutes, given.seed))
-            note(f"{source.stem}: {gains[-1].speedup or gains[-1].message}")
+        for kernel in chosen[:: given.every]:
+            gain = checked(kernel, out) if given.check else gained(kernel, out, given.minutes, given.seed)
+            gains.append(gain)
+            note(f"{kernel.name}: {gain.speedup or gain.message or 'checked'}")
     reached = [g.speedup for g in gains if g.speedup is not None]
     mean = math.exp(sum(map(math.log, reached)) / len(reached)) if reached else None
     rows = [(g.kernel, *_shown(g)) for g in gains]
     text = table(("kernel", "times faster", "95% interval"), rows)
-    text += f"\n\ngeometric mean of {len(reached)}: {'none' if mean is None else f'{mean:.2f}'}"
+    text += f"\n\nchecked: {sum(g.checked for g in gains)} of {len(gains)}"
+    text += f"\ngeometric mean of {len(reached)}: {'none' if mean is None else f'{mean:.2f}'}"
     emit(given.json, {"minutes": given.minutes, "mean": mean, "kernels": [asdict(g) for g in gains]}, text)
 
 
 def _shown(gain: Gain) -> tuple[str, str]:
     if gain.speedup is None:
-        return "failed", gain.message
+        return "checked" if gain.checked else "failed", gain.message
     interval = "" if gain.interval is None else f"{gain.interval[0]:.2f} to {gain.interval[1]:.2f}"
     return f"{gain.speedup:.2f}", interval
 

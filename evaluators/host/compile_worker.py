@@ -31,6 +31,7 @@ from tuner.evaluators.host.ir_features import module_features
 from tuner.evaluators.host.llvm import Module
 from tuner.evaluators.host.llvm_library import Library, LLVMError, MachineOptions, PassOptions
 from tuner.evaluators.host.symbols import entry_symbol
+from tuner.evaluators.host.unrelated import drop_unrelated
 from tuner.evaluators.sandbox import landlock
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network, set_limits
 
@@ -185,7 +186,10 @@ class _Worker:
         return module
 
     def _link(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
-        """One module of several, the entry under its own name, variables of the harness's, vector variants offered."""
+        """One module of several, the entry under its own name, variables of the harness's, vector variants offered.
+
+        Without what has no part in the entry where that is all that is wanted.
+        """
         module = self._module(modules)
         try:
             names = module.defined()
@@ -199,6 +203,8 @@ class _Worker:
                 module.drop_load_time()
             for name, size_bytes in header["variables"].items():
                 module.import_variable(name, size_bytes)
+            if header["alone"]:
+                drop_unrelated(self._library, module, header["entry"])
             if header["variants"]:
                 module.offer_vector_variants(header["variants"])
             module.verify()

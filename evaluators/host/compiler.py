@@ -24,6 +24,7 @@ from tuner.evaluators.host.flags import VALUE_CHANGING, Flags, sort_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.structure_layout import Layouts
 from tuner.evaluators.host.toolchain import Toolchain
+from tuner.spaces.c_declarations import declarations
 
 __all__ = ["BASE_PIPELINE", "Difference", "HostCompiler"]
 
@@ -270,7 +271,7 @@ class HostCompiler:
         resolved = Resolved(macros=macros or {}, scalars={}, flags=tuple(flags), pipeline=BASE_PIPELINE)
         request = BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)
         # What an argument stands for is defined in clang's own object.
-        kernel = replace(kernel, variables=())
+        kernel = replace(kernel, variables=(), alone=False)
         ours = self.build(kernel, [request], allowed_imports=None)[0]
         if ours.status is not Status.OK:
             return Difference(same=None, message=ours.message)
@@ -305,9 +306,8 @@ class HostCompiler:
         asking = replace(sorted_, given=(*sorted_.given, *_VECTORISER_REMARKS))
         _, output, _ = self.front.object_of(front.Source.of(kernel, variant), asking, macros)
         first = (variant or kernel.variant).files[0]
-        # Behind it stands the wrapper of a kernel that takes structures, which is none of the user's.
-        last = len(first.text.splitlines()) if kernel.wrapper else sys.maxsize
-        found = [m for m in _REMARK.finditer(output) if not m[1].endswith(first.name) or int(m[2]) <= last]
+        lines = _lines_of(kernel, first.text)
+        found = [m for m in _REMARK.finditer(output) if not m[1].endswith(first.name) or int(m[2]) in lines]
         said = [f"line {m[2]}: {m[3]}" for m in found]
         return "; ".join(dict.fromkeys(said[:_MOST_REMARKS]))
 
@@ -350,7 +350,9 @@ class HostCompiler:
         self, kernel: Kernel, units: Sequence[tuple[front.Unit, Flags]], wide: bool
     ) -> list[Outcome | None]:
         there = variable_bytes(kernel, wide=wide)
-        keys = [f"{unit.digest}:{kernel.entry}:{flags.veclib}:{there}" for unit, flags in units]
+        keys = [
+            f"{unit.digest}:{kernel.entry}:{kernel.alone}:{flags.veclib}:{there}" for unit, flags in units
+        ]
         jobs: dict[str, Job] = {}
         for key, (unit, flags) in zip(keys, units, strict=True):
             if key not in self._linked and unit.status is Status.OK:
@@ -359,6 +361,7 @@ class HostCompiler:
                     header={
                         "op": "link",
                         "entry": kernel.entry,
+                        "alone": kernel.alone,
                         "variants": variants,
                         "variables": there,
                     },
@@ -453,3 +456,13 @@ def _unit(kernel: Kernel, flags: Flags, pipeline: str, compiled: front.Unit, lin
 def _no_entry(kernel: Kernel, defined: Sequence[str]) -> str:
     found = ", ".join(defined[:5]) or "none (static functions do not count)"
     return f"the source defines no function {kernel.entry} that others can call; it defines: {found}"
+
+
+def _lines_of(kernel: Kernel, text: str) -> range:
+    """Lines of the first file that the user is told of."""
+    if kernel.alone:
+        for found in declarations(text, frozenset(), {}):
+            if kernel.entry.rpartition("::")[2] in found.declares:
+                return range(text.count("\n", 0, found.start) + 1, text.count("\n", 0, found.end) + 2)
+    # Behind the source stands the wrapper of a kernel that takes structures, which is none of the user's.
+    return range(1, len(text.splitlines()) + 1 if kernel.wrapper else sys.maxsize)

@@ -125,6 +125,17 @@ class Module:
             yield function
             function = self._lib.GetNextFunction(function)
 
+    def variables(self) -> Iterator[int]:
+        """All global variables."""
+        variable = self._lib.GetFirstGlobal(self._module)
+        while variable:
+            yield variable
+            variable = self._lib.GetNextGlobal(variable)
+
+    def function(self, name: str) -> int:
+        """A function by name; 0 for none."""
+        return self._lib.GetNamedFunction(self._module, name.encode()) or 0
+
     def name(self, value: int) -> str:
         """A value's name."""
         size = c_size_t()
@@ -142,8 +153,7 @@ class Module:
 
     def rename(self, old: str, new: str) -> None:
         """Gives a function another symbol."""
-        function = self._lib.GetNamedFunction(self._module, old.encode())
-        self._lib.SetValueName2(function, new.encode(), len(new.encode()))
+        self._lib.SetValueName2(self.function(old), new.encode(), len(new.encode()))
 
     def import_variable(self, name: str, size_bytes: int) -> None:
         """Leaves a variable to whoever loads the code, under its own name; nothing where the module has none of it.

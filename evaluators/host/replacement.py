@@ -26,18 +26,24 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
         resolved: a configuration that it builds with.
 
     Raises:
-        UsageError: the source does not build here, or has no such function or several; it uses global variables.
+        UsageError: the source does not build here, or has no such function or several; it uses global variables, or is
+            a loop.
     """
     name = kernel.function
+    if kernel.alone:
+        raise UsageError(
+            f"{name} is a loop, which no application calls",
+            "put the winner into the source: tuner export RUN -o FOLDER",
+        )
     if is_static(kernel.variant, name):
         raise UsageError(
             f"{name} is static in its file, so nothing from outside can take its place",
-            "put the winner into the source: tuner export RUN --format patch",
+            "put the winner into the source: tuner export RUN -o FOLDER",
         )
     if kernel.variables:
         raise UsageError(
             f"{name} finds {kernel.variables[0].name} in a global variable, which is unknown outside of its file",
-            "put the winner into the source: tuner export RUN --format patch",
+            "put the winner into the source: tuner export RUN -o FOLDER",
         )
     if kernel.language == "c":
         return name

@@ -48,7 +48,7 @@ def test_every_job_is_answered(pool: CompilePool) -> None:
 
 
 def test_bad_bitcode_is_an_error_or_a_crash_and_the_pool_lives_on(pool: CompilePool) -> None:
-    header = {"op": "link", "entry": "f", "variants": {}, "variables": {}}
+    header = {"op": "link", "entry": "f", "alone": False, "variants": {}, "variables": {}}
     outcome = pool.run([Job(header=header, modules=(b"no bitcode at all",))])[0]
     assert outcome.status in (Status.BUILD_ERROR, Status.CRASHED)
     assert pool.run([host_job()])[0].status is Status.OK

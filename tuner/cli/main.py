@@ -221,6 +221,10 @@ def init(
     define: Annotated[
         list[str] | None, typer.Option("-D", "--define", help="A macro, NAME or NAME=value, for C and C++.")
     ] = None,
+    loop: Annotated[
+        int | None,
+        typer.Option(help="Line of a loop that is the kernel, not the whole function; for C and C++."),
+    ] = None,
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
@@ -230,7 +234,12 @@ def init(
     shown = output == Path("-")
     target = kernel_file.with_suffix(".yaml") if output is None or shown else output
     first = first_spec(
-        kernel_file, entry=entry, folder=target.parent, include=include or (), define=define or ()
+        kernel_file,
+        entry=entry,
+        folder=target.parent,
+        include=include or (),
+        define=define or (),
+        loop=loop,
     )
     if shown:
         print(first.text, end="")

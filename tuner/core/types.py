@@ -248,6 +248,8 @@ class Kernel:
 
     ``variables``: arguments that the function does not take, but finds in variables of the sources.
 
+    ``alone``: nothing but the function is built of the sources, and what has a part in its code.
+
     Where the function of the sources cannot be called as it is (an instance of a C++ template, one that takes
     structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
     is no part of the sources, and is compiled behind the first. ``passed``: what the function itself takes where it
@@ -270,6 +272,7 @@ class Kernel:
     passed: tuple[Passed, ...] = ()
     parcels: tuple[Parcel, ...] = ()
     variables: tuple[Variable, ...] = ()
+    alone: bool = False
     preprocessed: tuple[Preprocessed, ...] = ()
 
     @property

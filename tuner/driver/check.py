@@ -107,6 +107,11 @@ def check_spec(
         _check_baseline(report, spec, space, evaluation, backend, faults=faults, stage=stage, step=step)
     finally:
         evaluation.close()
+    if spec.loop is not None:
+        # Compilers see the loop in a function of its own, further down.
+        name = spec.task.kernel.variant.files[0].name
+        report.lines = [(what, spec.loop.in_given(line, name)) for what, line in report.lines]
+        report.warnings = [spec.loop.in_given(line, name) for line in report.warnings]
     return report
 
 

@@ -40,6 +40,11 @@ def ensure(
     """
     if out.is_dir():
         raise UsageError(f"{out} is a folder", "name the object file, for example kernel.o in it")
+    if spec.loop is not None:
+        raise UsageError(
+            f"the kernel is a loop of {spec.loop.function}, of which no object can be linked",
+            "put the winner into the source: tuner tune, then tuner export RUN -o FOLDER",
+        )
     backend = backends.given(backend, spec.task.backend)
     key = digest_json({"spec": spec.digest, "environment": toolchain(backend, spec.task)})
     record, note = Path(f"{out}.run"), Path(f"{out}.json")

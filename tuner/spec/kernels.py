@@ -42,7 +42,8 @@ def kernel_views(document: Document) -> list[View]:
 
 def kernel_names(models: Sequence[SpecModel]) -> list[str]:
     """A name for each kernel: its entry, with a number where two are called the same."""
-    plain = [re.sub(r"[^A-Za-z0-9_.-]+", "_", m.kernel.entry).strip("_.-") or "kernel" for m in models]
+    called = [k.entry if k.loop is None else f"{k.entry}_loop{k.loop}" for k in (m.kernel for m in models)]
+    plain = [re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.-") or "kernel" for name in called]
     taken: set[str] = set()
     names = []
     for name in plain:

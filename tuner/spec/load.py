@@ -15,10 +15,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.core.canonical import digest_json
+from tuner.core.canonical import canonical_json, digest_json
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Task
 from tuner.evaluators.opencl.module import SPIRV
+from tuner.spaces.source.outlined import OUTLINED, Outlined
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function
 from tuner.spec.data_file_checks import check_data_files, file_digest
@@ -26,6 +27,7 @@ from tuner.spec.doubts import doubts
 from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task
 from tuner.spec.kernels import kernel_names, kernel_views
+from tuner.spec.loops import outlined_of, with_outlined
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
@@ -62,6 +64,9 @@ from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest, read_yaml
 
 __all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
+
+_MADE = (PREPROCESSED, OUTLINED)
+"""Files of a record that a compiler makes of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,7 @@ class LoadedSpec:
         objectives: what is made small, time first.
         evolves: whether variants of the source are searched.
         notices: what the spec asks for and does not get in this version.
+        loop: the loop that is the kernel, where it is one.
     """
 
     path: str
@@ -126,6 +132,7 @@ class LoadedSpec:
     tunables: Tunables = field(repr=False)
     evolves: bool = False
     notices: tuple[str, ...] = ()
+    loop: Outlined | None = None
 
     @property
     def wants_passes(self) -> bool:
@@ -251,6 +258,9 @@ class _Loader:
         refuse_unbuilt(model, view)
         check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
+        loop = outlined_of(model, sources, self.folder, view, self.recorded)
+        if loop is not None:
+            model, sources = with_outlined(model, sources, loop)
         backend = choose_backend(model, sources.language, view, live=self.live)
         if self.live and backend == "host":
             self._check_reach(sources, view)
@@ -272,6 +282,8 @@ class _Loader:
             check_data_files(inputs.arguments, paths, problems, Path(self.folder), view)
         if workload is not None:
             files[DERIVED] = workload.text
+        if loop is not None:
+            files[OUTLINED] = canonical_json(loop.to_json())
         wrapper = make_wrapper(model, sources, backend, inputs.arguments, view)
         variables = make_variables(model, backend, inputs.arguments, view)
         kernel = make_kernel(model, sources, name, self.folder, wrapper, parcels=parcels, variables=variables)
@@ -287,9 +299,10 @@ class _Loader:
             text=self.text,
             files=files,
             digest=digest_json(
-                {"spec": _plain(view.data), "files": {n: t for n, t in files.items() if n != PREPROCESSED}}
+                {"spec": _plain(view.data), "files": {n: t for n, t in files.items() if n not in _MADE}}
             ),
             task=task,
+            loop=loop,
             search=_search_settings(model),
             compare=make_compare(model, view),
             objectives=make_objectives(model, view),

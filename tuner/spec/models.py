@@ -82,6 +82,9 @@ class KernelModel(_Model):
     entry: Annotated[str, Field(min_length=1, examples=["stencil5", "ns::kernel"])]
     """Name of the function; of C++ and CUDA also an instance of a template, such as `axpy<float, WIDTH>`, in which
     parameters stand for their values."""
+    loop: Annotated[int, Field(ge=1)] | None = None
+    """Line of the source at which a loop of the function begins: that loop alone is the kernel then, and its arguments
+    are what it uses of the function. For C and C++."""
     language: Language | None = None
     """From the source's suffix when left out; `recorded` is a JSON file of measurements, see `tuner import`."""
     sources: list[str] = []

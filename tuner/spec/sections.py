@@ -210,6 +210,7 @@ def make_kernel(
         link=tuple(model.kernel.link),
         returns=model.kernel.returns,
         openmp=model.kernel.openmp,
+        alone=model.kernel.loop is not None,
     )
 
 

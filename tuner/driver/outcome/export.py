@@ -116,7 +116,7 @@ def export_run(path: Path, folder: Path) -> Exported:
     ``NAME.wisdom.json`` says what is best by device and problem size; what other runs wrote there stays in it.
 
     Where the best one is a variant of the source, its source is written, with the best values of its own tunables as
-    defaults, and a patch against the source as given.
+    defaults, and a patch against the source as given. A loop is put back where it was, and there is no object of it.
 
     Args:
         path: of the record.
@@ -139,16 +139,18 @@ def export_run(path: Path, folder: Path) -> Exported:
         write_atomically(folder / name, data, mode=mode)
         written.append(ExportedFile(kind=kind, path=folder / name))
 
-    if spec.task.launch is None:
-        put("object", f"{spec.name}.o", code)
-    else:
+    if spec.task.launch is not None:
         put("code", f"{spec.name}.code", code)
+    elif spec.loop is None:
+        # A loop's object has nothing else of its file.
+        put("object", f"{spec.name}.o", code)
     kernel = spec.task.kernel
     # Whoever uses an instance of a template calls its wrapper; that of structures is the tuner's own.
-    for source in (variant if kernel.flattened else kernel.compiled(variant)).files:
+    shown = variant if kernel.flattened else kernel.compiled(variant)
+    for source in _put_back(spec, shown).files:
         is_module = kernel.language == SPIRV
         put("source", source.name, module_bytes(source.text) if is_module else source.text.encode())
-    patch = unified_patch(kernel.variant, variant)
+    patch = unified_patch(_put_back(spec, kernel.variant), _put_back(spec, variant))
     if patch:
         put("patch", f"{spec.name}.patch", patch.encode())
     known = folder / f"{spec.name}.wisdom.json"
@@ -206,6 +208,14 @@ def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> V
     shown = made.program.sources(presentable=True)
     kernel = task.kernel
     return replace(made.variant, files=without_leftovers(shown, kernel.variant.files, kernel.language))
+
+
+def _put_back(spec: LoadedSpec, variant: Variant) -> Variant:
+    """The variant with a loop that is the kernel where it was."""
+    if spec.loop is None:
+        return variant
+    first, *others = variant.files
+    return replace(variant, files=(replace(first, text=spec.loop.put_back(first.text)), *others))
 
 
 def unified_patch(original: Variant, variant: Variant) -> str:

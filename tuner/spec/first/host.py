@@ -54,6 +54,7 @@ def host_spec(
     defines: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     flags: Collection[str] = (),
+    kernel: str | None = None,
 ) -> str:
     """The text of a first spec.
 
@@ -69,8 +70,9 @@ def host_spec(
         defines: flags that every build has.
         variables: those of the kernel's parameters that are global variables, with what `global` is.
         flags: those of the variables that are only asked whether they are 0.
+        kernel: what is said of the entry where that is not the function.
     """
-    writer = _Writer(file, flat, findings, macros, threads, defines, variables or {}, flags)
+    writer = _Writer(file, flat, findings, macros, threads, defines, variables or {}, flags, kernel)
     return writer.text(_kernel_parts(include, sources), doubts)
 
 
@@ -93,7 +95,9 @@ class _Writer:
         defines: Sequence[str],
         variables: Mapping[str, str],
         flags: Collection[str],
+        kernel: str | None,
     ) -> None:
+        self._named = kernel
         self._variables = variables
         self._flags = flags
         self._defines = defines
@@ -213,6 +217,8 @@ class _Writer:
         ]
 
     def _entry(self) -> str:
+        if self._named is not None:
+            return self._named
         name = self._function.qualified
         return _quoted(name) if ":" in name else name
 

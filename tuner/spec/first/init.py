@@ -14,6 +14,7 @@ from pathlib import Path
 from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
+from tuner.spaces.source.outlined import Outlined
 from tuner.spec.doubts import has_openmp
 from tuner.spec.first.accesses import examine
 from tuner.spec.first.cuda import init_cuda
@@ -29,6 +30,7 @@ from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import entries_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
+from tuner.spec.reading.outlining import loop_lines, outline
 from tuner.spec.reading.signature import Function, SourceReader, walk
 from tuner.spec.reading.structures import structure
 from tuner.spec.reading.templates import Instance, instance_of
@@ -66,6 +68,7 @@ def first_spec(
     folder: Path | None = None,
     include: Sequence[str | Path] = (),
     define: Sequence[str] = (),
+    loop: int | None = None,
 ) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
@@ -75,9 +78,10 @@ def first_spec(
         folder: where the spec will lie; beside the source when left out.
         include: folders of headers that the source needs.
         define: macros for a C or C++ compiler, each ``NAME`` or ``NAME=value``.
+        loop: line at which a loop begins that is to be the kernel; for C and C++.
 
     Raises:
-        UsageError: no such file or function, several functions, or a type that no spec can describe.
+        UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
         BaselineError: clang does not accept the source.
     """
     path = Path(kernel_file)
@@ -87,6 +91,8 @@ def first_spec(
     include = [*include, *header_folders(path, [Path(each) for each in include])]
     headers = [_from(folder or beside_it, Path(each)) for each in include]
     defines = _defines(define, language)
+    if loop is not None and language not in ("c", "c++"):
+        raise UsageError("--loop is for C and C++", "name the function alone")
     if language == "cuda":
         found = cuda_files(path, entry, [Path(each) for each in include])
         if language_of(found.source.name) is None:
@@ -124,6 +130,11 @@ def first_spec(
     )
     text = sources.variant.files[0].text
     reader = _with_missing(reader, text)
+    outlined = None if loop is None else _outlined(reader, entry, loop)
+    if outlined is not None:
+        first, *others = reader.files
+        text, entry = outlined.text, outlined.entry
+        reader = replace(reader, files=(replace(first, text=text), *others))
     function = _choose(reader, text, path.name, entry)
     file, beside = name, {}
     if function.template:
@@ -135,7 +146,8 @@ def first_spec(
         if name != path.name:
             # What the instance includes lies elsewhere than the instance, which lies beside the spec.
             headers = [os.path.dirname(name), *headers]
-    function, everything = _named(function), "\n".join(sources.files.values())
+    function = _named(function)
+    everything = "\n".join([*sources.files.values(), *([] if outlined is None else [outlined.opening])])
     if language == "opencl":
         function = _described(function, everything, language)
         return FirstSpec(
@@ -167,9 +179,24 @@ def first_spec(
             flags=whole.flags,
             defines=defines,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
+            kernel=None if outlined is None else f"{outlined.function}, loop: {loop}",
         ),
         beside=beside,
     )
+
+
+def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
+    """The loop at a line of the first file, of any function where none is named."""
+    if entry is not None:
+        return outline(reader, entry, loop)
+    text = reader.files[0].text
+    above = "".join(text.splitlines(keepends=True)[:loop])
+    for name in reversed(functions_of(text)):
+        if re.search(rf"\b{name}\b", above):
+            found = [f for f in reader.functions(name) if f.defined]
+            if any(loop in loop_lines(f, text) for f in found):
+                return outline(reader, found[0].qualified, loop)
+    raise UsageError(f"no loop begins at line {loop}", "name the line of its for, while or do")
 
 
 def _defines(define: Sequence[str], language: str | None) -> tuple[str, ...]:

@@ -1,0 +1,72 @@
+"""Leaves out of a module what has no part in one function's code, so that nothing of it is optimised for nothing.
+
+What stays: all that the function reaches, and every function that shares something with these which only the file
+sees, because what LLVM makes of that depends on who uses it. Imports the standard library only, as every compile worker
+loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuner.evaluators.host.llvm import Module
+from tuner.evaluators.host.llvm_library import Library
+
+__all__ = ["drop_unrelated"]
+
+_OWN = (8, 9)
+"""Linkage of what only its file sees: internal and private."""
+
+
+def drop_unrelated(library: Library, module: Module, entry: str) -> None:
+    """Drops functions of the module that others could call and that have no part in the entry's code.
+
+    Args:
+        library: LLVM's.
+        module: changed in place.
+        entry: a function of it.
+    """
+    functions = list(module.functions())
+    values = [*functions, *module.variables()]
+    users: dict[int, set[int]] = {value: set() for value in values}
+    used: dict[int, set[int]] = {value: set() for value in values}
+    kept = set[int]()
+    for value in values:
+        for user in _users(library, value):
+            if user in users:
+                users[value].add(user)
+                used[user].add(value)
+            else:
+                # Another name of it, or something else that is no function and no variable.
+                kept.add(value)
+    kept |= {v for v in values if module.name(v).startswith("llvm.") or v == module.function(entry)}
+    waiting = list(kept)
+    while waiting:
+        value = waiting.pop()
+        near = set(used[value])
+        constant = library.IsAGlobalVariable(value) and library.IsGlobalConstant(value)
+        if library.GetLinkage(value) in _OWN and not constant:
+            near |= users[value]
+        waiting += near - kept
+        kept |= near
+    for function in functions:
+        if function not in kept and not library.IsDeclaration(function):
+            library.ReplaceAllUsesWith(function, library.GetUndef(library.TypeOf(function)))
+            library.DeleteFunction(function)
+
+
+def _users(library: Library, value: int) -> Iterator[int]:
+    """Functions and variables that a value is named in, through constants; or what else names it."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        use = library.GetFirstUse(waiting.pop())
+        while use:
+            user = library.GetUser(use)
+            use = library.GetNextUse(use)
+            if library.IsAInstruction(user):
+                yield library.GetBasicBlockParent(library.GetInstructionParent(user))
+            elif library.IsAGlobalValue(user):
+                yield user
+            elif user not in seen:
+                seen.add(user)
+                waiting.append(user)

@@ -1,0 +1,141 @@
+"""A loop of a file as a function of its own, and what became of it put back where the loop stands.
+
+Which variables the function takes is found out elsewhere (:mod:`tuner.spec.reading.outlining`). May not edit the loop.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tuner.spaces.source.lexical import tokens
+from tuner.spaces.source.parse import parse_file
+from tuner.spaces.source.presenting import ABOVE
+
+__all__ = ["OUTLINED", "Outlined"]
+
+OUTLINED = "outlined.json"
+"""Under what name a record keeps it."""
+
+_LEAVES = re.compile(r"\breturn\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlined:
+    """A loop as a function of its own, behind the one that it stood in; places are characters of the file.
+
+    Attributes:
+        entry: the new function, with its namespaces.
+        function: the one around the loop, likewise.
+        language: ``c`` or ``c++``.
+        given: the file.
+        start: where the function around the loop begins.
+        begin, end: of the loop.
+        after: where the function around it ends.
+        call: what stands in the loop's place; it has as many lines.
+        opening, closing: of the new function, before and behind the loop.
+    """
+
+    entry: str
+    function: str
+    language: str
+    given: str
+    start: int
+    begin: int
+    end: int
+    after: int
+    call: str
+    opening: str
+    closing: str
+
+    @property
+    def text(self) -> str:
+        """The file with the loop in a function of its own."""
+        return f"{self._before()}\n\n{self.opening}{self._loop()}{self.closing}{self.given[self.after :]}"
+
+    def put_back(self, text: str) -> str:
+        """The file as given with what a changed :attr:`text` has for the loop.
+
+        Where the new function begins or ends in another way, the changed text itself: it calls the function.
+        """
+        before, behind = self._before(), self.given[self.after :]
+        if text == self.text:
+            return self.given
+        if not text.startswith(before) or not text.endswith(behind):
+            return text
+        middle = text[len(before) : len(text) - len(behind)]
+        opening, closing = _like(self.opening).search(middle), _like(self.closing, r"\s*\Z").search(middle)
+        if opening is None or closing is None:
+            return text
+        loop = middle[opening.end() : closing.start()]
+        if _LEAVES.search(loop) and not _LEAVES.search(self._loop()):
+            return text
+        above = middle[: opening.start()].strip()
+        return self._with(loop, f"{above}\n\n" if above else "")
+
+    def in_given(self, message: str, name: str) -> str:
+        """A message about lines of :attr:`text` with those of the file as given.
+
+        Args:
+            message: of a compiler, say.
+            name: of the file.
+        """
+        first = self.given.count("\n", 0, self.begin) + 1
+        moved = (self._before() + self.opening).count("\n") + 3
+        last = moved + self._loop().count("\n")
+
+        def place(found: re.Match[str]) -> str:
+            line = int(found[2])
+            return found[1] + str(line - moved + first if moved <= line <= last else line)
+
+        return re.sub(rf"(\bline |{re.escape(name)}:)(\d+)", place, message)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a record, which holds the file."""
+        return {key: value for key, value in asdict(self).items() if key != "given"}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], given: str) -> Outlined:
+        """What :meth:`to_json` gave, of a file."""
+        return cls(given=given, **data)
+
+    def _loop(self) -> str:
+        return self.given[self.begin : self.end]
+
+    def _before(self) -> str:
+        return self.given[: self.begin] + self.call + self.given[self.end : self.after]
+
+    def _with(self, loop: str, above: str) -> str:
+        """The file with another loop, and what has to stand before the function."""
+        line = self.given[self.given.rfind("\n", 0, self.begin) + 1 : self.begin]
+        pad = line if not line.strip() else ""
+        lines = textwrap.dedent(loop.strip("\n").rstrip())
+        if self._statements(lines) > 1:
+            unit = "\t" if "\t" in pad else "    "
+            lines = "{\n" + textwrap.indent(lines, unit) + "\n}"
+        lines = textwrap.indent(lines, pad).removeprefix(pad)
+        head = self.given[: self.start]
+        comment = ABOVE.search(head)
+        place = len(head) if comment is None else comment.start()
+        return (
+            head[:place]
+            + above
+            + head[place:]
+            + self.given[self.start : self.begin]
+            + lines
+            + self.given[self.end :]
+        )
+
+    def _statements(self, text: str) -> int:
+        """How many statements a text is."""
+        root = parse_file(f"void f(void)\n{{\n{text}\n}}\n".encode(), self.language)
+        body = root.children[0].child_by_field_name("body")
+        return 0 if body is None else sum(1 for c in body.named_children if "comment" not in c.type)
+
+
+def _like(text: str, end: str = "") -> re.Pattern[str]:
+    """A pattern of the same tokens with any white space between them."""
+    return re.compile(r"\s*".join(map(re.escape, tokens(text))) + end)

@@ -1,0 +1,350 @@
+"""Loops as kernels: made functions of their own by the compiler, and put back where they were."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import needs
+import pytest
+
+import tuner
+from tuner.core.errors import SpecError, UsageError
+from tuner.core.types import BuildRequest, Resolved, Source
+from tuner.driver.check import check_spec
+from tuner.driver.ensure import ensure
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import export
+from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.objects import Object
+from tuner.evaluators.host.replacement import symbol_of
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.spaces.source.outlined import Outlined
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import load_recorded, load_spec
+from tuner.spec.reading.outlining import outline
+from tuner.spec.reading.signature import SourceReader
+
+PROGRAM = """\
+#include <stdio.h>
+#include <stdlib.h>
+#define N 48
+#define EACH(i, n) for (i = 0; i < (n); i++)
+#define ADD(x, by) x += by
+
+struct pair { int low, high; };
+static double held = 2;
+
+static double work(int n, double given[n][n + 1], const double *other) {
+    double sum = 0, local[4][N], *place = &held;
+    static int calls;
+    int i, j, last = 0;
+    struct pair seen = {n, 0};
+    typedef float small[3];
+    small few = {1, 2, 3};
+    EACH(i, n) local[i & 3][i % N] = i;                           // LINE macro
+    #pragma clang loop unroll(disable)
+    for (i = 0; i < n; i++) {                                     // LINE nest
+        for (j = 0; j <= n; j++) {
+            given[i][j] += other[i * (n + 1) + j] * local[i & 3][j % N] + few[j % 3];
+            sum += given[i][j];
+        }
+        last = i; calls++;
+        *place += 1e-3;
+        if (seen.low > i) seen.low = i - 3;
+        seen.high = i;
+    }
+    while (last > 3) last -= 2;                                   // LINE while
+    do ADD(sum, last--); while (last > 0);                        // LINE do
+    for (i = 0; i < n; i++)                                       // LINE search
+        if (given[i][0] > 40 + n)
+            goto found;
+    sum += 1;
+found:
+    for (int r = 0; r < 3; r++) {
+        int first;
+        for (j = 0; j < n; j++) {                                 // LINE carried
+            if (r == 0) first = j;
+            sum += first;
+        }
+    }
+    return sum + i + seen.low * 100 + seen.high + calls;
+}
+
+int main(void) {
+    double a[20][21], b[20 * 21];
+    for (int i = 0; i < 20 * 21; i++) { a[i / 21][i % 21] = i % 13; b[i] = i % 7; }
+    for (int n = 5; n <= 20; n += 5) printf("%.12g %.12g\\n", work(n, (void *)a, b), held);
+    return 0;
+}
+"""
+KERNEL = """\
+#define ROWS 40
+float table[ROWS][ROWS];
+
+/* Not to be called: it never ends. */
+int forever(float *out, int n)
+{
+    float scale = 2;
+    for (;;) {
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < ROWS; j++)
+                out[i * ROWS + j] = table[j][i % ROWS] * scale;
+        scale += 1;
+    }
+}
+"""
+SPEC = """
+kernel: {source: k.c, entry: forever, loop: 9}
+problem: {n: 40}
+arguments:
+  - {name: out, dtype: float32, shape: [n, 40], role: output}
+  - {name: n, dtype: int32, value: n}
+  - {name: scale, dtype: float32, value: 2}
+  - {name: table, global: true, dtype: float32, shape: [40, 40]}
+space: {source: {evolve: true}, passes: off}
+verify: {problems: [{n: 7}]}
+"""
+
+
+def reader_of(text: str, *, suffix: str = "c", flags: tuple[str, ...] = ()) -> SourceReader:
+    language = "c" if suffix == "c" else "c++"
+    return SourceReader(files=(Source(name=f"k.{suffix}", text=text),), language=language, flags=flags)
+
+
+def outlined(text: str, entry: str, mark: str, *, suffix: str = "c") -> Outlined:
+    """The loop in the line that a mark stands in."""
+    line = next(i for i, each in enumerate(text.splitlines(), 1) if mark in each)
+    return outline(reader_of(text, suffix=suffix), entry, line)
+
+
+def spec_in(folder: Path, text: str = SPEC) -> Path:
+    (folder / "k.c").write_text(KERNEL)
+    (folder / "k.yaml").write_text(text)
+    return folder / "k.yaml"
+
+
+@needs.cc
+@pytest.mark.parametrize("mark", ["macro", "nest", "while", "do", "search", "carried"])
+def test_a_program_does_the_same_with_a_loop_in_a_function_of_its_own(mark: str, tmp_path: Path) -> None:
+    made = outlined(PROGRAM, "work", f"LINE {mark}")
+    said = []
+    for name, text in (("given", PROGRAM), ("made", made.text)):
+        (tmp_path / f"{name}.c").write_text(text)
+        command = ["cc", "-O1", "-w", "-ffp-contract=off", f"{name}.c", "-o", name]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        said.append(subprocess.run([tmp_path / name], capture_output=True, check=True).stdout)
+    assert said[0] == said[1] != b""
+    assert made.put_back(made.text) == PROGRAM
+
+
+def test_parameters_are_what_the_loop_uses() -> None:
+    (head,) = (
+        line for line in outlined(PROGRAM, "work", "LINE nest").opening.splitlines() if "work_" in line
+    )
+    assert head == (
+        "void work_loop19(int n, const double *other, double *place, double given[n][n + 1], double *sum_at, "
+        "double local[4][N], int *calls_at, int *i_at, int *last_at, struct pair *seen_at, float few[3])"
+    ).replace("[N]", "[48]")
+
+
+def test_what_only_the_loop_uses_stays_in_it() -> None:
+    made = outlined(PROGRAM, "work", "LINE nest")
+    assert "    int j;\n" in made.opening
+    assert "first_at" in outlined(PROGRAM, "work", "LINE carried").opening
+
+
+def test_objects_of_classes_are_handed_on_as_they_are() -> None:
+    text = """
+#include <vector>
+namespace app {
+struct grid { std::vector<double> cells; double &at(int i) { return cells[i]; } };
+void step(grid &g, const grid &old, int n) {
+    std::vector<double> sums(4);
+    double most = 0;
+    for (int i = 0; i < n; i++) {
+        g.at(i) += old.cells[i]; sums[i & 3] += old.cells[i];
+        if (g.at(i) > most) most = g.at(i);
+    }
+    g.at(0) = most + sums[0];
+}
+}
+"""
+    made = outlined(text, "app::step", "i < n", suffix="cc")
+    assert made.entry == "app::step_loop8"
+    assert made.opening.startswith(
+        "void step_loop8(grid &g, const grid &old, int n, std::vector<double> &sums, double *most_at)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("for (int i = 0; i < n; i++) if (x[i] > 3) return i;", "returns from its function"),
+        ("for (int i = 0; i < n; i++) x[i] = __func__[i];", "asks for the name of its function"),
+        ("double t[8]; for (int i = 0; i < n; i++) x[i] += sizeof t + t[i];", "asks for the size of t"),
+        ("goto in; for (int i = 0; i < n; i++) { in: x[0]++; }", "a goto leads into the loop"),
+        ("struct own { int a; } s = {1}; for (int i = 0; i < n; i++) x[i] = s.a;", "does not compile"),
+        (
+            "n++; double t[n]; n = 3; for (int i = 0; i < n; i++) x[i] = t[i];",
+            "an extent of t is n, which changes",
+        ),
+        ("volatile int v = 2; for (int i = 0; i < n; i++) x[i] = v;", "it uses v, `volatile int`"),
+        ("switch (n) { case 1: for (int i = 0; i < n; i++) { case 2: x[0]++; } }", "does not compile"),
+    ],
+)
+def test_a_loop_that_cannot_leave_its_function_is_refused(body: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        outline(reader_of(f"int f(int n, double *x) {{\n{body}\nreturn 0; }}\n"), "f", 2)
+
+
+def test_the_lines_of_loops_are_named_where_none_begins() -> None:
+    with pytest.raises(UsageError) as refused:
+        outline(reader_of(KERNEL), "forever", 4)
+    assert refused.value.message == "no loop of forever begins at line 4"
+    assert refused.value.hint == "its loops begin at lines 8, 9, 10"
+
+
+def test_a_loop_is_checked_and_told_of_by_the_lines_of_the_file(tmp_path: Path) -> None:
+    (spec,) = load_spec(spec_in(tmp_path))
+    report = check_spec(spec)
+    assert report.ok, report.lines
+    facts = dict(report.lines)
+    assert spec.name == "forever_loop9"
+    assert facts["source"].startswith("may change: forever_loop9;")
+    assert {line.split(":")[0] for line in facts["loops"].split("; ")} <= {"line 9", "line 10", "line 11"}
+    number, _, planted, *_ = facts["faults"].split()
+    assert int(number) == int(planted) > 3
+
+
+@pytest.mark.integration
+def test_a_run_puts_its_winner_where_the_loop_was(tmp_path: Path) -> None:
+    spec = spec_in(tmp_path)
+    result = tuner.tune(spec, evaluations=12, seed=1, out=tmp_path / "runs")
+    (tmp_path / "k.c").unlink()
+    out = tmp_path / "out"
+    written = export(result.path, out)
+    assert not [path for path in written if path.suffix == ".o"]
+    text = (out / "k.c").read_text()
+    patches = [path for path in written if path.suffix == ".patch"]
+    assert bool(patches) == (text != KERNEL)
+    assert "forever_loop9" not in text
+    reader_of(text).functions("forever")
+
+
+def test_a_changed_loop_is_put_back_with_what_has_to_stand_above_its_function() -> None:
+    made = outline(reader_of(KERNEL), "forever", 9)
+    loop = made.text[made.text.index(made.opening) + len(made.opening) :].removesuffix(made.closing + "\n")
+    changed = made.text.replace(
+        made.opening, "#ifndef TILE\n#define TILE 8\n#endif\n" + made.opening
+    ).replace(loop, "int m = n / TILE * TILE;\n        for (int i = 0; i < m; i++) table[0][0] = out[i];")
+    put = made.put_back(changed)
+    assert put == KERNEL.replace("/* Not", "#ifndef TILE\n#define TILE 8\n#endif\n\n/* Not").replace(
+        KERNEL[KERNEL.index("for (int i") : KERNEL.index("        scale += 1")],
+        "{\n            int m = n / TILE * TILE;\n            for (int i = 0; i < m; i++) table[0][0] = out[i];\n"
+        "        }\n",
+    )
+    # What returns or takes something else cannot stand there.
+    for old, new in (("= out[i];", "= out[i]; return;"), ("float scale)\n{", "float scale, int m)\n{")):
+        other = changed.replace(old, new)
+        assert made.put_back(other) == other != changed
+
+
+def test_a_record_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (spec,) = load_spec(spec_in(tmp_path))
+    monkeypatch.setattr("tuner.spec.reading.signature.SourceReader.functions", None)
+    again = load_recorded(spec.text, spec.files, folder=str(tmp_path))
+    assert again.task.kernel == spec.task.kernel
+    assert (again.loop, again.digest) == (spec.loop, spec.digest)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "place"),
+    [
+        ("loop: 9", "loop: 7", "no loop of forever begins at line 7", (2, 45)),
+        (
+            "k.c, entry: forever",
+            "k.c, entry: other",
+            "k.c has no function with a body of the name 'other'",
+            (2, 43),
+        ),
+        ("loop: 9", "loop: 0", "kernel.loop is 0", (2, 45)),
+    ],
+)
+def test_a_spec_with_a_wrong_loop_is_refused_with_its_place(
+    old: str, new: str, message: str, place: tuple[int, int], tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        load_spec(spec_in(tmp_path, SPEC.replace(old, new)))
+    assert refused.value.message.startswith(message)
+    assert refused.value.place is not None
+    assert (refused.value.place.line, refused.value.place.column) == place
+
+
+def test_a_loop_is_no_object_and_no_function_of_an_application(tmp_path: Path) -> None:
+    (spec,) = load_spec(spec_in(tmp_path))
+    with pytest.raises(UsageError, match="the kernel is a loop of forever"):
+        ensure(spec, tmp_path / "k.o", Options())
+    space = spec.space(None)
+    with pytest.raises(UsageError, match="forever_loop9 is a loop"):
+        symbol_of(HostCompiler(find_toolchain()), spec.task.kernel, space.resolve(space.default()))
+
+
+def test_a_first_spec_of_a_loop_checks_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(KERNEL)
+    first = first_spec(tmp_path / "k.c", folder=tmp_path, loop=9)
+    (tmp_path / "k.yaml").write_text(first.text)
+    assert "kernel: {source: k.c, entry: forever, loop: 9}" in first.text
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    shapes = {a.name: [e.text for e in a.shape or ()] for a in spec.task.arguments}
+    assert shapes == {"n": [], "scale": [], "out": ["n", "40"], "table": ["40", "40"]}
+    assert check_spec(spec, faults=False).ok
+    with pytest.raises(UsageError, match="no loop begins at line 3"):
+        first_spec(tmp_path / "k.c", folder=tmp_path, loop=3)
+
+
+TEXT_OF_MANY = """
+static int count;
+static int step(int i) { return i * 3 + count; }
+extern int helper(int);
+int helper(int i) { return i + 7; }
+void reset(int n) { count = n; }
+void other(double *a, int n) { for (int i = 0; i < n; i++) a[i] *= 3; }
+int another(int n) { return helper(n); }
+void kernel(int *a, int n) { for (int i = 0; i < n; i++) a[i] += step(i) + helper(i); }
+int unused(int n) { return helper(n) + step(n); }
+void (*table[2])(double *, int) = {other, 0};
+"""
+SPEC_OF_MANY = """
+kernel: {source: k.c, entry: kernel}
+problem: {n: 100}
+arguments:
+  - {name: a, dtype: int32, shape: [n], role: inout, init: {randint: [0, 9]}}
+  - {name: n, dtype: int32, value: n}
+space: {flags: {mul: ["", "-mtune=generic"]}, passes: off}
+"""
+
+
+def test_what_has_no_part_in_a_loop_is_not_built_and_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(TEXT_OF_MANY)
+    (tmp_path / "k.yaml").write_text(SPEC_OF_MANY)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+    request = BuildRequest(trial=0, variant=spec.task.kernel.variant, resolved=resolved)
+    codes = []
+    with HostCompiler(find_toolchain()) as compiler:
+        for alone in (False, True):
+            (build,) = compiler.build(replace(spec.task.kernel, alone=alone), [request])
+            codes.append(Object(build.code))
+    whole, single = codes
+    everything = {"other", "another", "reset", "unused", "helper", "kernel", "table"}
+    assert whole.exports == everything
+    # Others share with the kernel what only the file sees, which bears upon its code.
+    assert single.exports == everything - {"other", "another"}
+    assert machine_code(whole, "kernel") == machine_code(single, "kernel") != b""
+
+
+def machine_code(code: Object, name: str) -> bytes:
+    (symbol,) = (s for s in code.symbols if s.name == name)
+    return code.sections[symbol.section].data[symbol.value : symbol.value + symbol.size]

@@ -1,0 +1,278 @@
+"""A loop of a function made a function of its own: what it reads and writes of the function becomes parameters.
+
+clang says which variables those are and what is done with them, and that the loop is the same in its new place. Must
+not change the loop's text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tuner.core.errors import BaselineError, UsageError
+from tuner.core.types import Source
+from tuner.spaces.source.outlined import Outlined
+from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, pointer, variables_of
+from tuner.spec.reading.signature import Function, Node, SourceReader, walk
+
+__all__ = ["loop_lines", "outline"]
+
+_TRANSPARENT = ("ImplicitCastExpr", "ParenExpr", "ExprWithCleanups", "AttributedStmt", "FullExpr")
+"""Nodes that may be others where an array has become a pointer."""
+_PRAGMA = re.compile(r"(?:^[ \t]*#[ \t]*pragma\b[^\n]*\n(?:[ \t]*\n)*)+[ \t]*\Z", re.MULTILINE)
+_END = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*;", re.DOTALL)
+_BRACKETS = re.compile(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
+
+
+def loop_lines(function: Function, text: str) -> list[int]:
+    """Lines of a file at which loops of a function begin."""
+    data = text.encode()
+    places = (_begin(node) for node in walk(function.tree) if node.get("kind") in LOOPS)
+    return sorted({data.count(b"\n", 0, place) + 1 for place in places if place is not None})
+
+
+def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
+    """The outermost loop that begins at a line of the first file, as a function of its own.
+
+    Args:
+        reader: of the sources, with the flags that every build has.
+        entry: the function around the loop.
+        line: of the file, from 1.
+
+    Raises:
+        UsageError: there is no such function or loop, or the loop cannot be a function of its own.
+        BaselineError: clang does not accept the source.
+        MachineError: there is no clang, or it does not answer.
+    """
+    text = reader.files[0].text
+    found = [f for f in reader.functions(entry) if f.defined and not f.template]
+    if len(found) != 1:
+        what = "several functions" if found else "no function with a body"
+        raise UsageError(f"{reader.files[0].name} has {what} of the name {entry!r}", "name another")
+    (function,) = found
+    loop = _loop(function, text, line)
+    if loop is None:
+        lines = ", ".join(map(str, loop_lines(function, text))) or "none"
+        raise UsageError(f"no loop of {entry} begins at line {line}", f"its loops begin at lines {lines}")
+    _refuse(function, loop, f"the loop at line {line}")
+    try:
+        made = _Writer(function, loop, text, reader.language).outlined(entry, line)
+    except UsageError as error:
+        message = f"the loop at line {line} cannot be a function of its own: {error.message}"
+        raise UsageError(message, error.hint) from None
+    _require_same(reader, made, loop)
+    return made
+
+
+def _loop(function: Function, text: str, line: int) -> Node | None:
+    data = text.encode()
+    for node in walk(function.tree):
+        place = _begin(node) if node.get("kind") in LOOPS else None
+        if place is not None and data.count(b"\n", 0, place) + 1 == line:
+            return node
+    return None
+
+
+def _location(place: Node) -> Node:
+    found: Node = place.get("expansionLoc", place)
+    return found
+
+
+def _begin(node: Node) -> int | None:
+    """The byte of the file at which a node begins."""
+    offset = _location(node.get("range", {}).get("begin", {})).get("offset")
+    return None if offset is None else int(offset)
+
+
+def _stop(node: Node) -> int:
+    """The byte behind a node."""
+    place = _location(node["range"]["end"])
+    return int(place["offset"]) + int(place["tokLen"])
+
+
+def _refuse(function: Function, loop: Node, name: str) -> None:
+    """Refuses what cannot leave its function."""
+    inside = {id(node) for node in walk(loop)}
+    labels = {n["declId"]: id(n) in inside for n in walk(function.tree) if n.get("kind") == "LabelStmt"}
+    reasons = {
+        "CXXThisExpr": "reads members of the object that its function belongs to",
+        "PredefinedExpr": "asks for the name of its function",
+        "LambdaExpr": "has a lambda",
+        "VAArgExpr": "takes arguments of a list of any length",
+        "CoawaitExpr": "waits as a coroutine does",
+    }
+    for node in walk(function.tree):
+        kind, within = str(node.get("kind")), id(node) in inside
+        if within and kind in reasons:
+            raise UsageError(f"{name} {reasons[kind]}", HINT)
+        if kind.startswith("OMP") and any(child is loop for child in walk(node)):
+            raise UsageError(f"{name} stands under a directive of OpenMP", "choose the whole function")
+        if within and kind == "ReturnStmt":
+            raise UsageError(f"{name} returns from its function", HINT)
+        if kind == "GotoStmt" and not within and labels.get(node.get("targetLabelDeclId")):
+            raise UsageError(f"a goto leads into {name}", HINT)
+
+
+class _Writer:
+    """Puts the function of one loop together."""
+
+    def __init__(self, function: Function, loop: Node, text: str, language: str) -> None:
+        self._function = function
+        self._loop = loop
+        self._text = text
+        self._data = text.encode()
+        self._language = language
+
+    def outlined(self, entry: str, line: int) -> Outlined:
+        """The loop as a function."""
+        start, after = _begin(self._function.tree), _stop(self._function.tree)
+        begin, end = self._bounds()
+        symbol = f"{self._function.name}_loop{line}"
+        while re.search(rf"\b{symbol}\b", self._text):
+            symbol += "_"
+        passed, left = self._passed(), self._left()
+        returned = "int" if left else "void"
+        head = f"{returned} {symbol}({passed.parameters})"
+        pad = self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin].decode()
+        closing = "\n" + passed.behind + ("    return 0;\n" if left else "")
+        for number, label in enumerate(left, 1):
+            closing += f"{label}:\n{passed.behind}    return {number};\n"
+        called = f"{symbol}({passed.values});"
+        if left:
+            cases = " ".join(f"case {n}: goto {label};" for n, label in enumerate(left, 1))
+            called = f"switch ({called[:-1]}) {{ {cases} }}"
+        given = self._data[begin:end]
+        assert start is not None
+        return Outlined(
+            entry=entry.rpartition("::")[0] + ("::" if "::" in entry else "") + symbol,
+            function=entry,
+            language=self._language,
+            given=self._text,
+            start=self._characters(start),
+            begin=self._characters(begin),
+            end=self._characters(end),
+            after=self._characters(after),
+            call=f"{{ {head}; {called} }}" + "\n" * given.count(b"\n"),
+            opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
+            closing=closing + "}",
+        )
+
+    def _characters(self, place: int) -> int:
+        return len(self._data[:place].decode())
+
+    def _bounds(self) -> tuple[int, int]:
+        """Bytes of the loop with pragmas right above it and the semicolon that ends it."""
+        begin, end = _begin(self._loop), _stop(self._loop)
+        assert begin is not None
+        if "expansionLoc" in self._loop["range"]["end"]:
+            # A macro with arguments ends it.
+            rest = self._data[end:].decode()
+            end += len(rest[: _past_arguments(rest)].encode())
+        above = _PRAGMA.search(self._data[:begin].decode())
+        if above is not None:
+            begin = len(self._data[:begin].decode()[: above.start()].encode())
+        bodies = [child for child in self._loop["inner"] if child]
+        body = bodies[0 if self._loop["kind"] == "DoStmt" else -1]
+        while body.get("kind") in (*LOOPS, "IfStmt"):
+            body = [child for child in body["inner"] if child][-1]
+        if body.get("kind") != "CompoundStmt" or self._loop["kind"] == "DoStmt":
+            rest = self._data[end:].decode()
+            semicolon = _END.match(rest)
+            if semicolon is not None:
+                end += len(rest[: semicolon.end()].encode())
+        return begin, end
+
+    def _left(self) -> list[str]:
+        """Labels outside that the loop jumps to."""
+        own = {n["declId"] for n in walk(self._loop) if n.get("kind") == "LabelStmt"}
+        names = {n["declId"]: n["name"] for n in walk(self._function.tree) if n.get("kind") == "LabelStmt"}
+        targets = (n.get("targetLabelDeclId") for n in walk(self._loop) if n.get("kind") == "GotoStmt")
+        return list(dict.fromkeys(str(names[each]) for each in targets if each not in own))
+
+    def _passed(self) -> _Passed:
+        """What the function takes, and the lines before and behind the loop."""
+        found = _Passed()
+        for variable in variables_of(self._function, self._loop, self._data):
+            name, kind = variable.name, variable.type
+            if variable.is_object(self._language):
+                found.later(declaration(f"{kind} &", name), name)
+            elif variable.itself or not variable.inside:
+                add = found.later if variable.extents or "[" in kind else found.first
+                add(variable.declared, name)
+            elif not variable.outside:
+                found.before += f"    {declaration(kind, name)};\n"
+            else:
+                found.later(declaration(pointer(kind), f"{name}_at"), f"&{name}")
+                found.before += f"    {declaration(kind, name)} = *{name}_at;\n"
+                found.behind += f"    *{name}_at = {name};\n"
+        return found
+
+
+@dataclass(slots=True)
+class _Passed:
+    """Parameters of a loop's function and what is handed over for them, and lines before and behind the loop.
+
+    What extents name comes first.
+    """
+
+    before: str = ""
+    behind: str = ""
+    _first: list[tuple[str, str]] = field(default_factory=list)
+    _later: list[tuple[str, str]] = field(default_factory=list)
+
+    def first(self, parameter: str, value: str) -> None:
+        """A number."""
+        self._first.append((parameter, value))
+
+    def later(self, parameter: str, value: str) -> None:
+        """What may have extents."""
+        self._later.append((parameter, value))
+
+    @property
+    def parameters(self) -> str:
+        """As in a function's head."""
+        return ", ".join(parameter for parameter, _ in (*self._first, *self._later)) or "void"
+
+    @property
+    def values(self) -> str:
+        """As in a call."""
+        return ", ".join(value for _, value in (*self._first, *self._later))
+
+
+def _past_arguments(text: str) -> int:
+    """Where a macro's arguments end that a text begins with; 0 where it begins with none."""
+    if not text.lstrip().startswith("("):
+        return 0
+    depth = 0
+    for piece in _BRACKETS.finditer(text):
+        depth += (piece[0] == "(") - (piece[0] == ")")
+        if piece[0] == ")" and not depth:
+            return piece.end()
+    return 0
+
+
+def _require_same(reader: SourceReader, made: Outlined, loop: Node) -> None:
+    """Refuses a loop that is another in its new place."""
+    first, *others = reader.files
+    new = replace(reader, files=(Source(name=first.name, text=made.text), *others))
+    try:
+        (function,) = (f for f in new.functions(made.entry) if f.defined)
+    except BaselineError as error:
+        raise UsageError(
+            f"a loop of {first.name} does not compile in a function of its own: {error.message}", HINT
+        ) from None
+    except ValueError:
+        raise UsageError(f"a loop of {first.name} is lost in a function of its own", HINT) from None
+    wanted = _shape(loop)
+    if not any(_shape(node) == wanted for node in walk(function.tree) if node.get("kind") == loop["kind"]):
+        raise UsageError(f"a loop of {first.name} is another in a function of its own", HINT)
+
+
+def _shape(node: Node) -> Any:
+    """A tree without what depends on its place."""
+    inner = [_shape(child) for child in node.get("inner", []) if child]
+    if node.get("kind") in _TRANSPARENT and len(inner) == 1:
+        return inner[0]
+    meant = node.get("referencedDecl", {}).get("name", "")
+    return [node.get("kind"), node.get("opcode"), node.get("name"), node.get("value"), meant, inner]
