@@ -132,6 +132,13 @@ def links(compiler: str, suffix: str = ".c") -> bool:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+@functools.cache
+def mounts() -> bool:
+    """Whether a process may mount a folder for itself alone; tried once."""
+    words = ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount", "true"]
+    return shutil.which("unshare") is not None and not subprocess.run(words, capture_output=True).returncode
+
+
 # A condition that is text is looked at when a test begins: no collection of tests waits for a compiler.
 cc = Need([pytest.mark.skipif("not __import__('needs').links('cc')", reason=_NO_CC)])
 gcc = Need([pytest.mark.skipif("not __import__('needs').links('gcc')", reason=_NO_CC)])
@@ -142,3 +149,13 @@ def c_library() -> None:
     """Skips the test where neither ``cc`` nor the clang of this environment has a C library to link with."""
     if not links("cc") and not links(str(Path(sys.prefix, "bin", "clang"))):
         pytest.skip(_NO_CC)
+
+
+namespaces = Need(
+    [
+        pytest.mark.skipif(
+            "not __import__('needs').mounts()",
+            reason="user namespaces are off: sysctl kernel.unprivileged_userns_clone=1",
+        )
+    ]
+)

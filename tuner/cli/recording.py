@@ -11,9 +11,11 @@ import typer
 from typer.core import TyperCommand
 
 from tuner.cli.as_json import Json, print_json
+from tuner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.driver.applications.applying import Applied, Comparison
+    from tuner.driver.applications.rebuilding import BuiltComparison
     from tuner.driver.applications.recording import Listing, RecordReport
 
 __all__ = ["add_commands"]
@@ -90,7 +92,6 @@ def record(
     as_json: Json = False,
 ) -> None:
     """Record launches of an unmodified application."""
-    from tuner.core.errors import UsageError
     from tuner.driver.applications.recording import list_launches, record_kernels, record_spec
     from tuner.spec.load import load_spec
 
@@ -142,14 +143,53 @@ def ab(
     pairs: Annotated[
         int, typer.Option(min=4, help="How often the application runs each way, 4 at least.")
     ] = 10,
+    build: Annotated[
+        str,
+        typer.Option(
+            help="A command that builds the application in its folder: the winners are put into copies of the sources."
+        ),
+    ] = "",
+    tree: Annotated[
+        Path, typer.Option(help="With --build: the folder of the application's sources.", show_default=False)
+    ] = Path(),
+    rtol: Annotated[
+        float,
+        typer.Option(
+            min=0.0, help="With --build: by how much numbers may differ in what the application prints."
+        ),
+    ] = 0.0,
+    check: Annotated[
+        str,
+        typer.Option(
+            help="With --build: a command that judges each run by its status; what is printed is not."
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Run an application as it is and with runs' winners, interleaved; say what it gains as a whole."""
     from tuner.driver.applications.applying import compare
     from tuner.driver.applications.chosen_runs import chosen_runs
+    from tuner.driver.applications.rebuilding import Rebuilt, compare_built
     from tuner.driver.applications.winners import winners_of
 
     named, command = _parted(ctx, runs)
+    if build:
+        application = Rebuilt(
+            folder=tree, build=build, command=tuple(command), here=Path.cwd(), check=check, rtol=rtol
+        )
+        built = compare_built(
+            chosen_runs(named, note=_note),
+            application,
+            pairs=pairs,
+            note=lambda line: print(line, file=sys.stderr),
+        )
+        if as_json:
+            print_json(built.to_json())
+        else:
+            _print_built(built)
+        return
+    if tree != Path() or rtol or check:
+        raise UsageError("--tree, --rtol and --check go with --build", "name the command that builds it")
     winners = winners_of(chosen_runs(named, note=_note), note=_note)
     found = compare(winners, command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
     if as_json:
@@ -253,9 +293,19 @@ def _print_report(report: RecordReport, as_json: bool) -> None:
         print(f"next: tune {' '.join(map(str, report.specs))}")
 
 
-def _print_comparison(found: Comparison) -> None:
-    value, low, high = found.speedup
-    plain, applied = sorted(found.plain_s), sorted(found.applied_s)
+def _print_built(found: BuiltComparison) -> None:
+    plain, winner = sorted(found.plain_s), sorted(found.winner_s)
+    middle = len(plain) // 2
+    _print_gain(found.speedup)
+    print(f"  as it is          {plain[middle]:.3f} s (median of {len(plain)} runs)")
+    print(f"  with the winners  {winner[middle]:.3f} s, and the same results")
+    for kernel, claim in found.kernels:
+        print(f"    {kernel}: {claim:.2f} times faster in its own run")
+    print(f"  changed           {', '.join(found.files)}")
+
+
+def _print_gain(speedup: tuple[float, float, float]) -> None:
+    value, low, high = speedup
     if low > 1.0:
         answer = f"{value:.3f} times faster as a whole"
     elif high < 1.0:
@@ -263,6 +313,11 @@ def _print_comparison(found: Comparison) -> None:
     else:
         answer = f"no difference can be told: {value:.3f} times"
     print(f"{answer}, 95% interval {low:.3f} to {high:.3f}")
+
+
+def _print_comparison(found: Comparison) -> None:
+    plain, applied = sorted(found.plain_s), sorted(found.applied_s)
+    _print_gain(found.speedup)
     middle = len(plain) // 2
     print(f"  as it is         {plain[middle]:.3f} s (median of {len(plain)} runs)")
     several = len(found.winners) > 1

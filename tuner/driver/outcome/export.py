@@ -27,7 +27,16 @@ from tuner.spaces.source.leftovers import without_leftovers
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["Exported", "ExportedFile", "best_object", "export", "export_run", "unified_patch"]
+__all__ = [
+    "Exported",
+    "ExportedFile",
+    "WinnerSources",
+    "best_object",
+    "export",
+    "export_run",
+    "sources_of",
+    "unified_patch",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +85,23 @@ class Exported:
             "trial": summary.best.number,
             "files": [file.to_json() for file in self.files],
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinnerSources:
+    """What a run makes of its kernel's sources.
+
+    Attributes:
+        spec: that was tuned.
+        result: of the run.
+        given: the sources as they were.
+        winner: with the best candidate's edits, and its tunables' values as defaults.
+    """
+
+    spec: LoadedSpec
+    result: Outcome
+    given: Variant
+    winner: Variant
 
 
 def check_writable(path: Path) -> None:
@@ -169,6 +195,21 @@ def export_run(path: Path, folder: Path) -> Exported:
             0o755,
         )
     return Exported(result=result, files=tuple(written))
+
+
+def sources_of(path: Path) -> WinnerSources:
+    """The sources of a run's kernel as given and with its best candidate's edits.
+
+    Raises:
+        RecordError: the record does not hold together.
+    """
+    with RunRecord.read(path) as record:
+        state, spec, lineup = open_lineup(record)
+        result = outcome(path, state)
+    variant, resolved = lineup.of_trial(result.summary.best.number)
+    winner = _with_values(spec.task, variant, resolved.macros)
+    given = _put_back(spec, spec.task.kernel.variant)
+    return WinnerSources(spec=spec, result=result, given=given, winner=_put_back(spec, winner))
 
 
 def _launch(spec: LoadedSpec, resolved: Resolved) -> dict[str, Any]:

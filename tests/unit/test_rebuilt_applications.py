@@ -1,0 +1,220 @@
+"""Applications built from their sources with runs' winners in them, in copies of their folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import needs
+import pytest
+
+from tuner.core.errors import TunerError, UsageError
+from tuner.core.types import Resolved, Variant
+from tuner.driver.applications.rebuilding import Rebuilt, compare_built, patched
+from tuner.driver.applications.trees import Tree
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+PROGRAM = """\
+#include <stdio.h>
+#define N 24
+
+static double a[N][N], b[N][N], c[N][N];
+
+int main(void)
+{
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++)
+            a[i][j] = i + 2 * j;
+
+    /* Twice the transposed one. */
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++)
+            b[j][i] = 2 * a[i][j];
+    printf("%g\\n", b[3][4]);
+
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++)
+            for (int k = 0; k < N; k++)
+                c[i][j] += a[i][k] * b[k][j];
+    printf("%.17g\\n", c[5][6]);
+    return 3;
+}
+"""
+LINES = (13, 18)
+
+
+def cost(variant: Variant, resolved: Resolved) -> float:
+    return 0.5 if any(edit["op"] == "interchange" for edit in variant.edits) else 1.0
+
+
+def run_of(folder: Path, line: int) -> Path:
+    """A run whose winner has the loops at a line interchanged."""
+    spec = folder / f"line{line}.yaml"
+    spec.write_text(
+        first_spec(folder / "app.c", folder=folder, loop=line).text.replace("passes: {", "# passes: {")
+    )
+    (loaded,) = load_spec(spec)
+    backend = SimulatedBackend(seconds=lambda _: 1e-3, of_variant=cost)
+    options = Options(
+        seed=1, workers=1, evaluations=16, settings={"choose_processes": 2, "confirm_processes": 4}
+    )
+    result = begin(loaded, folder.parent / f"line{line}.run", options, backend=backend)
+    assert result.summary.improved
+    return result.path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Path, ...]]:
+    """An application's folder, and runs of two of its loops."""
+    folder = tmp_path_factory.mktemp("application") / "app"
+    folder.mkdir()
+    (folder / "app.c").write_text(PROGRAM)
+    return folder, tuple(run_of(folder, line) for line in LINES)
+
+
+def application(
+    folder: Path, *, build: str = "", command: Sequence[str] = ("./app",), **more: object
+) -> Rebuilt:
+    made = {"build": build or f"cc -O1 {folder}/app.c -o {folder}/app", "here": folder, **more}
+    return Rebuilt(folder=folder, command=tuple(command), **made)  # type: ignore[arg-type]
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+def test_both_builds_run_and_the_folder_stays_as_it_is(made: tuple[Path, tuple[Path, ...]]) -> None:
+    folder, runs = made
+    before = sorted(folder.iterdir())
+    said: list[str] = []
+    found = compare_built(runs, application(folder), pairs=4, note=said.append)
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "app.c").read_text() == PROGRAM
+    assert [kernel for kernel, _ in found.kernels] == ["main_loop13", "main_loop18"]
+    assert found.files == ("app.c",)
+    assert len(found.plain_s) == len(found.winner_s) == 4
+    assert found.to_json()["speedup"]["ci95"][0] <= found.speedup[0]
+    assert [line for line in said if line.startswith("building")] == [
+        "building it as it is",
+        "building it with the winners",
+    ]
+
+
+@pytest.mark.integration
+def test_winners_of_one_file_go_into_it_together(made: tuple[Path, tuple[Path, ...]], tmp_path: Path) -> None:
+    folder, runs = made
+    texts, kernels = patched(runs, folder)
+    (text,) = texts.values()
+    one = patched(runs[:1], folder)[0]["app.c"]
+    other = patched(runs[1:], folder)[0]["app.c"]
+    assert len(kernels) == 2
+    assert {*one.splitlines(), *other.splitlines()} >= set(text.splitlines())
+    assert set(text.splitlines()) - set(PROGRAM.splitlines()) == (
+        {*one.splitlines(), *other.splitlines()} - set(PROGRAM.splitlines())
+    )
+    with pytest.raises(UsageError, match="two winners change line"):
+        patched([runs[0], run_like(runs[0], folder, tmp_path)], folder)
+    # Line ends and the place are the application's own.
+    far = tmp_path / "src" / "deep"
+    far.mkdir(parents=True)
+    (far / "app.c").write_bytes(PROGRAM.replace("\n", "\r\n").encode())
+    moved = patched(runs[:1], tmp_path)[0]
+    assert moved == {"src/deep/app.c": one.replace("\n", "\r\n")}
+    (far / "app.c").write_text(PROGRAM.replace("3;", "4;"))
+    with pytest.raises(UsageError, match=r"no app\.c below .* has the text that .* was made of"):
+        patched(runs[:1], tmp_path)
+
+
+def run_like(run: Path, folder: Path, scratch: Path) -> Path:
+    """A run of the same loop whose winner is another."""
+
+    def other(variant: Variant, resolved: Resolved) -> float:
+        return 0.5 if [edit["op"] for edit in variant.edits if edit["op"] != "configure"] == ["tile"] else 1.0
+
+    (loaded,) = load_spec(folder / f"{run.stem}.yaml")
+    backend = SimulatedBackend(seconds=lambda _: 1e-3, of_variant=other)
+    options = Options(
+        seed=1, workers=1, evaluations=24, settings={"choose_processes": 2, "confirm_processes": 4}
+    )
+    result = begin(loaded, scratch / "other.run", options, backend=backend)
+    assert result.summary.improved
+    return result.path
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"build": "echo broken >&2; exit 7"}, "fails as it is with status 7: broken"),
+        ({"command": ("sh", "-c", "echo $$")}, "sh as it is, run again, prints something else: line 1 is"),
+        ({"command": ("./absent",)}, "'./absent' cannot be run: No such file"),
+        ({"check": "exit 2"}, "'exit 2' refuses a run with status 2"),
+        (
+            {"command": ("sh", "-c", "cksum app.c")},
+            "with the winners prints something else: line 1 is",
+        ),
+        (
+            {"command": ("sh", "-c", "exit $(($(cksum < app.c | cut -d' ' -f1) % 199))")},
+            "with the winners ends with status",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(
+    more: dict[str, object], said: str, made: tuple[Path, tuple[Path, ...]]
+) -> None:
+    folder, runs = made
+    with pytest.raises(TunerError) as refused:
+        compare_built(runs, application(folder, **more), pairs=4)  # type: ignore[arg-type]
+    assert said in refused.value.message
+    assert "\n" not in refused.value.message
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+def test_numbers_may_differ_as_far_as_is_said(made: tuple[Path, tuple[Path, ...]]) -> None:
+    folder, runs = made
+    command = ("sh", "-c", "echo sum 1.000$(cksum < app.c | cut -d' ' -f1)")
+    with pytest.raises(UsageError, match="prints something else"):
+        compare_built(runs, application(folder, command=command), pairs=4)
+    assert compare_built(runs, application(folder, command=command, rtol=1e-2), pairs=4).files
+
+
+@needs.namespaces
+def test_a_tree_stands_at_its_folders_path(tmp_path: Path) -> None:
+    folder, scratch = tmp_path / "own", tmp_path / "scratch"
+    (folder / "below").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "text").write_text("given")
+    scratch.mkdir()
+    with Tree(folder, scratch) as tree:
+        assert tree.run(["cat", str(folder / "text")]).output == b"given"
+        written = tree.run(
+            ["sh", "-c", f"pwd; echo made > {folder}/new; rm text; ls -A"], folder=folder / "below"
+        )
+        assert written.output.split(b"\n")[0] == str(folder / "below").encode()
+        assert tree.run(["ls", "-A"]).output == b"below\nnew\ntext\n"
+        assert (tree.run(["sh", "-c", "kill -9 $$"]).status, tree.run(["false"]).status) == (-9, 1)
+        with pytest.raises(UsageError, match="'nothing' cannot be run"):
+            tree.run(["nothing"])
+        assert tree.run(["id", "-u"]).output == f"{os.getuid()}\n".encode()
+    assert sorted(path.name for path in folder.iterdir()) == [".git", "below", "text"]
+
+
+def test_options_of_builds_need_a_build(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tuner.cli.main import app
+
+    done = CliRunner().invoke(app, ["ab", str(tmp_path / "a.run"), "--rtol", "0.1", "--", "true"])
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message == "--tree, --rtol and --check go with --build"

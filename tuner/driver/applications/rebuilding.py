@@ -1,0 +1,302 @@
+"""``tuner ab --build``: an application built from its sources as they are and with runs' winners in them, interleaved.
+
+For kernels that nothing can stand before: loops, static functions, those that use global variables. May not tune, and
+may not change the application's own folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import random
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tuner.core import claims, statistics
+from tuner.core.errors import UsageError
+from tuner.core.types import Source
+from tuner.driver.applications.trees import Tree, TreeRun
+from tuner.driver.outcome.export import sources_of
+from tuner.evaluators.lane import TimingLane
+
+__all__ = ["BuiltComparison", "Rebuilt", "compare_built", "patched"]
+
+_NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_DEFINES = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S+)", re.MULTILINE)
+_DIFFERS = "give --rtol for numbers, or a command that judges with --check; times and dates have to be off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """How an application is built and judged.
+
+    Attributes:
+        folder: that holds its sources; the copies are made of it.
+        build: the command that builds it there, for a shell; empty where the run's command builds.
+        command: the application, run in ``here``.
+        here: below the folder.
+        check: a command for a shell that judges a run by its status, run behind it; empty for none.
+        rtol: by how much numbers in what the application prints may differ, relative to the larger one.
+    """
+
+    folder: Path
+    build: str
+    command: tuple[str, ...]
+    here: Path
+    check: str = ""
+    rtol: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltComparison:
+    """Both builds of an application.
+
+    Attributes:
+        plain_s, winner_s: wall time of each run, in pairs.
+        speedup: of the application, plain over winner, with its 95% interval.
+        kernels: of the winners, each with what its run claims.
+        files: that the winners change, below the folder.
+    """
+
+    plain_s: tuple[float, ...]
+    winner_s: tuple[float, ...]
+    speedup: tuple[float, float, float]
+    kernels: tuple[tuple[str, float], ...]
+    files: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object behind ``--json``."""
+        value, low, high = self.speedup
+        return {
+            "schema_version": 1,
+            "plain_s": list(self.plain_s),
+            "applied_s": list(self.winner_s),
+            "speedup": {"value": value, "ci95": [low, high]},
+            "faster": low > 1.0,
+            "kernels": [{"kernel": kernel, "claim": claim} for kernel, claim in self.kernels],
+            "files": list(self.files),
+        }
+
+
+def patched(runs: Sequence[Path], folder: Path) -> tuple[dict[str, str], tuple[tuple[str, float], ...]]:
+    """The folder's files with the winners of runs in them.
+
+    Args:
+        runs: records.
+        folder: of the application's sources.
+
+    Returns:
+        Texts by path below the folder, and each kernel with what its run claims.
+
+    Raises:
+        UsageError: a source lies elsewhere or has changed since, a winner changes none, or two change the same lines.
+    """
+    texts: dict[str, list[str]] = {}
+    kernels = []
+    for run in runs:
+        found = sources_of(run)
+        names = {PurePosixPath(name).name: name for name in found.spec.files}
+        pairs = zip(found.given.files, found.winner.files, strict=True)
+        changed = [(before, after) for before, after in pairs if before.text != after.text]
+        if not changed:
+            raise UsageError(
+                f"{run} has nothing for the source: its winner is flags and passes alone",
+                "build with those of tuner show, or name another run",
+            )
+        for before, after in changed:
+            path = _found(
+                folder.resolve(), before, Path(found.spec.task.kernel.folder, names[before.name]), run
+            )
+            name, there = path.relative_to(folder.resolve()).as_posix(), path.read_bytes().decode("utf-8")
+            texts.setdefault(name, [there]).append(_with_endings(after.text, there))
+        kernels.append((found.spec.name, found.result.summary.speedup[0]))
+    return {name: _merged(name, *versions) for name, versions in texts.items()}, tuple(kernels)
+
+
+def _found(folder: Path, source: Source, place: Path, run: Path) -> Path:
+    """The file below the folder that is a run's source: by its name and text, of several the one at its place."""
+    wanted = source.text.replace("\r\n", "\n").encode()
+    same = [
+        path
+        for path in sorted(folder.rglob(source.name))
+        if path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") == wanted
+    ]
+    if not same:
+        message = f"no {source.name} below {folder} has the text that {run} was made of"
+        raise UsageError(message, "tune it as it is now, or name its folder with --tree")
+    if len(same) > 1 and place.resolve() not in same:
+        shown = " and ".join(str(path.relative_to(folder)) for path in same[:2])
+        raise UsageError(
+            f"{shown} below {folder} are the source of {run}", "name a smaller folder with --tree"
+        )
+    return place.resolve() if place.resolve() in same else same[0]
+
+
+def _with_endings(text: str, like: str) -> str:
+    """A text with the line ends of another."""
+    plain = text.replace("\r\n", "\n")
+    return plain.replace("\n", "\r\n") if "\r\n" in like else plain
+
+
+def _merged(name: str, given: str, *versions: str) -> str:
+    """A file with the changes of several versions of it."""
+    before = given.splitlines(keepends=True)
+    changes = sorted({change for version in versions for change in _changes(before, version)})
+    values: dict[str, str] = {}
+    end, made = 0, list[str]()
+    for first, last, text in changes:
+        for macro, value in _DEFINES.findall(text):
+            if values.setdefault(macro, value) != value:
+                raise UsageError(
+                    f"two winners have values of their own for {macro} in {name}",
+                    "put one in, then tune the other",
+                )
+        if first < end:
+            raise UsageError(
+                f"two winners change line {first + 1} of {name}", "put one in, then tune the other"
+            )
+        made += [*before[end:first], text]
+        end = last
+    return "".join([*made, *before[end:]])
+
+
+def _changes(before: Sequence[str], version: str) -> Iterator[tuple[int, int, str]]:
+    after = version.splitlines(keepends=True)
+    for kind, first, last, begin, end in difflib.SequenceMatcher(None, before, after, False).get_opcodes():
+        if kind != "equal":
+            yield first, last, "".join(after[begin:end])
+
+
+def compare_built(
+    runs: Sequence[Path],
+    application: Rebuilt,
+    *,
+    pairs: int,
+    seed: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> BuiltComparison:
+    """Builds an application both ways in copies of its folder, and runs them in pairs in random order.
+
+    Args:
+        runs: records whose winners are put in, all at once.
+        application: how it is built, run and judged.
+        pairs: how many runs of each, after some that do not count.
+        seed: of the order.
+        note: told of the progress.
+
+    Raises:
+        UsageError: see :func:`patched`; a build fails; a run ends in another way, or prints something else.
+        MachineError: commands cannot be run in copies here.
+    """
+    if pairs < claims.MIN_PROCESSES:
+        raise UsageError(f"{pairs} pairs of runs say nothing", f"at least {claims.MIN_PROCESSES}")
+    texts, kernels = patched(runs, application.folder)
+    with tempfile.TemporaryDirectory(prefix="tuner-ab-") as name:
+        plain = _tree(application, Path(name, "plain"), {})
+        with plain, _tree(application, Path(name, "winner"), texts) as winner:
+            for tree, way in ((plain, "as it is"), (winner, "with the winners")):
+                note(f"building it {way}")
+                _build(tree, application, way)
+            times = _timed(plain, winner, application, pairs=pairs, seed=seed, note=note)
+    ratios = [a / b for a, b in zip(*times, strict=True)]
+    interval = statistics.mean_interval(ratios)
+    return BuiltComparison(
+        plain_s=times[0],
+        winner_s=times[1],
+        speedup=(interval.value, interval.low, interval.high),
+        kernels=kernels,
+        files=tuple(texts),
+    )
+
+
+def _tree(application: Rebuilt, scratch: Path, texts: Mapping[str, str]) -> Tree:
+    scratch.mkdir()
+    tree = Tree(application.folder, scratch)
+    for name, text in texts.items():
+        # A new time, by which `make` knows.
+        (tree.copy / name).write_bytes(text.encode())
+    return tree
+
+
+def _build(tree: Tree, application: Rebuilt, way: str) -> None:
+    built = tree.run(["sh", "-c", application.build], folder=application.folder.resolve())
+    if built.status != 0:
+        raise UsageError(
+            f"{application.build!r} fails {way} with status {built.status}: {built.said}",
+            "it has to build from --tree, by paths below it"
+            if way == "as it is"
+            else "leave that winner out",
+        )
+
+
+def _timed(
+    plain: Tree,
+    winner: Tree,
+    application: Rebuilt,
+    *,
+    pairs: int,
+    seed: int,
+    note: Callable[[str], None],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    first = _run(plain, application)
+    wanted = first.output
+    _judge(_run(plain, application), first.status, application, wanted, "as it is, run again,")
+    _judge(_run(winner, application), first.status, application, wanted, "with the winners")
+    times: dict[bool, list[float]] = {False: [], True: []}
+    order = random.Random(seed)
+    with TimingLane("cpu", note=note):
+        for number in range(pairs):
+            for changed in order.sample((False, True), 2):
+                done = _run(winner if changed else plain, application)
+                _judge(done, first.status, application, wanted, "with the winners" if changed else "as it is")
+                times[changed].append(done.wall_s)
+            note(
+                f"pair {number + 1} of {pairs}: {times[False][-1]:.3f} s, {times[True][-1]:.3f} s with the winners"
+            )
+    return tuple(times[False]), tuple(times[True])
+
+
+def _run(tree: Tree, application: Rebuilt) -> TreeRun:
+    done = tree.run(application.command, folder=application.here)
+    if application.check:
+        judged = tree.run(["sh", "-c", application.check], folder=application.here)
+        if judged.status != 0:
+            raise UsageError(
+                f"{application.check!r} refuses a run with status {judged.status}: {judged.said}",
+                "the application's results have to pass it as it is and with the winners",
+            )
+    return done
+
+
+def _judge(done: TreeRun, status: int, application: Rebuilt, wanted: bytes, way: str) -> None:
+    name = application.command[0]
+    if done.status != status:
+        raise UsageError(
+            f"{name} {way} ends with status {done.status}, as it is with {status}",
+            "it has to end alike each time to be compared",
+        )
+    differs = "" if application.check else _difference(wanted, done.output, application.rtol)
+    if differs:
+        raise UsageError(f"{name} {way} prints something else: {differs}", _DIFFERS)
+
+
+def _difference(wanted: bytes, found: bytes, rtol: float) -> str:
+    """Where two outputs differ, in words; empty where they do not."""
+    if wanted == found:
+        return ""
+    before, after = wanted.splitlines(), found.splitlines()
+    for number, (a, b) in enumerate(zip(before, after, strict=False), 1):
+        if a != b and not (rtol and _near(a, b, rtol)):
+            return f"line {number} is {b.decode('utf-8', 'replace')!r} for {a.decode('utf-8', 'replace')!r}"
+    return "" if len(before) == len(after) else f"{len(after)} lines for {len(before)}"
+
+
+def _near(a: bytes, b: bytes, rtol: float) -> bool:
+    if _NUMBER.sub(b"0", a) != _NUMBER.sub(b"0", b):
+        return False
+    pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
+    return all(math.isclose(float(x), float(y), rel_tol=rtol) for x, y in pairs)

@@ -1,0 +1,139 @@
+"""A copy of a folder in which an application is built and run as if it were the folder itself.
+
+Its commands see the copy under the folder's own path (a mount namespace of their own), since builds write absolute
+paths down; the folder stays as it is. May not decide what is built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tuner.core.errors import MachineError, UsageError
+
+__all__ = ["Tree", "TreeRun"]
+
+_LEFT_OUT = (".git", ".hg", ".svn")
+_INSIDE = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+_SHOWN_BYTES = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRun:
+    """One command's end: its exit status (a signal's number below 0), seconds, and what it wrote."""
+
+    status: int
+    wall_s: float
+    output: bytes
+    errors: bytes
+
+    @property
+    def said(self) -> str:
+        """The end of what it wrote, in one line."""
+        text = (self.errors.strip() or self.output.strip()).decode("utf-8", "replace")
+        return " ".join(text[-_SHOWN_BYTES:].split())
+
+
+class Tree:
+    """A copy of a folder, and a process that runs commands in it.
+
+    Args:
+        original: the folder.
+        scratch: an empty folder for the copy and for what commands write; on a disk with room for it.
+
+    Raises:
+        UsageError: the folder cannot be copied.
+        MachineError: the machine lets nobody mount a folder for itself.
+    """
+
+    def __init__(self, original: Path, scratch: Path) -> None:
+        self._original = original.resolve()
+        self._scratch = scratch
+        self.copy = scratch / "tree"
+        try:
+            shutil.copytree(
+                self._original, self.copy, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
+            )
+        except (shutil.Error, OSError) as error:
+            reason = getattr(error, "strerror", None) or str(error)[:_SHOWN_BYTES]
+            raise UsageError(
+                f"{original} cannot be copied: {reason}", "name a smaller folder: --tree"
+            ) from None
+        runner = [sys.executable, "-I", str(Path(__file__).with_name("tree_runner.py"))]
+        mounted = ["sh", "-c", _INSIDE, "sh", str(self.copy), str(self._original), *runner]
+        own = ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount", *mounted]
+        try:
+            self._process = subprocess.Popen(
+                own,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise MachineError("there is no command unshare", "install util-linux") from None
+        if self.run(["true"]).status != 0:
+            raise MachineError("commands cannot be run in a copy", "see tuner doctor")
+
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what still runs in it; safe to call twice."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def run(self, command: Sequence[str], *, folder: Path | None = None) -> TreeRun:
+        """Runs a command to its end.
+
+        Args:
+            command: its words; a program's path may lie in the folder.
+            folder: in which it runs, below the original; that one when left out.
+
+        Raises:
+            UsageError: there is no such command.
+            MachineError: the process that runs commands is gone.
+        """
+        output, errors = self._scratch / "output", self._scratch / "errors"
+        request = {
+            "command": list(command),
+            "folder": str(folder or self._original),
+            "output": str(output),
+            "errors": str(errors),
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            said = b"" if self._process.stderr is None else self._process.stderr.read()
+            reason = " ".join(said.decode("utf-8", "replace").split())[-_SHOWN_BYTES:] or "it has ended"
+            hint = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run it as root"
+            raise MachineError(f"commands cannot be run in a copy of {self._original}: {reason}", hint)
+        answer = json.loads(line)
+        if "failed" in answer:
+            raise UsageError(f"{command[0]!r} cannot be run: {answer['failed']}", "check its path")
+        return TreeRun(
+            status=answer["status"],
+            wall_s=answer["wall_s"],
+            output=output.read_bytes(),
+            errors=errors.read_bytes(),
+        )
