@@ -33,17 +33,17 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
     if kernel.alone:
         raise UsageError(
             f"{name} is a loop, which no application calls",
-            "put the winner into the source: tuner export RUN -o FOLDER",
+            "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
         )
     if is_static(kernel.variant, name):
         raise UsageError(
             f"{name} is static in its file, so nothing from outside can take its place",
-            "put the winner into the source: tuner export RUN -o FOLDER",
+            "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
         )
     if kernel.variables:
         raise UsageError(
             f"{name} finds {kernel.variables[0].name} in a global variable, which is unknown outside of its file",
-            "put the winner into the source: tuner export RUN -o FOLDER",
+            "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
         )
     if kernel.language == "c":
         return name

@@ -175,7 +175,7 @@ class Views:
         ):
             raise UsageError(
                 f"{one.name} is passed by value in a way that only its own type tells",
-                "pass its address, or put the winner into the source: tuner export RUN -o FOLDER",
+                "pass its address, or put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
             )
         self.copies[number] = size, max(alignment, 8)
         self.types.append(

@@ -44,7 +44,7 @@ _LANGUAGE = (
 """Libraries of languages, and of devices whose kernels are listed themselves."""
 _ELSEWHERE = "the command has to name this program first"
 _NAMELESS = "code without a name, as strip leaves it"
-_MAIN = "it is the whole program: put its loops into a function"
+_MAIN = "it is the whole program: tuner init FILE --loop LINE tunes one of its loops"
 _LIBRARY = "of the C++ library"
 _UNSEEN = "calls of it within its library are not seen"
 _KINDS = {

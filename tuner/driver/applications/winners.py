@@ -153,7 +153,7 @@ def check_pointers(spec: LoadedSpec, variant: Variant) -> None:
         raise UsageError(
             f"{kernel.function} changes where {' and '.join(sorted(moved))} points, "
             "which is not verified of a winner whose source was written freely",
-            "read it and put it into the source: tuner export RUN -o FOLDER",
+            "read it and put it into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
         )
 
 
