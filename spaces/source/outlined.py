@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tuner.spaces.source.lexical import tokens
@@ -37,6 +37,7 @@ class Outlined:
         after: where the function around it ends.
         call: what stands in the loop's place; it has as many lines.
         opening, closing: of the new function, before and behind the loop.
+        values: numbers that parameters have when the loop begins the first time, or what they point to.
     """
 
     entry: str
@@ -50,6 +51,7 @@ class Outlined:
     call: str
     opening: str
     closing: str
+    values: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:

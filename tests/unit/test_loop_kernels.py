@@ -155,6 +155,30 @@ def test_what_only_the_loop_uses_stays_in_it() -> None:
     assert "first_at" in outlined(PROGRAM, "work", "LINE carried").opening
 
 
+def test_first_values_are_those_that_the_program_sets() -> None:
+    assert outlined(PROGRAM, "work", "LINE nest").values == {
+        **dict.fromkeys(("sum", "sum_at", "last", "last_at"), "0")
+    }
+    text = """
+    void f(double *a, int m) {
+        int j = 9, n = 3, k; double by = -2.5;
+        n = 4 * (10 - 2) / 3; k = m; m = -1;
+        for (int t = 0; t < 5; t++) {
+            j = -1;
+            for (int i = 0; i < n; i++) { j++; k++; a[j] = by * m * k; }
+        }
+    }
+    """
+    values = outline(reader_of(text), "f", 7).values
+    assert {name: values.get(name) for name in ("j", "n", "k", "m", "by")} == {
+        "j": "-1",
+        "n": "10",
+        "k": None,
+        "m": "-1",
+        "by": "-2.5",
+    }
+
+
 def test_objects_of_classes_are_handed_on_as_they_are() -> None:
     text = """
 #include <vector>

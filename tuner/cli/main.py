@@ -225,6 +225,13 @@ def init(
         int | None,
         typer.Option(help="Line of a loop that is the kernel, not the whole function; for C and C++."),
     ] = None,
+    compile_commands: Annotated[
+        Path | None,
+        typer.Option(
+            help="compile_commands.json of a project's build, or its folder; else looked for around the file."
+        ),
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="The dialect, such as c++17.")] = None,
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
@@ -240,6 +247,8 @@ def init(
         include=include or (),
         define=define or (),
         loop=loop,
+        commands=compile_commands,
+        standard=std,
     )
     if shown:
         print(first.text, end="")

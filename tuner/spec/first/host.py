@@ -6,6 +6,7 @@ Guesses, and says in comments what it guessed. May not read files, compile or ru
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 
 from tuner.spec.first.accesses import Findings
@@ -55,6 +56,7 @@ def host_spec(
     variables: Mapping[str, str] | None = None,
     flags: Collection[str] = (),
     kernel: str | None = None,
+    values: Mapping[str, str] | None = None,
 ) -> str:
     """The text of a first spec.
 
@@ -71,8 +73,11 @@ def host_spec(
         variables: those of the kernel's parameters that are global variables, with what `global` is.
         flags: those of the variables that are only asked whether they are 0.
         kernel: what is said of the entry where that is not the function.
+        values: numbers that arguments have, or what they point to.
     """
-    writer = _Writer(file, flat, findings, macros, threads, defines, variables or {}, flags, kernel)
+    writer = _Writer(
+        file, flat, findings, macros, threads, defines, variables or {}, flags, kernel, values or {}
+    )
     return writer.text(_kernel_parts(include, sources), doubts)
 
 
@@ -96,7 +101,9 @@ class _Writer:
         variables: Mapping[str, str],
         flags: Collection[str],
         kernel: str | None,
+        values: Mapping[str, str],
     ) -> None:
+        self._values = values
         self._named = kernel
         self._variables = variables
         self._flags = flags
@@ -119,7 +126,8 @@ class _Writer:
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
         odd = _ODD_DEEP if deep else _ODD
         sizes = ", ".join(
-            f"{n}: {self._fitting(n, _MARGIN if n in self._findings.margins else size)}" for n in self._sizes
+            f"{n}: {self._known_size(n) or self._fitting(n, _MARGIN if n in self._findings.margins else size)}"
+            for n in self._sizes
         )
         small = ", ".join(f"{n}: {self._fitting(n, value)}" for n, value in self._small(odd).items())
         lines = [
@@ -140,7 +148,7 @@ class _Writer:
             Line("  source: {evolve: true}", "loops are transformed too; results stay as they are"),
             *self._parameters(),
             Line("  flags:"),
-            *([Line(f"    macros: [{_quoted(' '.join(self._defines))}]")] if self._defines else []),
+            *([Line(f"    macros: [{_quoted(shlex.join(self._defines))}]")] if self._defines else []),
             Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
             Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
             Line('  passes: {base: "default<O3>", max_edits: 40}'),
@@ -198,6 +206,11 @@ class _Writer:
             lines += [Line(f"  # {note}"), Line(f"  # parameters: {{{name}: [{values}]}}")]
         return lines
 
+    def _known_size(self, name: str) -> int:
+        """What a size is in the program; 0 where that is not plain to see."""
+        value = self._values.get(name, "")
+        return int(value) if value.isdecimal() else 0
+
     def _fitting(self, size: str, value: int) -> int:
         """A size that its own type can hold, and arrays of a declared length."""
         kinds = [kind for name, kind in self._function.parameters if name == size and kind.dtypes]
@@ -252,7 +265,12 @@ class _Writer:
                 parts.append(f"init: {{randint: [0, {MOST_COUNTED + 1}]}}")
                 notes.append("check: how far loops go; as far as other arrays reach")
             else:
-                parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
+                known = self._values.get(name) if shape == "1" else None
+                parts.append(
+                    self._initial(dtype, notes, divides=use.divides, plain=plain)
+                    if known is None
+                    else f"init: {{constant: {known}}}"
+                )
         return Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
     def _scalar(self, position: int, dtype: str, notes: list[str], role: str = "input") -> Line:
@@ -264,6 +282,9 @@ class _Writer:
         elif name in self._flags:
             value = "0"
             notes.append("check: the value; 0 leaves out what it asks for")
+        elif name in self._values:
+            value = self._values[name]
+            notes.append("check: the value")
         elif name in self._findings.least:
             value = self._findings.least[name]
             notes.append("check: the value")

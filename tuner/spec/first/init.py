@@ -17,6 +17,7 @@ from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.doubts import has_openmp
 from tuner.spec.first.accesses import examine
+from tuner.spec.first.compile_commands import Compiled, compiled_as
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import MISSING_BLOCK, device_spec
@@ -69,6 +70,8 @@ def first_spec(
     include: Sequence[str | Path] = (),
     define: Sequence[str] = (),
     loop: int | None = None,
+    commands: Path | None = None,
+    standard: str | None = None,
 ) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
@@ -79,6 +82,8 @@ def first_spec(
         include: folders of headers that the source needs.
         define: macros for a C or C++ compiler, each ``NAME`` or ``NAME=value``.
         loop: line at which a loop begins that is to be the kernel; for C and C++.
+        commands: list of a project's compile commands, or its folder; looked for around the source when left out.
+        standard: dialect, such as ``c++17``.
 
     Raises:
         UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
@@ -88,9 +93,12 @@ def first_spec(
     language = "cuda" if path.suffix == ".cuh" else language_of(path.name)
     beside_it = path.resolve().parent
     name = path.name if folder is None else _from(folder, path)
-    include = [*include, *header_folders(path, [Path(each) for each in include])]
+    compiled = compiled_as(path, commands) if language in ("c", "c++") else None
+    include = [*include, *(compiled.include if compiled is not None else ())]
+    include += header_folders(path, [Path(each) for each in include])
     headers = [_from(folder or beside_it, Path(each)) for each in include]
-    defines = _defines(define, language)
+    defines = (*(compiled.flags if compiled is not None else ()), *_defines(define, language))
+    defines += () if standard is None else (f"-std={standard}",)
     if loop is not None and language not in ("c", "c++"):
         raise UsageError("--loop is for C and C++", "name the function alone")
     if language == "cuda":
@@ -174,12 +182,13 @@ def first_spec(
             macros,
             [*headers, *(_from(folder or beside_it, each) for each in further.include)],
             sources=[_from(folder or beside_it, each) for each in further.files],
-            doubts=(*whole.doubts, *left_out, *further.doubts),
+            doubts=(*_as_compiled(compiled, folder or beside_it), *whole.doubts, *left_out, *further.doubts),
             variables=whole.names,
             flags=whole.flags,
             defines=defines,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
             kernel=None if outlined is None else f"{outlined.function}, loop: {loop}",
+            values={} if outlined is None else outlined.values,
         ),
         beside=beside,
     )
@@ -197,6 +206,14 @@ def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
             if any(loop in loop_lines(f, text) for f in found):
                 return outline(reader, found[0].qualified, loop)
     raise UsageError(f"no loop begins at line {loop}", "name the line of its for, while or do")
+
+
+def _as_compiled(compiled: Compiled | None, folder: Path) -> list[str]:
+    """What is said of flags that a project's build has."""
+    if compiled is None:
+        return []
+    ways = f", of {compiled.ways} ways there the first" if compiled.ways > 1 else ""
+    return [f"macros, folders and dialect are those of {_from(folder, compiled.list)}{ways}"]
 
 
 def _defines(define: Sequence[str], language: str | None) -> tuple[str, ...]:

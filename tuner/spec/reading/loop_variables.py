@@ -5,6 +5,7 @@ Read from clang's syntax tree. May not write anything.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.spec.reading.signature import Function, Node, walk
 
-__all__ = ["HINT", "LOOPS", "Variable", "declaration", "pointer", "variables_of"]
+__all__ = ["HINT", "LOOPS", "Variable", "declaration", "first_value", "pointer", "variables_of"]
 
 HINT = "choose a loop around it, or write the loop into a function of its own"
 """What helps where a loop cannot be a function."""
@@ -20,6 +21,8 @@ LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
 _NAMED_TYPES = ("TypedefDecl", "TypeAliasDecl")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ARRAY = re.compile(r"[^\[]*\[")
+_REACHED = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}
+_WHOLE = re.compile(r"-?\d+")
 _EXTENT = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
@@ -115,6 +118,60 @@ def variables_of(function: Function, loop: Node, text: bytes) -> list[Variable]:
                 raise UsageError(f"an extent of {variable.name} is {name}, which changes", HINT)
             used.add(by_name[name])
     return [variable for key, variable in known.items() if key in used]
+
+
+def first_value(function: Function, loop: Node, variable: Variable) -> str:
+    """The number that a variable has where the loop begins the first time, as text; empty where it is not plain to see.
+
+    It is what the nearest statement before the loop says that names the variable.
+    """
+    key = variable.node["id"]
+    around = next(parents for node, parents in _paths(function.tree) if node is loop)
+    inside = loop
+    for block in around:
+        if block.get("kind") == "CompoundStmt":
+            before = block["inner"][: next(i for i, child in enumerate(block["inner"]) if child is inside)]
+            for statement in reversed(before):
+                named = [
+                    n for n in walk(statement) if key in (n.get("id"), n.get("referencedDecl", {}).get("id"))
+                ]
+                if named:
+                    return _number(_given(statement, key))
+        inside = block
+    return ""
+
+
+def _given(statement: Node, key: str) -> Node:
+    """What a statement gives a variable, where it does nothing else with it."""
+    inner = statement.get("inner", [])
+    if statement.get("kind") == "DeclStmt":
+        return next((n["inner"][-1] for n in inner if n.get("id") == key and n.get("init")), {})
+    if statement.get("opcode") == "=" and inner[0].get("referencedDecl", {}).get("id") == key:
+        value: Node = inner[1]
+        return value
+    return {}
+
+
+def _number(node: Node) -> str:
+    """The text of a constant, or empty."""
+    inner = [child for child in node.get("inner", []) if child]
+    kind = node.get("kind")
+    if kind in ("IntegerLiteral", "FloatingLiteral"):
+        return str(node["value"])
+    if kind in ("ImplicitCastExpr", "CStyleCastExpr", "ParenExpr", "ConstantExpr") and len(inner) == 1:
+        return _number(inner[0])
+    if kind == "UnaryOperator" and node.get("opcode") == "-":
+        value = _number(inner[0])
+        return f"-{value}" if value and not value.startswith("-") else ""
+    if kind == "BinaryOperator" and node.get("opcode") in _REACHED:
+        left, right = map(_number, inner)
+        if (
+            _WHOLE.fullmatch(left)
+            and _WHOLE.fullmatch(right)
+            and (node["opcode"] != "/" or int(right) > 0 <= int(left))
+        ):
+            return str(_REACHED[node["opcode"]](int(left), int(right)))
+    return ""
 
 
 def _written(node: Node, text: bytes) -> str:

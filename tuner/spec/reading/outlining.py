@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
-from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, pointer, variables_of
+from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, first_value, pointer, variables_of
 from tuner.spec.reading.signature import Function, Node, SourceReader, walk
 
 __all__ = ["loop_lines", "outline"]
@@ -153,6 +153,7 @@ class _Writer:
             begin=self._characters(begin),
             end=self._characters(end),
             after=self._characters(after),
+            values=passed.known,
             call=f"{{ {head}; {called} }}" + "\n" * given.count(b"\n"),
             opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
             closing=closing + "}",
@@ -195,6 +196,9 @@ class _Writer:
         found = _Passed()
         for variable in variables_of(self._function, self._loop, self._data):
             name, kind = variable.name, variable.type
+            value = first_value(self._function, self._loop, variable)
+            if value:
+                found.known |= {name: value, f"{name}_at": value}
             if variable.is_object(self._language):
                 found.later(declaration(f"{kind} &", name), name)
             elif variable.itself or not variable.inside:
@@ -213,11 +217,12 @@ class _Writer:
 class _Passed:
     """Parameters of a loop's function and what is handed over for them, and lines before and behind the loop.
 
-    What extents name comes first.
+    What extents name comes first. ``known`` are numbers that parameters stand for when the loop begins the first time.
     """
 
     before: str = ""
     behind: str = ""
+    known: dict[str, str] = field(default_factory=dict)
     _first: list[tuple[str, str]] = field(default_factory=list)
     _later: list[tuple[str, str]] = field(default_factory=list)
 
