@@ -268,7 +268,7 @@ GUARDED = """#pragma once
 def test_functions_of_headers_in_kernels_that_are_launched(language: str, words: dict[str, str]) -> None:
     """Early returns and subscripts that begin with a variable in parentheses among them."""
     kernel = preprocessed(kernel_of(DEVICE % words, {"grid.h": GUARDED % words}, language=language))
-    made = apply_edits(read_program(kernel), [CONFIGURED, {**CALL, "op": "inline_branching"}])
+    made = apply_edits(read_program(kernel), [CONFIGURED, CALL])
     loop = [line for line in body(made) if line != "}"][2:]
     assert loop == [
         "const float g_value = i + k * n < 0 || i + k * n >= n ? 0.0f : a[i + k * n];",

@@ -97,7 +97,7 @@ def first_event(
     if settings.evolution is not None:
         body["variant"] = describe_original(task, settings)
         if REMIX in settings.proposers:
-            body[refused_edits.KEY] = refusals_of(task, settings, space)
+            body[refused_edits.KEY] = refusals_of(task, space)
     # A strategy that cannot be made is said before anything is written.
     searcher = begin_searcher(
         settings.strategy, space, body, lambda r: blobs[r.removeprefix("blob:")].decode()

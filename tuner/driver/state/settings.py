@@ -108,7 +108,6 @@ class Llm:
         when_spent: ``stop`` ends the search when no model can be asked any more, ``go_on`` searches on without.
         concurrent: requests in flight at once.
         cassette: whether replies come from another run's record.
-        prompts: version of the prompts; records from before there were several say none.
     """
 
     models: tuple[Model, ...]
@@ -123,7 +122,6 @@ class Llm:
     when_spent: str = "stop"
     concurrent: int = 2
     cassette: bool = False
-    prompts: int = 2
 
     def model(self, name: str) -> Model:
         """One of them by its name."""

@@ -175,13 +175,11 @@ def describe_original(task: Task, settings: RunSettings) -> dict[str, Any]:
     return {"digest": task.kernel.variant.digest, "structure": structure, "cell": list(cell)}
 
 
-def refusals_of(task: Task, settings: RunSettings, space: Space) -> dict[str, Any]:
+def refusals_of(task: Task, space: Space) -> dict[str, Any]:
     """What operators refuse in the source as given, for the ``start`` event: the end of the run may hang on it."""
-    own = settings.evolution
-    assert own is not None
     original = read_program(task.kernel, launch=task.launch)
     reassociate = permitted([{"reassociate": True}], task.verify.numerics)
-    return survey(original, reassociate=reassociate, values=_whole(space), moves=own.moves)
+    return survey(original, reassociate=reassociate, values=_whole(space))
 
 
 def _whole(space: Space) -> dict[str, int]:
@@ -205,7 +203,6 @@ def _evolution(task: Task, settings: RunSettings, tunables: Mapping[str, int]) -
                 task.kernel,
                 task.verify.numerics,
                 launch=task.launch,
-                moves=own.moves,
                 tunables=tunables,
             )
             for n in settings.proposers
