@@ -17,7 +17,6 @@ from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
-from tuner.search.remix import RemixProposer
 from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.operators.base import all_loops
 from tuner.spaces.source.regions import read_program
@@ -142,9 +141,7 @@ def test_the_examples_open(name: str, values: dict[str, int], nests: list[str]) 
     assert made.constraints == tuple(f"{n} == {v}" for n, v in sorted(values.items()))
     body = made.program.functions[name]
     assert [loop.key for loop in all_loops(body)] == nests
-    assert (
-        opened(Attempt(program=made.program, edits=(), rng=attempt.rng, reassociate=False), values) is None
-    )
+    assert opened(Attempt(program=made.program, edits=(), rng=attempt.rng, reassociate=False), values) is None
 
 
 HELPER = "static float g(const float *a, int n) {{ {body} }}\nvoid f(float *x, float *y, int n)\n{{\n    {call}\n}}\n"

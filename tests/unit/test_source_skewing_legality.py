@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from tuner.core.types import Kernel, Source, Variant
-from tuner.driver.state.settings import EVOLVING
-from tuner.search.recipes import RECIPES, SHAPED, recipes_for
-from tuner.search.remix import RemixProposer
+from tuner.search.recipes import RECIPES, SHAPED
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.operators import MOVES, OPERATORS
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 
 SWEEPS = """void f(float *a, float *b, int steps, int n)

@@ -199,7 +199,7 @@ def beginning(
     if llm is None:
         executor = executor or beside(backend, spec.task.target, workers_of(options))
     settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
-    settings = replace(settings, stocked=several, stock_follows=several)
+    settings = replace(settings, stocked=several)
     if shared is not None:
         settings = replace(settings, shared=shared, evaluations=shared.evaluations)
     first = first_event(spec, options, settings, backend, cassette=cassette)

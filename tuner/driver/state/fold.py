@@ -10,7 +10,7 @@ from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver.state import closing, devices, evolution
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.bounds import disproves
-from tuner.driver.state.evolution import dismiss, judge, outclassed, reduced, review
+from tuner.driver.state.evolution import judge, outclassed, reduced
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
 from tuner.driver.state.lineage import ORIGINAL, VariantState
@@ -48,12 +48,12 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     state.turns.begin(state.queue)
     evolution = state.settings.evolution
     state.stock.grows = state.settings.stocked and evolution is None
-    state.stock.follows = state.settings.stock_follows
+    state.stock.follows = state.settings.stocked
     original = VariantState(number=ORIGINAL, trials=[BASELINE])
     if evolution is not None:
         original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
         original.cell = tuple(body["variant"]["cell"])
-        original.rung, original.target = evolution.given, evolution.rung(evolution.given)
+        original.target = evolution.rung(0)
         original.patience = evolution.dull
     state.variants = {ORIGINAL: original}
     state.exchanges = Exchanges(
@@ -217,9 +217,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     own = state.variants[trial.variant]
     own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
     own.outclassed = outclassed(state, own)
-    dismiss(state, own)
     judge(state, own)
-    review(state, own)
     if state.reduction is not None and state.reduction.trying == own.number:
         reduced(state, trial, state.reduction)
     if trial.status not in (Status.DUPLICATE, Status.PRUNED):

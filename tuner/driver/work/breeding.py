@@ -74,15 +74,13 @@ class Breeding:
         """A new variant as a ``variant`` event holds it, or ``None``; its texts go to ``blobs``."""
         state = self._state
         evolution = self.informed()
-        settings = state.settings.evolution
-        assert settings is not None
         # What earlier runs advised and one trial spoke against may be bred again, with other sizes.
-        known = {v.structure for v in state.variants.values() if not (v.aside if settings.purse else v.vain)}
+        known = {v.structure for v in state.variants.values() if not v.aside}
         if action.proposer == LIBRARY:
             advice = state.advice[state.advised]
             found = advised(evolution, self._task.kernel.variant, advice, known)
             return None if found is None else self._recorded(found, blobs)
-        number = action.number - (state.advised if settings.purse else 0)
+        number = action.number - state.advised
         rng = stream(state.settings.seed, "variant", number)
         bred = evolution.ask(number, rng, known, action.proposer)
         return None if bred is None else self._recorded(bred, blobs)

@@ -166,13 +166,10 @@ class Lineup:
                 first = self._state.variants[own.parents[0]]
                 prior = tuple(observations(self._state, first.finished[: own.known]))
             evolution = self._state.settings.evolution
-            plainly = evolution is not None and evolution.plainly
             if evolution is not None and evolution.independent and own.purpose == "propose":
                 searcher = self._make(space)
             else:
-                searcher = InheritingSearcher(
-                    lambda: self._make(space), space, own.seed or {}, new, prior, plainly=plainly
-                )
+                searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
         return searcher
 
     def _restored(self, number: int) -> Searcher:
