@@ -17,6 +17,7 @@ from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import RunSettings
 from tuner.driver.state.trials import TrialState, proposal_from_json
+from tuner.driver.state.version import of_another
 from tuner.recorders.record import Recorded
 
 __all__ = ["KINDS", "apply"]
@@ -26,11 +27,13 @@ STEPS = ("ask", "variant", "promote", "minimise", "control", "remarks", "consult
 
 
 def apply(state: RunState, event: Recorded) -> None:
-    """Takes in one event; events come in order.
+    """Takes in one event; events come in order. What only another version knows says nothing.
 
     Raises:
-        KeyError: for a kind of event that this version does not know.
+        KeyError: for a kind of event that there is not, in a record of this version.
     """
+    if event.kind not in _APPLY and state.start is not None and of_another(state.start):
+        return
     state.seq = event.seq
     body = event.body
     before_s, state.clock_s = state.clock_s, max(state.clock_s, float(body.get("clock_s", 0.0)))
@@ -90,8 +93,6 @@ def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
     state.firsts = tuple(proposal_from_json(value, state._blob) for value in body.get("firsts", ()))
     state.advice = tuple(Advice.from_json(value, state._blob) for value in body.get("advice", ()))
     state.expected = body.get("expected", {})
-    # Of records of earlier versions, which tried all of them at once.
-    _take_proposals(state, body)
 
 
 def _apply_simplify(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:

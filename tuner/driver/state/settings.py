@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tuner.search.llm.exchange import Model
@@ -17,6 +17,12 @@ REMIX = "remix"
 
 LIBRARY = "library"
 """Who makes variants of what won in earlier runs, as the ``recall`` event has them."""
+
+
+def _known(cls: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of fields that there are."""
+    names = {field.name for field in fields(cls)}
+    return {name: one for name, one in value.items() if name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +115,7 @@ class Llm:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Llm:
         """From a record."""
-        return cls(**{**value, "models": tuple(Model(**m) for m in value["models"])})
+        return cls(**{**_known(cls, value), "models": tuple(Model(**m) for m in value["models"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,15 +234,17 @@ class RunSettings:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSettings:
-        """The inverse of :meth:`to_json`."""
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-        if fields.get("evolution") is not None:
-            fields["evolution"] = Evolution(**fields["evolution"])
-        if fields.get("llm") is not None:
-            fields["llm"] = Llm.from_json(fields["llm"])
-        if fields.get("shared") is not None:
-            fields["shared"] = Shared(**{**fields["shared"], "members": tuple(fields["shared"]["members"])})
-        return cls(**fields)
+        """The inverse of :meth:`to_json`; what other versions have beside is left out."""
+        known: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in _known(cls, value).items()
+        }
+        if known.get("evolution") is not None:
+            known["evolution"] = Evolution(**_known(Evolution, known["evolution"]))
+        if known.get("llm") is not None:
+            known["llm"] = Llm.from_json(known["llm"])
+        if known.get("shared") is not None:
+            known["shared"] = Shared(**{**known["shared"], "members": tuple(known["shared"]["members"])})
+        return cls(**known)
 
     @property
     def search_deadline_s(self) -> float:
