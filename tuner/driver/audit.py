@@ -209,7 +209,7 @@ def _first_causes(report: AuditReport, differences: Sequence[Difference]) -> lis
 
 def _other_code(start: Any) -> str | None:
     """Why proposals may be others here than in the run; ``None`` where they may not."""
-    if start.get("search_code", search_code()) != search_code():
+    if start["search_code"] != search_code():
         return f"the run was made by other searchers, of remix-tuner {start['tool']}"
     for name, version in start["environment"]["packages"].items():
         try:

@@ -356,7 +356,7 @@ def _mismatch(action: Action, event: Recorded) -> str:
         case BuildTrials():
             wanted_event: tuple[str, int | None, Mapping[str, Any]] = ("build", action.trials[0], {})
         case Recall():
-            wanted_event = ("recall", None, {"first": action.first})
+            wanted_event = ("recall", None, {})
         case SetBaseline():
             wanted_event = ("baseline", None, {})
         case Verify():

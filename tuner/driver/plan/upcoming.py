@@ -93,7 +93,7 @@ def _search_action(state: RunState) -> Action:
     if shared is not None:
         return shared
     if not state.recall_over:
-        return Recall(first=state.next_trial)
+        return Recall()
     evolves = state.settings.evolution is not None
     reason = evolving.search_over(state) if evolves else stop_reason(state)
     if reason is None and light.reached(state):

@@ -74,7 +74,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
         proposal = proposal_from_json(value, state._blob)
-        asked_s = float(body.get("ask_s", 0.0)) / len(body["proposals"])
+        asked_s = float(body["ask_s"]) / len(body["proposals"])
         state.trials[number] = TrialState(
             number=number, proposal=proposal, variant=own.number, asked_s=asked_s, proposed_s=state.clock_s
         )
@@ -90,7 +90,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
-    state.firsts = tuple(proposal_from_json(value, state._blob) for value in body.get("firsts", ()))
+    state.firsts = tuple(proposal_from_json(value, state._blob) for value in body["firsts"])
     state.advice = tuple(Advice.from_json(value, state._blob) for value in body.get("advice", ()))
     state.expected = body.get("expected", {})
 

@@ -193,7 +193,7 @@ class Engine:
             case Propose() | Receive() | Reduce():
                 return self._thinking.breed(action)
             case Recall():
-                return self._thinking.recall(action)
+                return self._thinking.recall()
             case Simplify():
                 return self._thinking.simplify(action)
             case Judge():

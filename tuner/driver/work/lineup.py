@@ -154,8 +154,7 @@ class Lineup:
                 searcher = RecallingSearcher(
                     searcher,
                     [p.configuration for p in firsts],
-                    # Records of earlier versions do not tell the sources apart.
-                    [int(p.note.get(SOURCE) or 0) for p in firsts],
+                    [int(p.note[SOURCE]) for p in firsts],
                 )
         else:
             space = self.space(number)
