@@ -123,8 +123,12 @@ def test_guards_of_defaults_do_not_decide() -> None:
     [
         ("matmul", {"ORDER": 0, "TILE": 0, "UNROLL": 0}, ["i", "j", "k"]),
         ("nbody", {"BODIES": 1, "INTERLEAVE": 0}, ["i", "j"]),
-        ("nbody", {"BODIES": 4, "INTERLEAVE": 2}, ["i", "j", "b", "b#2", "i#2", "j#2"]),
-        ("spmv", {"SUMS": 4, "UNROLL": 0, "PREFETCH": 0, "DISTINCT": 0}, ["r", "e", "s", "s#2", "e#2"]),
+        (
+            "nbody",
+            {"BODIES": 4, "INTERLEAVE": 2},
+            ["i", "at_2", "at_3", "at_4", "j", "b", "b#2", "i#2", "j#2"],
+        ),
+        ("spmv", {"SUMS": 4, "UNROLL": 0, "PREFETCH": 0, "DISTINCT": 0}, ["r", "at", "e", "s", "s#2", "e#2"]),
         ("histogram", {"COPIES": 1, "WORD": 1, "UNROLL": 0}, ["b", "i"]),
         ("softmax", {"RECOMPUTE": 0, "RECIPROCAL": 1, "INTERLEAVE": 0}, ["r", "j", "j#2", "j#3"]),
     ],
@@ -151,7 +155,11 @@ HELPER = "static float g(const float *a, int n) {{ {body} }}\nvoid f(float *x, f
     ("body", "call", "reason"),
     [
         ("return n ? g(a, n - 1) : 0.0f;", "y[0] = g(x, n);", "calls itself"),
-        ("if (n < 0) return 0.0f; return a[0];", "y[0] = g(x, n);", "only known as text"),
+        (
+            "for (int i = 0; i < n; i++) return a[i]; return a[0];",
+            "y[0] = g(x, n);",
+            "returns from within a loop",
+        ),
         ("static int count; count += 1; return a[0];", "y[0] = g(x, n);", "keeps values between calls"),
         ("y_count += 1; return a[0];", "y[0] = g(x, n);", "which is not its own"),
         ("int a = n; return (float)a;", "y[0] = g(x, n);", "declares a again"),
@@ -190,15 +198,15 @@ def test_a_parameter_that_is_an_array_by_its_type_s_name_is_a_pointer() -> None:
 def test_an_inlined_value_has_a_statement_of_its_own() -> None:
     """So it is rounded as it was; names that are taken get others, and arguments keep the parameter's type."""
     text = HELPER.format(
-        body="float s = a[n] * 2.0f; return s;", call="float s = 1.0f; y[0] += s * g(x, n + 1);"
+        body="float s = a[n] * 2.0f; return s + 3.0f;", call="float s = 1.0f; y[0] += s * g(x, n + 1L);"
     )
     made = apply_edits(read_program(kernel_of(text)), [{"op": "inline_call", "function": "f", "call": "g"}])
     lines = [line.strip() for line in made.variant.files[0].text.splitlines()]
     assert lines[lines.index("float s = 1.0f;") :] == [
         "float s = 1.0f;",
-        "const int n_2 = n + 1;",
+        "const int n_2 = n + 1L;",
         "float s_2 = x[n_2] * 2.0f;",
-        "const float g_value = s_2;",
+        "const float g_value = s_2 + 3.0f;",
         "y[0] += s * g_value;",
         "}",
     ]
