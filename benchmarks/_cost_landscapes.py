@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
-from tuner.driver.state.settings import EVOLVING, Evolution
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -67,14 +65,12 @@ search: {strategy: random}
 """
 SPREAD = 0.35
 WITHIN = 0.05
-RULES = {"purse": replace(EVOLVING, probation=False), "probation": EVOLVING}
-"""Without probation what is clearly better than the source as given at once is a part of the search at once."""
 
 
 def search_landscapes(folder: Path, seeds: int, evaluations: int) -> dict[str, list[list[float]]]:
     """By kind of run, for each seed: evaluations to within 5% of the best of all kinds, advised trials, the best score.
 
-    Kinds: ``alone``, ``control`` (alone with another seed), and with a library that ``helps`` or ``misleads`` by rule.
+    Kinds: ``alone``, ``control`` (alone with another seed), and with a library that ``helps`` or ``misleads``.
     """
     found: dict[str, list[list[float]]] = {}
     for seed in range(seeds):
@@ -82,27 +78,18 @@ def search_landscapes(folder: Path, seeds: int, evaluations: int) -> dict[str, l
         shutil.rmtree(place, ignore_errors=True)
         truth = _worths(seed, 1.0)
         runs = {
-            "alone": _run(place / "alone", PRODUCT, truth, seed, evaluations, None, EVOLVING),
-            "control": _run(place / "control", PRODUCT, truth, seed + seeds, evaluations, None, EVOLVING),
+            "alone": _run(place / "alone", PRODUCT, truth, seed, evaluations, None),
+            "control": _run(place / "control", PRODUCT, truth, seed + seeds, evaluations, None),
         }
         for kind, sign in (("helps", 1.0), ("misleads", -1.0)):
             library = place / kind
-            _run(
-                place / f"{kind}-source",
-                OTHER,
-                _worths(seed, sign),
-                seed + 2 * seeds,
-                evaluations,
-                library,
-                EVOLVING,
-            )
-            for rule, evolution in RULES.items():
-                name = f"{kind}, {rule}"
-                own = place / f"{name}-library"
-                if library.exists():
-                    # A run adds itself to what it is given.
-                    shutil.copytree(library, own)
-                runs[name] = _run(place / name, PRODUCT, truth, seed, evaluations, own, evolution)
+            source = place / f"{kind}-source"
+            _run(source, OTHER, _worths(seed, sign), seed + 2 * seeds, evaluations, library)
+            own = place / f"{kind}-library"
+            if library.exists():
+                # A run adds itself to what it is given.
+                shutil.copytree(library, own)
+            runs[kind] = _run(place / f"{kind}-run", PRODUCT, truth, seed, evaluations, own)
         goal = min(made[-1] for made, _ in runs.values()) + WITHIN
         for name, (made, advised) in runs.items():
             reached = next((i for i, score in enumerate(made, 1) if score <= goal), evaluations)
@@ -132,15 +119,13 @@ def _run(
     seed: int,
     evaluations: int,
     library: Path | None,
-    evolution: Evolution,
 ) -> tuple[list[float], int]:
     """The best score after each evaluation of the search, and how many trials were of what earlier runs advised."""
     place.mkdir(parents=True)
     (place / "product.c").write_text(source)
     (place / "product.yaml").write_text(SPEC)
     (spec,) = load_spec(place / "product.yaml")
-    settings = {"evolution": evolution}
-    options = Options(seed=seed, evaluations=evaluations, library=library, settings=settings)
+    options = Options(seed=seed, evaluations=evaluations, library=library)
     backend = SimulatedBackend(seconds=_seconds, of_variant=worths, process_noise=0.001, call_noise=0.001)
     begin(spec, place / "a.run", options, backend=backend)
     with RunRecord.read(place / "a.run") as record:

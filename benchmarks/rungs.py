@@ -17,7 +17,6 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from _common import ROOT, emit, machine, note, parser, table
 from _shared_times import SharedTimes, Table
 from advice import run_once
 
-from tuner.driver.state.settings import EVOLVING, Evolution
+from tuner.driver.state.settings import Evolution
 from tuner.evaluators.host.backend import HostBackend
 
 KERNELS = ROOT / "benchmarks" / "kernels"
@@ -82,7 +81,7 @@ def _arguments() -> Any:
 def _evolution(way: str) -> Evolution:
     first, growth = map(int, way.split("-")[0].split("x"))
     rungs, least = WAYS[way]
-    return replace(EVOLVING, first=first, growth=growth, rungs=rungs, least=least)
+    return Evolution(first=first, growth=growth, rungs=rungs, least=least)
 
 
 def _make(given: Any) -> None:

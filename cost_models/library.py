@@ -50,8 +50,8 @@ class Entry:
         best: configurations with their scores (log time over the baseline's), best first.
         edits: of the source that made the best variant.
         speedup: as confirmed.
-        machine: its numbers (:mod:`tuner.cost_models.machines`); empty in entries of earlier versions.
-        chosen: the configuration that won; this and what follows is empty in entries of earlier versions.
+        machine: its numbers (:mod:`tuner.cost_models.machines`).
+        chosen: the configuration that won; this and what follows is empty where the source stayed as it was given.
         steps: the winner's edits for other kernels (:mod:`tuner.search.porting`).
         moves: how its variant and those before it were made, oldest first.
         structure: digest of the source as given without its names.
@@ -106,16 +106,16 @@ class Entry:
                 best=tuple((dict(c), float(s)) for c, s in value["best"])[:_KEPT],
                 edits=tuple(dict(e) for e in value["edits"]),
                 speedup=float(value["speedup"]),
-                machine={str(k): float(v) for k, v in value.get("machine", {}).items()},
-                chosen=dict(value.get("chosen", {})),
-                steps=tuple(map(_step, value.get("steps", ()))),
-                moves=tuple(map(str, value.get("moves", ()))),
-                structure=str(value.get("structure", "")),
-                shape=tuple(map(float, value.get("shape", ()))),
-                variants=tuple((tuple(map(float, s)), float(w)) for s, w in value.get("variants", ())),
-                paid={str(k): float(v) for k, v in value.get("paid", {}).items()},
-                columns=(columns := tuple(map(str, value.get("columns", ())))),
-                codes=tuple(_code(one, len(columns)) for one in value.get("codes", ())),
+                machine={str(k): float(v) for k, v in value["machine"].items()},
+                chosen=dict(value["chosen"]),
+                steps=tuple(map(_step, value["steps"])),
+                moves=tuple(map(str, value["moves"])),
+                structure=str(value["structure"]),
+                shape=tuple(map(float, value["shape"])),
+                variants=tuple((tuple(map(float, s)), float(w)) for s, w in value["variants"]),
+                paid={str(k): float(v) for k, v in value["paid"].items()},
+                columns=(columns := tuple(map(str, value["columns"]))),
+                codes=tuple(_code(one, len(columns)) for one in value["codes"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no entry of a library: {error}") from None

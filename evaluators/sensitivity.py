@@ -16,7 +16,7 @@ from tuner.core.types import VerifyPolicy
 from tuner.evaluators.verification import Expectation, compare, judge, same_bytes
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["check_dependence", "check_expectations", "nothing_compared"]
+__all__ = ["check_expectations", "nothing_compared"]
 
 Array = NDArray[Any]
 
@@ -69,21 +69,6 @@ def nothing_compared(
     if not looked or any(looked):
         return ""
     return "nothing is compared: what is expected has no finite element; look at reference and inputs"
-
-
-def check_dependence(outputs: Mapping[str, Array], probes: Mapping[str, Mapping[str, Array]]) -> list[str]:
-    """Which inputs no output depends on.
-
-    Args:
-        outputs: the baseline's on one workload, by name.
-        probes: for each input argument the baseline's outputs on the same workload with new values for that input
-            (:func:`tuner.evaluators.workloads.fresh_input`).
-    """
-    return [
-        f"no output depends on input {argument!r}: a kernel that ignores it would pass"
-        for argument, changed in probes.items()
-        if all(same_bytes(outputs[name], changed[name]) for name in outputs)
-    ]
 
 
 def _native(workload: Workload, expectation: Expectation) -> Array:

@@ -29,7 +29,6 @@ __all__ = [
     "Plan",
     "Workload",
     "check_problem",
-    "fresh_input",
     "hidden_sizes",
     "make_planned",
     "make_workload",
@@ -148,30 +147,6 @@ def make_workload(
             scalars[argument.name] = _scalar(argument, maker)
     name = f"{_label(problem)}, {distribution}"
     return Workload(name=name, problem=problem, scalars=scalars, arrays=arrays, outputs=outputs)
-
-
-def fresh_input(
-    task: Task, workload: Workload, argument: str, runtime_scalars: Mapping[str, Value], *, seed: int
-) -> Workload:
-    """The same workload with new values for one input: what an output does not follow, it does not depend on.
-
-    Parts of one CSR matrix change together.
-
-    Raises:
-        UsageError: no array argument with initial values has this name.
-    """
-    named = {a.name: a for a in task.arguments if a.is_array and _has_values(a)}
-    if argument not in named:
-        raise UsageError(f"no input array {argument!r}", "one of " + ", ".join(named))
-    maker = _maker(task, workload.problem, runtime_scalars, seed=seed, distribution="given")
-    chosen = named[argument]
-    together = [chosen]
-    if chosen.initial.kind == "csr":
-        matrix = str(chosen.initial.options.get("matrix", ""))
-        together = [a for a in named.values() if _csr_matrix(a) == matrix]
-    arrays = {**workload.arrays, **{a.name: _array(a, maker) for a in together}}
-    name = f"{workload.name}, new {argument}"
-    return Workload(name=name, problem=workload.problem, scalars=workload.scalars, arrays=arrays)
 
 
 def check_problem(task: Task, problem: Problem, runtime_scalars: Mapping[str, Value]) -> int:

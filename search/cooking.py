@@ -91,7 +91,6 @@ class Step:
         needed: whether the recipe is nothing without it.
         rests: whether it is for loops over what whole blocks leave over.
         refined: what it makes of a site.
-        since: the first set of moves that has it.
     """
 
     operators: tuple[str, ...]
@@ -102,7 +101,6 @@ class Step:
     needed: bool = False
     rests: bool = False
     refined: Refine = lambda function, site: site
-    since: int = 1
 
 
 def try_operator(

@@ -55,14 +55,13 @@ class _Reason:
         }
 
 
-def survey(program: Program, *, reassociate: bool, values: Mapping[str, int], moves: int) -> dict[str, Any]:
+def survey(program: Program, *, reassociate: bool, values: Mapping[str, int]) -> dict[str, Any]:
     """What operators make of a source, as plain JSON.
 
     Args:
         program: as given.
         reassociate: whether floating-point sums may be added up in another order.
         values: of the spec's own tunables, for which conditionals are decided.
-        moves: which set of operators the run has.
 
     Returns:
         ``tried`` edits, promises to the compiler apart, and how many of them were ``refused``; the commonest
@@ -70,11 +69,11 @@ def survey(program: Program, *, reassociate: bool, values: Mapping[str, int], mo
         by function the first text in it that nothing can read (``unread``).
     """
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=reassociate)
-    laid_open = opened(start, values, moves)
+    laid_open = opened(start, values)
     program = program if laid_open is None else laid_open.program
     tried, reasons = 0, dict[str, _Reason]()
     for name, operator in OPERATORS.items():
-        if operator.raw or operator.opens or operator.since > moves or name in _PROMISES:
+        if operator.raw or operator.opens or name in _PROMISES:
             continue
         for place in places(program, name, reassociate=reassociate):
             if tried == _MOST_PLACES:

@@ -36,7 +36,6 @@ class InheritingSearcher:
         seed: the first configuration.
         new: names of the tunables that the parent did not have.
         prior: what the parent's searcher was told, as far as this one's may learn from it.
-        plainly: whether the first configuration is tried with the given pipeline as well where it has failed.
     """
 
     def __init__(
@@ -46,15 +45,12 @@ class InheritingSearcher:
         seed: Configuration,
         new: Sequence[str],
         prior: Sequence[Observation] = (),
-        *,
-        plainly: bool = False,
     ) -> None:
         self._make = make
         self._space = space
         self._seed = dict(seed)
         self._new = [p for p in space.parameters if p.name in set(new)]
         self._prior = prior
-        self._plainly = plainly
         self._adopted: dict[object, Proposal] = {}
         self._observed: list[Observation] = []
         self._inner: Searcher | None = None
@@ -153,7 +149,7 @@ class InheritingSearcher:
 
     def _plain(self) -> Configuration | None:
         """The first configuration with the given pipeline, where it has failed with another one."""
-        if not self._plainly or self._inner is not None or self._space.passes is None:
+        if self._inner is not None or self._space.passes is None:
             return None
         key, base = configuration_key(self._seed), self._space.passes.base
         told = [o.status for o in self._observed if configuration_key(o.proposal.configuration) == key]

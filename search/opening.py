@@ -12,7 +12,7 @@ import numpy as np
 from tuner.search.cooking import Attempt, try_operator
 from tuner.spaces.source.configuring import configuring
 from tuner.spaces.source.edits import apply_edit
-from tuner.spaces.source.operators import MOVES, OPERATORS, Refused
+from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.opening.calls import hidden_calls
 from tuner.spaces.source.regions import Program
 
@@ -21,13 +21,12 @@ __all__ = ["opened", "still_hidden"]
 _MOST = 96
 
 
-def opened(attempt: Attempt, values: Mapping[str, int], moves: int) -> Attempt | None:
+def opened(attempt: Attempt, values: Mapping[str, int]) -> Attempt | None:
     """A program with its loops laid open; ``None`` where nothing hides any.
 
     Args:
         attempt: so far.
         values: of the spec's own tunables, for which conditionals are decided.
-        moves: which set of operators the run has.
     """
     made = attempt
     edit = configuring(made.program, values)
@@ -36,7 +35,7 @@ def opened(attempt: Attempt, values: Mapping[str, int], moves: int) -> Attempt |
             made = _after(made, edit)
         except Refused:
             pass
-    names = [n for n, o in OPERATORS.items() if o.opens and o.since <= moves]
+    names = [n for n, o in OPERATORS.items() if o.opens]
     for _ in range(_MOST):
         for name in names:
             found = try_operator(made, name)
@@ -56,7 +55,7 @@ def still_hidden(program: Program, values: Mapping[str, int]) -> dict[str, str]:
         values: as for :func:`opened`.
     """
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
-    made = opened(start, values, MOVES) or start
+    made = opened(start, values) or start
     return {n: r for f in made.program.functions.values() for n, r in hidden_calls(f).items()}
 
 

@@ -64,7 +64,7 @@ def stages_of(original: Program, edits: Sequence[Edit], best: Configuration) -> 
         try:
             program = apply_edit(program, edit)
         except Refused:
-            # An earlier version made it; what is refused now is nobody's advice.
+            # What is refused is nobody's advice.
             return []
     return steps
 

@@ -14,7 +14,6 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.plugins import Returns, entry_points, guarded, loading
 from tuner.core.types import Kernel, Launch
 from tuner.search.remix import Offspring, Proposer, RemixProposer
-from tuner.spaces.source.operators import MOVES
 
 __all__ = ["GROUP", "create", "names"]
 
@@ -34,7 +33,6 @@ def create(
     numerics: str,
     *,
     launch: Launch | None = None,
-    moves: int = MOVES,
     tunables: Mapping[str, int] = MappingProxyType({}),
 ) -> Proposer:
     """A new proposer.
@@ -44,7 +42,6 @@ def create(
         kernel: as given.
         numerics: ``exact``, ``reassociate`` or ``approximate``.
         launch: of the kernel, where it has one; only the remix operators change launches.
-        moves: which set of them the run has.
         tunables: the spec's own that the compiler is given, with their defaults.
 
     Raises:
@@ -54,7 +51,7 @@ def create(
         PluginError: it is a third party's, and loading or making it raises an exception.
     """
     if name == RemixProposer.name:
-        return RemixProposer(kernel, numerics, launch=launch, moves=moves, tunables=tunables)
+        return RemixProposer(kernel, numerics, launch=launch, tunables=tunables)
     entry = next((e for e in entry_points(group=GROUP) if e.name == name), None)
     if entry is None:
         near = difflib.get_close_matches(name, names(), n=1)

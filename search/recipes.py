@@ -25,7 +25,6 @@ from tuner.search.sites import (
     sum_outwards,
     two_points,
 )
-from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.operators.base import DEVICE
 
 __all__ = ["DEVICE_RECIPES", "RECIPES", "SHAPED", "TEAM_RECIPES", "recipes_for"]
@@ -91,7 +90,6 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
                 everywhere=True,
                 needed=True,
                 refined=sized(_PANEL_ROWS, _PANEL_COLUMNS, _PANEL_DEPTH),
-                since=3,
             ),
             Step(operators=("interchange",), wanted=rows_inwards, everywhere=True, needed=True),
             Step(operators=("scalar_replace",), everywhere=True),
@@ -309,11 +307,6 @@ TEAM_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 """Further recipes for kernels that are built with OpenMP."""
 
 
-def recipes_for(language: str, moves: int = MOVES, *, openmp: bool = False) -> Mapping[str, Sequence[Step]]:
-    """Recipes by name for sources in a language; those with later operators than ``moves`` left out."""
-    found = DEVICE_RECIPES if language in DEVICE else {**RECIPES, **(TEAM_RECIPES if openmp else {})}
-    return {n: steps for n, steps in found.items() if all(_known(s, moves) for s in steps)}
-
-
-def _known(step: Step, moves: int) -> bool:
-    return step.since <= moves and all(OPERATORS[o].since <= moves for o in step.operators)
+def recipes_for(language: str, *, openmp: bool = False) -> Mapping[str, Sequence[Step]]:
+    """Recipes by name for sources in a language."""
+    return DEVICE_RECIPES if language in DEVICE else {**RECIPES, **(TEAM_RECIPES if openmp else {})}

@@ -32,7 +32,7 @@ from tuner.spaces.source.edits import (
     without,
 )
 from tuner.spaces.source.identity import structure_digest
-from tuner.spaces.source.operators import MOVES, OPERATORS
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 
 __all__ = [
@@ -58,7 +58,6 @@ _APPLIES_NOWHERE = 0.25
 _RECIPE_SHARE = 8.0
 _OPENED_SHARE = 0.75
 _DEFAULTS_SHARE = 0.7
-_OPENING_SINCE = 5
 _UNEXPECTED = 0.2
 """What a move is taken to be worth that no earlier run has tried."""
 _SHARPNESS = 4.0
@@ -170,7 +169,6 @@ class RemixProposer:
         numerics: ``exact``, ``reassociate`` or ``approximate``, as in the spec.
         attempts: how often a move is tried before it gives up.
         launch: of the kernel, where it has one.
-        moves: which set of operators and recipes it has; a run keeps the one that it began with.
         tunables: the spec's own that the compiler is given, with their defaults.
 
     Raises:
@@ -186,16 +184,14 @@ class RemixProposer:
         *,
         attempts: int = 32,
         launch: Launch | None = None,
-        moves: int = MOVES,
         tunables: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._tunables = dict(tunables)
         self._original = read_program(kernel, launch=launch)
         self._reassociate = permitted([{"reassociate": True}], numerics)
         self._numerics = numerics
-        self._moves = moves
         self._openmp = self._original.entry.openmp
-        self._recipes = recipes_for(self._original.language, moves, openmp=self._openmp)
+        self._recipes = recipes_for(self._original.language, openmp=self._openmp)
         self._attempts = attempts
         self._gains: dict[str, list[float]] = {}
         self._expected: Mapping[str, float] = {}
@@ -211,9 +207,10 @@ class RemixProposer:
     def weights(self) -> Mapping[str, float]:
         """How often each move is tried, relative to the others."""
         language = self._original.language
-        known = {n: o for n, o in OPERATORS.items() if o.since <= self._moves and not o.opens}
         operators = [
-            n for n, o in known.items() if language in o.languages and (not o.openmp or self._openmp)
+            n
+            for n, o in OPERATORS.items()
+            if not o.opens and language in o.languages and (not o.openmp or self._openmp)
         ]
         names = [*operators, *(f"{RECIPE}{r}" for r in self._recipes), "crossover", "drop"]
         return MappingProxyType({n: self._weight(n) for n in names})
@@ -310,7 +307,7 @@ class RemixProposer:
         mean = (sum(gains) + _PRIOR_TRIES * _PRIOR_GAIN) / (len(gains) + _PRIOR_TRIES)
         if not gains and name.startswith(RECIPE):
             # Every recipe is looked at early: what a kernel needs shows at the first try.
-            fitting = self._moves > 1 and name.removeprefix(RECIPE) in SHAPED
+            fitting = name.removeprefix(RECIPE) in SHAPED
             mean *= _UNTRIED * (_FITTING if fitting else 1.0)
         operator = OPERATORS.get(name)
         if operator is not None and operator.raw:
@@ -358,11 +355,9 @@ class RemixProposer:
     ) -> Iterator[tuple[Attempt, Sequence[Edit]]]:
         """Each beginning, mostly with what hides its loops out of the way first."""
         for start, before in starts:
-            if self._moves >= _OPENING_SINCE:
-                values = self._values(start.program, best, rng)
-                found = opened(start, values, self._moves)
-                if found is not None and rng.random() < _OPENED_SHARE:
-                    yield found, before
+            found = opened(start, self._values(start.program, best, rng))
+            if found is not None and rng.random() < _OPENED_SHARE:
+                yield found, before
             yield start, before
 
     def _values(self, program: Program, best: Configuration, rng: np.random.Generator) -> dict[str, int]:

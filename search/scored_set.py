@@ -53,7 +53,6 @@ class Fitter:
 
     def __init__(self, domain: Domain, startup: int) -> None:
         self._domain = domain
-        self._startup = startup
         self.features = Features(domain)
         self.sources = Sources()
         self._sizes: list[int] = [startup]

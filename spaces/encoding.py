@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tuner.core.types import Value
 from tuner.spaces.parameters import Kind, Parameter
 
 __all__ = ["Encoder"]
@@ -60,27 +59,6 @@ class Encoder:
                 if _reversed_boolean(dimension):
                     rows[:, start] = 1.0 - rows[:, start]
         return rows
-
-    def decode(self, row: npt.ArrayLike) -> dict[str, Value]:
-        """The nearest value of each dimension; the whole need not satisfy any constraint.
-
-        Args:
-            row: ``[len(columns)]``; numbers outside 0 to 1 count as the nearer end.
-        """
-        numbers = np.clip(np.nan_to_num(np.asarray(row, dtype=np.float64)), 0.0, 1.0)
-        values: dict[str, Value] = {}
-        for dimension, start in zip(self._dimensions, self._starts, strict=True):
-            size = len(dimension.values)
-            if _one_hot(dimension):
-                position = int(np.argmax(numbers[start : start + size]))
-            elif size > 1:
-                share = float(numbers[start])
-                share = 1.0 - share if _reversed_boolean(dimension) else share
-                position = min(size - 1, int(np.floor(share * (size - 1) + 0.5)))
-            else:
-                position = 0
-            values[dimension.name] = dimension.values[position]
-        return values
 
 
 def _one_hot(dimension: Parameter) -> bool:

@@ -299,10 +299,6 @@ class Space:
         positions = np.array(keys, dtype=np.int64).reshape(len(keys), len(self.dimensions))
         return self.encoder.encode(positions)
 
-    def decode_row(self, row: npt.ArrayLike) -> dict[str, Value]:
-        """The nearest configuration, with the base pipeline; it may break constraints (:meth:`is_valid`)."""
-        return self._with_passes(self.encoder.decode(row), None)
-
     def _with_passes(self, values: dict[str, Value], text: str | None) -> dict[str, Value]:
         if self.passes is not None:
             values[PASSES] = self.passes.base if text is None else text

@@ -5,11 +5,9 @@ May not load or run what it makes. A candidate's failure is a status.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest, digest_json
@@ -172,14 +170,6 @@ class CudaCompiler:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def library_digest(self) -> str:
-        """SHA-256 of libnvrtc, as far as its place is known."""
-        path = Path(self.library)
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def build(self, task: Task, requests: Sequence[BuildRequest], *, wide: bool = False) -> list[Build]:
         """Compiles candidates; one build for each, in order.

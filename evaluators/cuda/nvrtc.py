@@ -33,7 +33,6 @@ _CCCL_FOLDERS = ("cu13/include/cccl", "cuda_cccl/include", "cu12/include/cccl")
 _TOOLKIT = ("/usr/local/cuda",)
 OWN_HEADERS = str(Path(__file__).parent / "include" / "nvrtc")
 """Headers of C that NVRTC lacks and nvcc has, so that a source for nvcc compiles; to be searched last."""
-_COMPILATION_FAILED = 6
 
 
 class NvrtcError(Exception):

@@ -350,12 +350,6 @@ class Child:
         )
         return self._exit
 
-    def await_exit(self, timeout_s: float) -> bool:
-        """Whether it has ended by itself within the time."""
-        poll = select.poll()
-        poll.register(self._handle, select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000))
-
     def _signal(self, number: signal.Signals) -> None:
         try:
             signal.pidfd_send_signal(self._handle, number)

@@ -139,7 +139,7 @@ def cassette_key(*, template: str, model: str, parents: Sequence[str], attempt: 
     Measured numbers are in the prompt but not in here: they differ between any two runs.
 
     Args:
-        template: version of the prompts.
+        template: what the prompts are known by.
         model: its name.
         parents: digests of the variants that the new one is made from.
         attempt: how many proposals of this model from these parents came before.

@@ -15,7 +15,7 @@ from tuner.core.types import Source
 from tuner.search.llm.exchange import Message
 from tuner.spaces.source.regions import Program
 
-__all__ = ["PROMPTS", "Facts", "Failure", "Relative", "first_messages", "next_messages", "template"]
+__all__ = ["TEMPLATE", "Facts", "Failure", "Relative", "first_messages", "next_messages"]
 
 _MOST_BYTES = 64_000
 _MOST_FIXED = 8_000
@@ -23,15 +23,6 @@ _MOST_DIFF = 5_000
 _MOST_LINE = 400
 _MOST_FEATURES = 40
 _A_LINE = 12
-
-PROMPTS = 4
-"""The newest version of the prompts. A run keeps the one that it began with."""
-
-_SORTED = 2
-"""The last version that listed all features by name, zeros and all, as far as one line went."""
-
-_HEADERS_SINCE = 4
-"""The first version that shows the project's headers of other folders; those beside the sources it always showed."""
 
 _RULES = """\
 You make one kernel faster by changing its source. A compiler at its best optimisation level builds what you write, \
@@ -85,12 +76,8 @@ the complete new text of region 1
 ```
 Tunables are declared as before."""
 
-_TEXTS = digest((_RULES + "".join(_NUMERICS.values()) + _REPAIR + _REWRITE).encode())[:12]
-
-
-def template(version: int) -> str:
-    """What a cassette knows a version of the prompts by: changes with their text."""
-    return f"{version}-{_TEXTS}"
+TEMPLATE = digest((_RULES + "".join(_NUMERICS.values()) + _REPAIR + _REWRITE).encode())[:12]
+"""What a cassette knows the prompts by: changes with their text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +121,6 @@ class Facts:
         remarks: of the compiler.
         relatives: better ones first.
         failures: the latest first.
-        version: of the prompts.
     """
 
     program: Program
@@ -149,7 +135,6 @@ class Facts:
     remarks: Mapping[str, str] = field(default_factory=dict)
     relatives: Sequence[Relative] = ()
     failures: Sequence[Failure] = ()
-    version: int = PROMPTS
 
 
 def first_messages(facts: Facts) -> list[Message]:
@@ -207,8 +192,6 @@ def _fixed(facts: Facts) -> str:
 
 def _headers(facts: Facts) -> list[str]:
     """Headers of other folders, whose functions and macros the regions may use."""
-    if facts.version < _HEADERS_SINCE:
-        return []
     return [
         f"{header.name} (included, cannot change):\n```\n{header.text.strip(chr(10))}\n```"
         for header in facts.program.entry.headers
@@ -231,10 +214,6 @@ def _numbers(facts: Facts) -> str:
 
 def _features(facts: Facts) -> list[str]:
     """Of the machine code first, then of the innermost loops; what there is none of is left out."""
-    if facts.version <= _SORTED:
-        shown = sorted(facts.features.items())[:_MOST_FEATURES]
-        text = ", ".join(f"{n} {v:.4g}" for n, v in shown)
-        return [_line(f"Of its compiled code: {text}")] if shown else []
     deepest = max((n[:5] for n in facts.features if re.match(r"ir_d\d", n) and facts.features[n]), default="")
 
     def rank(name: str) -> tuple[int, str]:

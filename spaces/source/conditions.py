@@ -61,7 +61,6 @@ class Conditions:
         loops = {f.key: f for leaf in found.leaves for f in leaf.loops}
         self._loops = loops
         self._numbers = {key: i for i, key in enumerate(loops)}
-        self._outer = found.outer
         self._outer_vars = {f.var for f in found.outer}
         self._moving = set(found.moving)
         self._fractions = found.fractions

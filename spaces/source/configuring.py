@@ -14,7 +14,6 @@ from tuner.spaces.source.directives import unread
 from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import Settled
 
 __all__ = ["CONFIGURE", "apply", "configuring", "frozen"]
 
@@ -27,16 +26,16 @@ def apply(program: Program, edit: Mapping[str, Any]) -> Program:
     Raises:
         Refused: it does not apply.
     """
-    settled = _settled(edit)
-    if program.settled is not None:
+    values = _values(edit)
+    if program.units is not None:
         raise Refused("the regions are configured already")
     if not program.entry.preprocessed:
         raise Refused("the sources were not preprocessed")
-    found = next((p for p in program.entry.preprocessed if p.values == settled), None)
+    found = next((p for p in program.entry.preprocessed if p.values == values), None)
     if found is None:
         raise Refused("the sources were not preprocessed for these values")
     made = program.with_preprocessed(found)
-    changed = bool(settled) or any(unread(file.text) for file in program.files)
+    changed = bool(values) or any(unread(file.text) for file in program.files)
     for region in made.regions:
         text = made.region_text(*region)
         made, counted = _read(made, region, text)
@@ -70,7 +69,7 @@ def configuring(program: Program, values: Mapping[str, int]) -> dict[str, Any] |
         program: as given, or with edits.
         values: of all tunables that the compiler is given.
     """
-    if program.settled is not None:
+    if program.units is not None:
         return None
     fitting = (dict(p.values) for p in program.entry.preprocessed)
     chosen = next((found for found in fitting if found.items() <= values.items()), None)
@@ -82,7 +81,7 @@ def frozen(edits: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {n: v for e in edits if e.get("op") == CONFIGURE for n, v in e.get("values", {}).items()}
 
 
-def _settled(edit: Mapping[str, Any]) -> Settled:
+def _values(edit: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     values = edit.get("values")
     if not isinstance(values, Mapping) or not all(
         isinstance(n, str) and n.isidentifier() and isinstance(v, int) and not isinstance(v, bool)

@@ -23,7 +23,7 @@ from tuner.spaces.source.parse import (
 )
 from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
-from tuner.spaces.source.syntax import Function, Settled
+from tuner.spaces.source.syntax import Function
 from tuner.spaces.source.units import Units, units_of, with_regions
 
 __all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
@@ -68,7 +68,6 @@ class Program:
         files: all of them, in the variant's order.
         functions: by label: the function's name, with ``#2`` and so on where several regions lie in one function.
         entry: of the sources as given.
-        settled: values of tunables that the regions were configured for; ``None`` where they were not.
         units: what the preprocessor makes of the files, where the regions are of that.
     """
 
@@ -76,7 +75,6 @@ class Program:
     files: tuple[SourceFile, ...]
     functions: Mapping[str, Function]
     entry: Entry
-    settled: Settled | None
     units: Units | None = field(repr=False)
     _launch: Launch | None = field(repr=False)
     _places: Mapping[str, _Place] = field(repr=False)
@@ -112,15 +110,7 @@ class Program:
         parts = list(files[file].parts)
         parts[part] = text
         files[file] = replace(files[file], parts=tuple(parts))
-        return _program(
-            self.language,
-            tuple(files),
-            self.entry,
-            self.launch,
-            self.settled,
-            units=self.units,
-            edited=True,
-        )
+        return _program(self.language, tuple(files), self.entry, self.launch, units=self.units, edited=True)
 
     def with_preprocessed(self, found: Preprocessed) -> Program:
         """The program as given with what the preprocessor makes of its regions.
@@ -136,14 +126,7 @@ class Program:
             for file, unit in zip(self.files, units.files, strict=True)
         ]
         try:
-            return _program(
-                self.language,
-                tuple(files),
-                self.entry,
-                self.launch,
-                found.values,
-                units=units,
-            )
+            return _program(self.language, tuple(files), self.entry, self.launch, units=units)
         except SpecError as error:
             raise Refused(error.message) from None
 
@@ -260,7 +243,6 @@ def _program(
     files: tuple[SourceFile, ...],
     entry: Entry,
     launch: Launch | None,
-    settled: Settled | None = None,
     *,
     units: Units | None = None,
     edited: bool = False,
@@ -302,7 +284,6 @@ def _program(
                         source=everything,
                         file=file.text,
                         beside=beside,
-                        settled=settled,
                         macros=frozenset() if units is None else units.macros,
                         words=words,
                         launch=launch if function.name == entry.name else None,
@@ -317,7 +298,6 @@ def _program(
         files=files,
         functions=functions,
         entry=entry,
-        settled=settled,
         units=units,
         _launch=launch,
         _places=places,

@@ -137,7 +137,6 @@ def _scanned(function: Function, part: Sequence[Stmt]) -> Scan:
 class _Walker:
     def __init__(self, function: Function, part: Sequence[Stmt]) -> None:
         self.part = {id(s) for s in part}
-        self.configured = function.settled is not None
         self.accesses = Accesses(function)
         targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
         self.assigned = {t.id for t in targets if isinstance(t, Name)}
@@ -214,9 +213,8 @@ class _Walker:
             plain = False
         if any(isinstance(e, Field) for e in subtrees(decl.init)):
             plain = False
-        if self.configured and any(isinstance(e, Index) for e in subtrees(decl.init)):
-            # A name is a symbol where an element is nothing that bounds can be reasoned about with. Before texts were
-            # configured the element stood for it, and what older runs proposed has to be derived again.
+        if any(isinstance(e, Index) for e in subtrees(decl.init)):
+            # A name is a symbol where an element is nothing that bounds can be reasoned about with.
             plain = False
         if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and plain:
             constants[decl.name] = scope.fill(decl.init)

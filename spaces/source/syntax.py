@@ -31,7 +31,6 @@ __all__ = [
     "Opaque",
     "OpaqueStmt",
     "Param",
-    "Settled",
     "Stmt",
     "Ternary",
     "Unary",
@@ -274,9 +273,6 @@ class Define:
 Own = tuple[tuple[str, str], ...]
 """Names with what a project defines them as."""
 
-Settled = tuple[tuple[str, int], ...]
-"""Tunables with the values that a text was configured for, by name."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
@@ -296,7 +292,6 @@ class Function:
         source: the texts of all files and of the project's headers, for names that are taken.
         file: the text of its own file, for the functions that it calls.
         beside: the kernel's other sources, where the preprocessor has been at all of them.
-        settled: values of tunables that its text was configured for; ``None`` where it was not.
         macros: names that may be replaced in what is put into the text; with preprocessed sources alone.
         words: of the files as given, where the text is what the preprocessor made of them; none is a new name.
         own: names that the language knows and the project defines, with what as.
@@ -323,7 +318,6 @@ class Function:
     source: str = ""
     file: str = ""
     beside: tuple[str, ...] = ()
-    settled: Settled | None = None
     macros: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     own: Own = ()

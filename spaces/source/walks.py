@@ -55,7 +55,7 @@ __all__ = [
 
 Node = Any
 
-_PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Settled | None", "Own")
+_PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Own")
 
 _PARTS: dict[type, tuple[str, ...]] = {
     cls: tuple(f.name for f in fields(cls) if f.type not in _PLAIN)

@@ -18,7 +18,6 @@ from tuner.core.errors import BaselineError
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
-from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import load_spec
 
@@ -142,7 +141,7 @@ def test_a_project_with_headers_computes_the_same(files: dict[str, str]) -> None
         event("preprocessed" if spec.task.kernel.preprocessed else str(spec.notices[-1:]))
     program = read_program(spec.task.kernel)
     attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
-    found = opened(attempt, {}, MOVES)
+    found = opened(attempt, {})
     assume(found is not None)
     assert found is not None
     with TemporaryDirectory() as folder:

@@ -31,7 +31,7 @@ def variants(text: str, language: str) -> tuple[list[Applied], list[Applied]]:
             with contextlib.suppress(EditRefused):
                 found.append(apply_edits(given, [edit_at(given, name, place.function, place.site)]))
     start = Attempt(program=given, edits=(), rng=np.random.default_rng(0), reassociate=False)
-    made = opened(start, {}, 9)
+    made = opened(start, {})
     if made is None:
         return found, following
     found.append(applied(made.program, made.edits))

@@ -14,7 +14,6 @@ from same_results import WRAPPING, program_of, same, variants_of
 
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
-from tuner.spaces.source.operators import MOVES
 
 
 @needs.cc
@@ -37,6 +36,6 @@ def test_variants_of_made_up_programs_over_rows_give_the_same(seed: int, tmp_pat
     text = made_kernel(seed, rows=True)
     given_ = program_of(text, "f")
     start = Attempt(program=given_, edits=(), rng=np.random.default_rng(seed), reassociate=False)
-    made = opened(start, {}, MOVES) or start
+    made = opened(start, {}) or start
     variants = [*variants_of(given_, seed, chains=1), *variants_of(made.program, seed)]
     assert same(given_, "f", variants, tmp_path, trials=20, how=WRAPPING) == "", text

@@ -102,7 +102,7 @@ def variants(text: str, seed: int) -> list[Applied]:
     """The function opened, each operator wherever it applies then, and some after each other."""
     rng = np.random.default_rng(seed)
     start = Attempt(program=program_of(text, "f"), edits=(), rng=rng, reassociate=False)
-    base = opened(start, {}, 9)
+    base = opened(start, {})
     if base is None or OURS.isdisjoint(e["op"] for e in base.edits):
         return []
     found = [applied(base.program, base.edits)]

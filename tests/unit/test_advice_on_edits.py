@@ -24,7 +24,7 @@ from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.plan.evolving import OWN
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import VariantState
-from tuner.driver.state.settings import EVOLVING
+from tuner.driver.state.settings import Evolution
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.search.offers import offers
@@ -311,7 +311,7 @@ def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path
     assert all(v.aside and not v.reached for v in own)
     assert len(own) <= 2 + 40 // 10
     # Then what goes on hangs on times that are nearly equal, and those on the number of the trial.
-    early = 1 + EVOLVING.least
+    early = 1 + Evolution().least
     assert steps_of(misled)[:early] == steps_of(alone)[:early]
     assert audit(misled.path, backend=backend(of_variant=soon_beaten)).differences == []
 
@@ -333,21 +333,9 @@ def test_advice_enters_after_own_trials(library: Path, tmp_path: Path) -> None:
     assert len(own) >= OWN
 
 
-@pytest.mark.integration
-def test_advice_entered_sooner_with_four_trials_each(library: Path, tmp_path: Path) -> None:
-    """Records of such runs are replayed by their own rule."""
-    older = replace(EVOLVING, first=4, growth=3, rungs=3, abreast=False, least=0)
-    outcome = tuned(tmp_path, library, settings={"evolution": older})
-    with RunRecord.read(outcome.path) as record:
-        state, _, _ = open_state(record)
-    best = min((v for v in state.variants.values() if v.origin == "library"), key=lambda v: v.score or 0.0)
-    before = {state.trials[n].variant for n in state.finished[: state.finished.index(best.finished[1])]}
-    assert len([n for n in before if state.variants[n].origin != "library"]) == older.growth < OWN
-
-
 def test_advice_enters_where_nothing_else_can_be_made(library: Path, tmp_path: Path) -> None:
     """Nobody is waited for."""
-    evolution = replace(EVOLVING, barren=0)
+    evolution = Evolution(barren=0)
     outcome = tuned(tmp_path, library, settings={"evolution": evolution})
     variants = variants_of(outcome)
     assert {v.origin for v in variants if v.purpose == "propose"} == {"original", "library"}
@@ -400,22 +388,6 @@ def test_a_small_gain_gets_one_trial_and_stays_outside(library: Path, tmp_path: 
 
 
 @pytest.mark.integration
-def test_a_small_gain_stayed_inside_before_the_probation(library: Path, tmp_path: Path) -> None:
-    older = replace(EVOLVING, probation=False, first=4, growth=3, rungs=3, abreast=False)
-    outcome = tuned(tmp_path, library, of_variant=slightly, settings={"evolution": older})
-    first = next(v for v in variants_of(outcome) if v.origin == "library")
-    assert first.score is not None
-    assert -0.05 < first.score < 0.0
-    assert first.reached
-    assert not first.aside
-    with RunRecord.read(outcome.path) as record:
-        state, _, _ = open_state(record)
-    origins = [state.variant_of(n).origin for n in state.finished[:8]]
-    assert origins[:2] == ["original", "library"]
-    assert "original" in origins[2:4]
-
-
-@pytest.mark.integration
 def test_dropped_variants_are_not_promoted_again(library: Path, tmp_path: Path) -> None:
     """Once a run promoted a variant for ever that was over as soon as it was promoted."""
 
@@ -436,16 +408,6 @@ def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> 
     own = [v for v in variants_of(outcome) if v.origin == "library"]
     assert own
     assert all(len(v.trials) == 1 for v in own if v.score is None)
-
-
-@pytest.mark.integration
-def test_records_from_before_the_purse_go_on_as_they_did(library: Path, tmp_path: Path) -> None:
-    evolution = replace(EVOLVING, purse=0.0, probation=False)
-    outcome = tuned(tmp_path, library, of_variant=swaps_hurt, settings={"evolution": evolution})
-    own = [v for v in variants_of(outcome) if v.origin == "library"]
-    assert [len(v.trials) for v in own] == [1, 1]
-    assert all(v.outclassed and v.reached and not v.aside for v in own)
-    assert audit(outcome.path, backend=backend(of_variant=swaps_hurt)).differences == []
 
 
 @pytest.mark.integration
@@ -569,7 +531,7 @@ def test_no_more_is_built_to_be_looked_at_than_there_is_time_for(coded: Entry, t
 
 
 @pytest.mark.integration
-def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
+def test_entries_of_runs_that_tried_no_variants_advise_nothing(tmp_path: Path) -> None:
     entry = Entry(
         kernel="k",
         backend="simulated",
@@ -581,22 +543,7 @@ def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
         edits=({"op": "restrict"},),
         speedup=2.0,
     )
-    plain = entry.to_json()
-    for name in (
-        "machine",
-        "chosen",
-        "steps",
-        "moves",
-        "structure",
-        "shape",
-        "variants",
-        "paid",
-        "columns",
-        "codes",
-    ):
-        del plain[name]
-    assert Entry.from_json(plain) == entry
-    Library(tmp_path / "library").add(Entry.from_json(plain))
+    Library(tmp_path / "library").add(entry)
     outcome = tuned(tmp_path, tmp_path / "library")
     assert all(v.origin != "library" for v in variants_of(outcome))
 

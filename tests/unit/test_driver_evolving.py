@@ -7,7 +7,6 @@ import os
 import random
 import signal
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import ORIGINAL
-from tuner.driver.state.settings import EVOLVING
+from tuner.driver.state.settings import Evolution
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -86,7 +85,7 @@ def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec
     seen = 0
     simulated = backend(seconds=busy, of_variant=halves, same_source=no_restrict)
     # Every edit but one helps, so that there are many to look at.
-    settings = {"evolution": replace(EVOLVING, reserve=0.4)}
+    settings = {"evolution": Evolution(reserve=0.4)}
     options = Options(seed=0, workers=2, settings=settings)
     result = begin(spec, tmp_path / "a.run", options, backend=simulated)
     with RunRecord.read(result.path) as record:
@@ -249,7 +248,7 @@ def test_without_evolving_nothing_changes(spec: LoadedSpec, tmp_path: Path) -> N
     for kind, _, body in events(result.path):
         assert kind not in ("variant", "promote", "minimise")
         assert "variant" not in body
-    assert "evolution" not in events(result.path)[0][2]["settings"]
+    assert events(result.path)[0][2]["settings"]["evolution"] is None
     assert "evolution" not in result.to_json()
 
 

@@ -40,7 +40,7 @@ arguments:
   - {name: n, dtype: int32, value: n}
 """
 VALUES = [1, 2, 4, 8, 16, 32, 64, 128]
-PLAIN = Options(seed=5, workers=1, settings={"simpler": 0, "simplest": False})
+PLAIN = Options(seed=5, workers=1, settings={"simpler": 0})
 BOTH = Options(seed=5, workers=2)
 
 

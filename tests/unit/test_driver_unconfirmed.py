@@ -111,7 +111,7 @@ def slow(scale_spec: Callable[..., Path], tmp_path: Path, waited_s: float, minut
 
     backend = Backend(seconds=seconds, on_event=event, waited_s=waited_s)
     (spec,) = load_spec(scale_spec(evaluations=12))
-    options = Options(minutes=minutes, settings={**FEW, "timely": False})
+    options = Options(minutes=minutes, settings=FEW)
     return begin(spec, tmp_path / "a.run", options, backend=backend, clock=lambda: now[0])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.records import find_unfinished
 from tuner.driver.runs import begin
+from tuner.driver.state import settings
 from tuner.driver.state.lineage import ORIGINAL
-from tuner.driver.state.settings import EVOLVING
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged
@@ -190,18 +189,17 @@ def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: 
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("plainly", "first"), [(True, 1), (True, 4), (False, 4)])
-def test_variants_that_their_parents_passes_break_are_not_given_up(
-    tmp_path: Path, plainly: bool, first: int
-) -> None:
-    """The given pipeline is tried on them, also where they get one trial; what did not is replayed as it was made."""
+@pytest.mark.parametrize("first", [1, 4])
+def test_variants_that_their_parents_passes_break_are_not_given_up(tmp_path: Path, first: int) -> None:
+    """The given pipeline is tried on them, also where they get one trial."""
     golden = Path(__file__).parents[1] / "golden"
     passes, o3 = ((golden / f"llvm23_{name}.txt").read_text() for name in ("passes", "o3"))
 
     def seconds(variant: Variant, resolved: Resolved) -> float | Status:
+        # The source as given is the fastest, so that it goes on and finds other passes.
         changed = resolved.pipeline not in (None, "default<O3>")
         if variant.edits:
-            return Status.WRONG_RESULT if changed else 0.5
+            return Status.WRONG_RESULT if changed else 1.2
         return 0.8 if changed else 1.0
 
     (tmp_path / "product.c").write_text(KERNEL)
@@ -209,18 +207,15 @@ def test_variants_that_their_parents_passes_break_are_not_given_up(
     (loaded,) = load_spec(tmp_path / "product.yaml")
     catalogue = Catalogue.from_listing(passes, o3.strip(), "23.1.4").to_json()
     simulated = backend(of_variant=seconds, catalogue=catalogue)
-    # With one trial each the source as given has to be the first to find other passes.
-    one = first == 1
-    evolution = replace(EVOLVING, plainly=plainly, first=first, abreast=one, given=2 if one else 0)
-    settings = {"evolution": evolution}
-    options = Options(seed=4, workers=2, evaluations=60, settings=settings)
+    own = {"evolution": settings.Evolution(first=first)}
+    options = Options(seed=4, workers=2, evaluations=60, settings=own)
     result = begin(loaded, tmp_path / "a.run", options, backend=simulated)
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)
     bred = [v for v in state.variants.values() if v.number != ORIGINAL and v.purpose == "propose"]
     broken = [v for v in bred if (v.seed or {})["passes"] != "default<O3>" and len(v.finished) > 1]
     assert broken
-    assert all(v.score is not None for v in broken) is plainly
+    assert all(v.score is not None for v in broken)
     assert audit(result.path, backend=simulated).differences == []
 
 

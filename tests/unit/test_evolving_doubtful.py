@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ from tuner.core.types import Status
 from tuner.driver.state.evolution import reduced
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.run import RunState
-from tuner.driver.state.settings import EVOLVING, Evolution
+from tuner.driver.state.settings import Evolution
 from tuner.driver.state.trials import TrialState
 
 EDIT = {"op": "strip_mine", "function": "f"}
@@ -36,12 +35,12 @@ def trial(number: int, ratio: float, noise: float, calls: int) -> TrialState:
     )
 
 
-def stays(ratio: float, noise: float, *, calls: int = 12, evolution: Evolution = EVOLVING) -> bool:
+def stays(ratio: float, noise: float, *, calls: int = 12) -> bool:
     """Whether an edit stays without which calls take so many times as long."""
     kept, without = trial(1, 1.0, noise, calls), trial(2, ratio, noise, calls)
     reduction = Reduction(reason="evaluations", variant=1, trial=1, score=math.log(1e-3), edit=0, trying=2)
     variants: list[Any] = [SimpleNamespace(edits=edits) for edits in ((), (EDIT,), ())]
-    settings = SimpleNamespace(evolution=evolution, weights=(1.0,))
+    settings = SimpleNamespace(evolution=Evolution(), weights=(1.0,))
     state = SimpleNamespace(settings=settings, variants=variants, trials={1: kept, 2: without})
     reduced(cast("RunState", state), without, reduction)
     return reduction.variant == 1
@@ -62,7 +61,3 @@ def test_edits_indistinguishable_from_nothing_are_left_out(ratio: float, noise: 
 
 def test_with_too_few_calls_to_tell_the_ratio_decides() -> None:
     assert stays(1.02, 0.1, calls=2)
-
-
-def test_earlier_runs_go_on_by_the_ratio_alone() -> None:
-    assert stays(1.02, 0.1, evolution=replace(EVOLVING, doubtful=Evolution().doubtful))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tuner.driver.plan.consulting import breeding_action
 from tuner.driver.rivals import RIVALS, altered, rivals_of
 from tuner.driver.runs import begin
 from tuner.driver.state.exchanges import Exchanges
-from tuner.driver.state.settings import EVOLVING, Evolution, Llm, RunSettings
+from tuner.driver.state.settings import Llm
 from tuner.recorders.record import RunRecord
 from tuner.search.llm.exchange import Model
 from tuner.spec.load import LoadedSpec, load_spec
@@ -152,30 +151,3 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
                 said = remarks[body["parent"]].get("edits")
                 assert said is None or f"Compiler, edits: {said}" in prompt
     assert audit(result.path, backend=backend()).differences == []
-
-
-def test_records_of_older_runs_keep_their_rules() -> None:
-    """What they do not say was otherwise then."""
-    older = asdict(EVOLVING)
-    for newer in (
-        "given",
-        "near",
-        "moves",
-        "doubtful",
-        "plainly",
-        "same",
-        "purse",
-        "probation",
-        "abreast",
-        "least",
-        "awaits",
-    ):
-        del older[newer]
-    older |= {"first": 4, "growth": 3, "rungs": 3}
-    read = RunSettings.from_json(
-        {"strategy": "random", "seed": 0, "evaluations": 9, "minutes": None, "batch": 1, "weights": [1.0]}
-        | {"evolution": older}
-    ).evolution
-    assert read == Evolution()
-    assert (read.given, read.near, read.moves, read.doubtful) == (1, None, 1, 0.0)
-    assert (read.plainly, read.same) == (False, False)

@@ -9,7 +9,6 @@ import pytest
 
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
-from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
@@ -85,7 +84,7 @@ def loaded(
 def laid_open(spec: LoadedSpec, **values: int) -> Program:
     program = read_program(spec.task.kernel, launch=spec.task.launch)
     attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
-    found = opened(attempt, values, MOVES)
+    found = opened(attempt, values)
     assert found is not None
     return found.program
 

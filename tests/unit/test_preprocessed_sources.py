@@ -12,7 +12,6 @@ from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.search.remix import RemixProposer
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
@@ -74,7 +73,7 @@ def loaded(
 def laid_open(spec: LoadedSpec, **values: int) -> Program:
     program = read_program(spec.task.kernel)
     attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
-    found = opened(attempt, values, MOVES)
+    found = opened(attempt, values)
     assert found is not None
     return found.program
 

@@ -87,11 +87,9 @@ PIPED = Space(SPACE.parameters, SPACE.constraints, passes=PassSpace(CATALOGUE))
 PIPED_SEED = {"OLD": 2, "NEW": 16, "passes": "default<O3>,function(instcombine)"}
 
 
-def tried_after(status: Status, *, plainly: bool, together: bool = False) -> list[dict[str, object]]:
+def tried_after(status: Status, *, together: bool = False) -> list[dict[str, object]]:
     """What comes after the parent's best, alone or with another value of what is new, came to a status."""
-    searcher = InheritingSearcher(
-        lambda: registry.create("random", PIPED), PIPED, PIPED_SEED, ["NEW"], plainly=plainly
-    )
+    searcher = InheritingSearcher(lambda: registry.create("random", PIPED), PIPED, PIPED_SEED, ["NEW"])
     first = searcher.ask(2 if together else 1, stream(1, "ask", 0))
     assert first[0].configuration == PIPED_SEED
     score = 0.0 if status is Status.OK else None
@@ -103,20 +101,19 @@ def tried_after(status: Status, *, plainly: bool, together: bool = False) -> lis
 @pytest.mark.parametrize("together", [False, True])
 def test_failures_with_parents_passes_are_retried_with_given_ones(status: Status, together: bool) -> None:
     """Also where another value of what is new has failed beside it; what is new is varied with the given ones then."""
-    plain, other = tried_after(status, plainly=True, together=together)
+    plain, other = tried_after(status, together=together)
     assert plain == {**PIPED_SEED, "passes": "default<O3>"}
     assert other["passes"] == "default<O3>"
-    assert all(c["passes"] != "default<O3>" for c in tried_after(status, plainly=False))
 
 
 @pytest.mark.parametrize("status", [Status.OK, Status.LOST, Status.OUT_OF_RESOURCES])
 def test_passes_are_kept_where_they_are_not_to_blame(status: Status) -> None:
-    assert all(c["passes"] == PIPED_SEED["passes"] for c in tried_after(status, plainly=True))
+    assert all(c["passes"] == PIPED_SEED["passes"] for c in tried_after(status))
 
 
 def test_adopting_what_was_tried_with_the_given_passes_ends_where_asking_does() -> None:
     makers = [
-        InheritingSearcher(lambda: registry.create("random", PIPED), PIPED, PIPED_SEED, ["NEW"], plainly=True)
+        InheritingSearcher(lambda: registry.create("random", PIPED), PIPED, PIPED_SEED, ["NEW"])
         for _ in range(2)
     ]
     for number in range(6):

@@ -180,6 +180,6 @@ def test_without_the_model_it_is_evolution_alone(spec: Callable[..., LoadedSpec]
     assert found.path is not None
     with RunRecord.read(found.path) as record:
         events = list(record.events())
-    assert "ranked" not in events[0].body["settings"]
+    assert not events[0].body["settings"]["ranked"]
     hows = {p["note"]["how"] for e in events if e.kind == "ask" for p in e.body["proposals"]}
     assert hows == {"uniform", "step"}

@@ -1,4 +1,4 @@
-"""Among candidates that cannot be told apart the simplest wins; older records keep their own rule."""
+"""Among candidates that cannot be told apart the simplest wins."""
 
 from __future__ import annotations
 
@@ -84,16 +84,6 @@ def test_useful_settings_stay(scale_spec: SpecWriter, tmp_path: Path) -> None:
 
     found = run_of(flagged(scale_spec(evaluations=60)), tmp_path / "a.run", time=dearer)
     assert {"STEP", "WIDTH", "math"} <= set(found.summary.changes)
-
-
-def test_records_of_before_keep_their_rule(scale_spec: SpecWriter, tmp_path: Path) -> None:
-    """Settings that a record does not name are those that it was made with."""
-    before = {"simplest": False, "simpler": 0}
-    run_of(flagged(scale_spec(evaluations=60)), tmp_path / "a.run", settings=before)
-    (choice,) = bodies(tmp_path / "a.run", "choice")
-    assert set(choice) == {"chosen", "medians"}
-    assert not bodies(tmp_path / "a.run", "simplify")
-    assert audit(tmp_path / "a.run", backend=SimulatedBackend(seconds=seconds)).clean
 
 
 def test_small_budgets_keep_nothing_for_it(scale_spec: SpecWriter, tmp_path: Path) -> None:

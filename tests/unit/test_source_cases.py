@@ -111,14 +111,13 @@ def test_a_switch_becomes_branches_in_which_loops_are_offered() -> None:
     apply_edits(program_of(LAYERS, "f"), [EDIT, swap])
 
 
-def test_it_opens_the_way_since_the_ninth_set_of_moves() -> None:
+def test_it_opens_the_way() -> None:
     start = Attempt(
         program=program_of(LAYERS, "f"), edits=(), rng=np.random.default_rng(0), reassociate=False
     )
-    made = opened(start, {}, 9)
+    made = opened(start, {})
     assert made is not None
     assert made.edits[0]["op"] == "cases_to_branches"
-    assert opened(start, {}, 8) is None
 
 
 @pytest.mark.parametrize(

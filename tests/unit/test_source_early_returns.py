@@ -13,7 +13,7 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.regions import read_program
 
-CALL = {"op": "inline_branching", "function": "f", "call": "g"}
+CALL = {"op": "inline_call", "function": "f", "call": "g"}
 
 
 def inlined(helpers: str, lines: str, *, language: str = "c", times: int = 1) -> Applied:
@@ -272,7 +272,7 @@ def test_every_bit_stays(tmp_path: Path) -> None:
     names = ("g", "h", "odd", "put")
     variant = Variant(files=(Source(name="f.c", text=HELPERS),))
     program = read_program(Kernel(name="f", entry="f", language="c", variant=variant, folder="."))
-    edits = [{"op": "inline_branching", "function": "f", "call": n} for n in names]
+    edits = [{"op": "inline_call", "function": "f", "call": n} for n in names]
     edits += [edits[0], edits[1], edits[1], edits[1]]
     made = apply_edits(program, edits)
     text = made.variant.files[0].text

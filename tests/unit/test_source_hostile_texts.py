@@ -10,7 +10,6 @@ from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.regions import read_program
 
 CALL = {"op": "inline_call", "function": "f", "call": "g"}
-BRANCHING = {"op": "inline_branching", "function": "f", "call": "g"}
 G = "static float g(float a) { return a * 2.0f; }\n"
 
 
@@ -144,9 +143,9 @@ def test_functions_that_stay_where_they_are(before: str, lines: str, reason: str
 )
 def test_functions_of_cpp(before: str, lines: str, reason: str) -> None:
     if reason:
-        refused(reason, before, lines, BRANCHING, language="c++")
+        refused(reason, before, lines, CALL, language="c++")
     else:
-        assert "g(" not in body(made(before, lines, BRANCHING, language="c++"))
+        assert "g(" not in body(made(before, lines, CALL, language="c++"))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_a_number_that_is_no_int_is_converted() -> None:
     ],
 )
 def test_a_limit_that_does_not_stay(lines: str) -> None:
-    refused("in any case", "static int g(int a) { return a / 2; }", lines, BRANCHING)
+    refused("in any case", "static int g(int a) { return a / 2; }", lines, CALL)
 
 
 def test_new_names_are_neither_types_nor_macros() -> None:

@@ -12,7 +12,7 @@ from tuner.core.types import Kernel, Source, Variant
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.operators import MOVES, OPERATORS
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spaces.source.syntax import Opaque
 from tuner.spaces.source.walks import subtrees
@@ -521,14 +521,11 @@ def test_a_reference_of_which_each_thread_has_its_own_is_refused() -> None:
         apply_edits(given, [MEMBERS])
 
 
-def test_older_runs_read_no_members() -> None:
-    """What they proposed is derived again from the moves that they had."""
-    given = READ["local"]
-    attempt = Attempt(program=given, edits=(), rng=np.random.default_rng(0), reassociate=False)
-    assert OPERATORS["read_members"].since == 8 <= MOVES
-    for moves, read in ((7, False), (8, True)):
-        found = opened(attempt, {}, moves)
-        assert (found is not None and MEMBERS in found.edits) == read
+def test_members_are_read_where_a_source_is_opened() -> None:
+    attempt = Attempt(program=READ["local"], edits=(), rng=np.random.default_rng(0), reassociate=False)
+    found = opened(attempt, {})
+    assert found is not None
+    assert MEMBERS in found.edits
 
 
 def test_a_structure_that_another_name_changes_is_copied_for_a_call() -> None:
@@ -619,7 +616,7 @@ static vec scaled(vec v, float s) {{ return (vec){{v.x * s, v.y * s}}; }}
             "inline_call",
             ["const body a_2 = a[i];", "float result = dx * dx"],
         ),
-        ("out[i] = most(a, i);", "most", "inline_branching", ["a[i].x > a[i].y", "result = a[i].x;"]),
+        ("out[i] = most(a, i);", "most", "inline_call", ["a[i].x > a[i].y", "result = a[i].x;"]),
         (
             "vec v = {out[i], 2.0f}; vec w = scaled(v, 3.0f); out[i] = w.y;",
             "scaled",
@@ -629,7 +626,7 @@ static vec scaled(vec v, float s) {{ return (vec){{v.x * s, v.y * s}}; }}
     ],
 )
 def test_functions_that_take_structures_are_inlined(body: str, call: str, op: str, lines: list[str]) -> None:
-    """Their members are read once those of the caller are, which for older records they never are."""
+    """Their members are read once those of the caller are."""
     given = kernel(body, "const body *a, float *out", HELPERS)
     inline = {"op": op, "function": "f", "call": call}
     with pytest.raises(EditRefused):

@@ -171,7 +171,6 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
     # A function of the same file, a pointer into a row, a subscript in a variable.
     "inline_call": ("shared", []),
-    "inline_branching": ("shared", []),
     "forward_pointer": ("shared", []),
     "settle_locals": ("shared", []),
     # Members and lists of first values.

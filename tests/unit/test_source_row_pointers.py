@@ -14,7 +14,7 @@ from tuner.search.cooking import Attempt
 from tuner.search.edit_survey import survey
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
-from tuner.spaces.source.operators import MOVES, OPERATORS
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spec.load import load_spec
 
@@ -38,7 +38,7 @@ def heeded(body: str, params: str = PARAMS, language: str = "c") -> frozenset[st
 
 def refused(program: Program) -> int:
     """How many edits are."""
-    found = survey(program, reassociate=False, values={}, moves=MOVES)
+    found = survey(program, reassociate=False, values={})
     assert isinstance(found["refused"], int)
     return found["refused"]
 
@@ -86,13 +86,11 @@ def test_as_many_edits_as_with_flat_arrays() -> None:
     assert refused(rows) == refused(flat)
 
 
-def test_earlier_sets_of_moves_know_no_rows() -> None:
+def test_rows_are_heeded_where_a_source_is_opened() -> None:
     start = Attempt(
         program=program(SWEEP + "u[i][j] = 1;"), edits=(), rng=np.random.default_rng(0), reassociate=False
     )
-    earlier = opened(start, {}, 8)
-    assert earlier is None or "heed_rows" not in [e["op"] for e in earlier.edits]
-    made = opened(start, {}, 9)
+    made = opened(start, {})
     assert made is not None
     assert made.edits[-1] == {"op": "heed_rows", "function": "f", "assumes": ASSUMED}
 
@@ -220,7 +218,7 @@ def moved(program: Program, most: int) -> list[Applied]:
     """Variants: what opens the way, then each checked operator once at each of some places."""
     rng = np.random.default_rng(0)
     start = Attempt(program=program, edits=(), rng=rng, reassociate=False)
-    way = opened(start, {}, MOVES)
+    way = opened(start, {})
     assert way is not None
     assert "heed_rows" in [e["op"] for e in way.edits]
     made = []

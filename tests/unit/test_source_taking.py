@@ -239,7 +239,7 @@ def test_loops_over_members_are_reached_and_stay_right(tmp_path: Path) -> None:
     start = Attempt(
         program=read_program(loaded.task.kernel), edits=(), rng=np.random.default_rng(0), reassociate=False
     )
-    made = opened(start, {}, 9)
+    made = opened(start, {})
     assert made is not None
     (taken,) = (edit for edit in made.edits if edit["op"] == "take_members")
     assert taken["assumes"] == ["separate buffers", "elements exist"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,10 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import VariantState
-from tuner.driver.state.settings import EVOLVING, Evolution
 from tuner.driver.work.engine import Interruption
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
-
-ONE_BY_ONE = replace(EVOLVING, abreast=False)
 
 
 @pytest.fixture
@@ -40,8 +36,8 @@ def write(folder: Path) -> LoadedSpec:
     return loaded
 
 
-def options(evolution: Evolution = EVOLVING, **more: Any) -> Options:
-    few = {"choose_processes": 2, "confirm_processes": 4, "evolution": evolution}
+def options(**more: Any) -> Options:
+    few = {"choose_processes": 2, "confirm_processes": 4}
     return Options(**{"seed": 5, "workers": 3, "evaluations": 40, "settings": few, **more})
 
 
@@ -75,26 +71,20 @@ def abreast(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 
 @pytest.mark.integration
-def test_each_compile_worker_has_a_variant(abreast: Outcome, spec: LoadedSpec, tmp_path: Path) -> None:
+def test_each_compile_worker_has_a_variant(abreast: Outcome) -> None:
     """Which are then timed one after the other; no more evaluations are begun than there may be."""
-    single = begin(spec, tmp_path / "b.run", options(ONE_BY_ONE), backend=backend())
     assert most_at_once(abreast.path) == 3
-    assert most_at_once(single.path) == 1
-    for result in (abreast, single):
-        assert result.summary.improved
-        assert evaluations(result.path) <= 40
-        assert audit(result.path, backend=backend()).differences == []
+    assert abreast.summary.improved
+    assert evaluations(abreast.path) <= 40
+    assert audit(abreast.path, backend=backend()).differences == []
 
 
 @pytest.mark.integration
 def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) -> None:
-    """There is nothing to be gained: the two ways of searching are the same."""
-    one, other = (
-        begin(spec, tmp_path / f"{e.abreast}.run", options(e, workers=1, evaluations=25), backend=backend())
-        for e in (EVOLVING, ONE_BY_ONE)
-    )
-    ours, theirs = decided(one.path), decided(other.path)
-    assert [v for k, v in ours.items() if k is not None] == [v for k, v in theirs.items() if k is not None]
+    result = begin(spec, tmp_path / "a.run", options(workers=1, evaluations=25), backend=backend())
+    assert most_at_once(result.path) == 1
+    assert evaluations(result.path) <= 25
+    assert audit(result.path, backend=backend()).differences == []
 
 
 @pytest.mark.integration

@@ -20,7 +20,7 @@ from tuner.core.types import (
     Variant,
     VerifyPolicy,
 )
-from tuner.evaluators.workloads import DISTRIBUTIONS, NONFINITE, Workload, fresh_input, make_workload
+from tuner.evaluators.workloads import DISTRIBUTIONS, NONFINITE, Workload, make_workload
 
 
 def array(name: str, dtype: str, shape: list[str], kind: str = "normal", **options: Any) -> Argument:
@@ -243,20 +243,6 @@ def test_a_python_initialiser_is_called_with_sizes_and_seed(tmp_path: Path) -> N
     assert first.dtype == np.int64
     assert first.tolist() == list(range(int(first[0]), int(first[0]) + 100))
     assert first[0] % 1000 == second[0] % 1000 == 0
-
-
-def test_one_input_can_be_made_anew() -> None:
-    sizes = {"r": 20, "c": 20, "z": 100}
-    the_task = task(
-        csr("row_pointers", "r + 1"), csr("columns", "z"), array("x", "float32", ["c"]), sizes=sizes
-    )
-    base = made(the_task)
-    changed = fresh_input(the_task, base, "columns", {}, seed=9)
-    assert not np.array_equal(base.arrays["columns"], changed.arrays["columns"])
-    assert not np.array_equal(base.arrays["row_pointers"], changed.arrays["row_pointers"])
-    assert changed.arrays["x"] is base.arrays["x"]
-    with pytest.raises(UsageError, match="no input array"):
-        fresh_input(the_task, base, "y", {}, seed=9)
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,8 @@ class Figures:
         self.variant = body.get("variant", 0)
         self._take_up(body)
 
-    def _on_recall(self, body: Mapping[str, Any]) -> None:
+    def _on_recall(self, _: Mapping[str, Any]) -> None:
         self.phase = "searching"
-        self._take_up(body)
 
     def _on_simplify(self, body: Mapping[str, Any]) -> None:
         self.phase = "trying less"

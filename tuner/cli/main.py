@@ -295,16 +295,21 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Audit a run: hash chain and every decision, then object code and times where asked."""
+    from tuner.api import load
     from tuner.api import replay as audit
     from tuner.cli import text
 
     report = audit(run, rebuild=rebuild, remeasure=remeasure, sign=sign)
     if as_json:
         print_json(report.to_json())
+    elif report.of_another_version and not report.differences:
+        text.print_result(load(run))
     else:
         text.print_audit(report)
-    if not report.clean:
+    if report.differences:
         raise typer.Exit(EXIT_DIFFERENCE)
+    if report.of_another_version:
+        raise UsageError(f"{run}: {report.of_another_version}", "audit it with the version that wrote it")
 
 
 @app.command()

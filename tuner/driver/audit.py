@@ -20,6 +20,7 @@ from tuner.driver.opening import catalogue_of, make_lineup, spec_of
 from tuner.driver.replay import Difference, Replay, replay_events
 from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
+from tuner.driver.state.version import of_another
 from tuner.driver.work.environment import changed, search_code, toolchain
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.weighing import Lesser
@@ -40,7 +41,11 @@ _EVENTS_SHOWN = 8
 
 @dataclass(slots=True, kw_only=True)
 class AuditReport:
-    """What an audit found. ``differences`` non-empty means exit status 4."""
+    """What an audit found. ``differences`` non-empty means exit status 4.
+
+    ``of_another_version`` says of a record that another version wrote that nothing of it was derived again; it is not
+    clean then.
+    """
 
     path: Path
     events: int = 0
@@ -53,11 +58,12 @@ class AuditReport:
     remeasured: tuple[float, float, float] | None = None
     claim_stands: bool | None = None
     signed_by: str | None = None
+    of_another_version: str = ""
 
     @property
     def clean(self) -> bool:
-        """Whether nothing differs."""
-        return not self.differences
+        """Whether everything was looked at and nothing differs."""
+        return not self.differences and not self.of_another_version
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for ``--json``."""
@@ -97,7 +103,8 @@ def audit(
 
     Raises:
         RecordError: the file is no run record, or says nothing that could begin a run.
-        UsageError: the key cannot be used, or the record is not one to sign.
+        UsageError: the key cannot be used, the record is not one to sign, or one of another version that is to be
+            rebuilt, measured or signed.
         MachineError: there is a signature to check or to make, and no package for it.
     """
     if path.is_file() and not is_meant_as_record(path):
@@ -113,6 +120,15 @@ def audit(
         first = next(iter(record.events()), None)
         if first is None or first.kind != "start":
             raise RecordError(f"{path} holds no run", "it was killed before it began")
+        report.of_another_version = of_another(first.body)
+        if report.of_another_version:
+            if rebuild or remeasure or sign is not None:
+                raise UsageError(
+                    f"{path}: {report.of_another_version}", "audit it with the version that wrote it"
+                )
+            report.not_rederived.append(report.of_another_version)
+            _check_signature(report, record.head)
+            return report
         with holding_together(f"the first event of {path}"):
             spec = spec_of(record, first.body)
             catalogue = catalogue_of(record, first.body)
@@ -193,7 +209,7 @@ def _first_causes(report: AuditReport, differences: Sequence[Difference]) -> lis
 
 def _other_code(start: Any) -> str | None:
     """Why proposals may be others here than in the run; ``None`` where they may not."""
-    if start.get("search_code", search_code()) != search_code():
+    if start["search_code"] != search_code():
         return f"the run was made by other searchers, of remix-tuner {start['tool']}"
     for name, version in start["environment"]["packages"].items():
         try:

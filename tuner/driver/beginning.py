@@ -14,6 +14,7 @@ from tuner.core.types import Proposal, Task
 from tuner.driver.options import Options
 from tuner.driver.outcome import refused_edits
 from tuner.driver.plan import pruning
+from tuner.driver.state import version
 from tuner.driver.state.bounds import light_of
 from tuner.driver.state.settings import REMIX, RunSettings
 from tuner.driver.state.trials import proposal_to_json
@@ -74,6 +75,7 @@ def first_event(
     blobs: dict[str, bytes] = {}
     body = {
         "tool": metadata.version("remix-tuner"),
+        version.KEY: version.VERSION,
         **_spec_body(spec, blobs),
         "catalogue": None if catalogue is None else _store(canonical_json(catalogue), blobs),
         "settings": settings.to_json(),
@@ -97,7 +99,7 @@ def first_event(
     if settings.evolution is not None:
         body["variant"] = describe_original(task, settings)
         if REMIX in settings.proposers:
-            body[refused_edits.KEY] = refusals_of(task, settings, space)
+            body[refused_edits.KEY] = refusals_of(task, space)
     # A strategy that cannot be made is said before anything is written.
     searcher = begin_searcher(
         settings.strategy, space, body, lambda r: blobs[r.removeprefix("blob:")].decode()

@@ -23,7 +23,6 @@ from tuner.search.edit_survey import survey
 from tuner.search.opening import still_hidden
 from tuner.search.remix import RemixProposer
 from tuner.spaces.source.edits import permitted
-from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
@@ -132,7 +131,7 @@ def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> Non
         )
     if RemixProposer.name in (spec.search.proposers or (RemixProposer.name,)):
         reassociate = permitted([{"reassociate": True}], spec.task.verify.numerics)
-        found = survey(program, reassociate=reassociate, values=values, moves=MOVES)
+        found = survey(program, reassociate=reassociate, values=values)
         if mostly_refused(found):
             report.lines += [("refused", line) for line in describe_refusals(found)]
 

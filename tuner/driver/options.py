@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import UsageError
-from tuner.driver.state.settings import EVOLVING, EVOLVING_CALLS, REMIX, Llm, RunSettings
+from tuner.driver.state.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
 from tuner.spec.load import LoadedSpec
 
 __all__ = ["Options", "settings_of", "workers_of"]
@@ -19,9 +19,6 @@ __all__ = ["Options", "settings_of", "workers_of"]
 DEFAULT_EVALUATIONS = 200
 SEVERAL = "surrogate"
 """The searcher that knows several objectives."""
-SIMPLER = 6
-CONFIRM_WIDTH = 0.05
-"""Proposals with less changed than the best candidate has, at most."""
 _SEED_MOST = (1 << 63) - 1
 """As in a spec."""
 CONFIRM_S = 30.0
@@ -74,7 +71,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
     more: dict[str, Any] = {}
     if spec.evolves:
         proposers = search.proposers if llm is not None or search.proposers else (REMIX,)
-        more = {"rounds_calls": EVOLVING_CALLS, "evolution": EVOLVING, "proposers": proposers, "llm": llm}
+        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution(), "proposers": proposers, "llm": llm}
         if minutes is not None:
             # The source as given may take many times as long as the winner, so a short run needs more of its time.
             more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
@@ -99,15 +96,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         recall=options.library is not None,
         objectives=spec.objectives,
         ablate=search.ablate,
-        **{
-            "timely": True,
-            "unseen": True,
-            "simplest": True,
-            "simpler": SIMPLER,
-            "confirm_width": CONFIRM_WIDTH,
-            **more,
-            **dict(options.settings or {}),
-        },
+        **{**more, **dict(options.settings or {})},
     )
 
 

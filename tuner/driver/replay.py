@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.errors import PluginError, RecordError
+from tuner.core.errors import RecordError, SpecError
 from tuner.core.types import Proposal, Status
 from tuner.driver.plan import fleet, sharing
 from tuner.driver.plan.actions import (
@@ -45,7 +45,6 @@ from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
 from tuner.driver.state.trials import proposal_from_json, proposal_to_json
-from tuner.driver.work import outside
 from tuner.driver.work.correspondence import expected_reply, waits_for
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.screening import near
@@ -184,31 +183,22 @@ def _replay_ask(
     rng = state.chance(action.first, action.variant)
     recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
     found.proposals += len(recorded)
-    message = "the searcher proposes something else from the same observations"
-    derived: list[Proposal] | None = None
-    problems = _outside(lineup, action, recorded)
-    try:
-        derived = searcher.ask(action.count, rng)
-    except PluginError as error:
-        # It proposes again what is refused by now; any other fault of it says nothing of the record.
-        if not problems:
-            raise
-        message = error.message
-    if derived is not None and (derived == recorded or _plain(derived) == _plain(recorded)):
+    derived = searcher.ask(action.count, rng)
+    if derived == recorded or _plain(derived) == _plain(recorded):
         return
-    if derived is not None:
-        message += f": {_apart(derived, recorded, action.first)}"
-    message = "; ".join([message, *problems])
+    problems = _outside(lineup, action, recorded)
+    message = "; ".join(
+        [
+            "the searcher proposes something else from the same observations: "
+            f"{_apart(derived, recorded, action.first)}",
+            *problems,
+        ]
+    )
     difference = Difference(
         seq=event.seq, kind="ask", message=message, searcher=action.variant, alone=bool(problems)
     )
-    tied = (
-        derived is not None
-        and len(derived) == len(recorded)
-        and all(
-            a.configuration == b.configuration or _is_rival(a, b)
-            for a, b in zip(derived, recorded, strict=True)
-        )
+    tied = len(derived) == len(recorded) and all(
+        a.configuration == b.configuration or _is_rival(a, b) for a, b in zip(derived, recorded, strict=True)
     )
     (found.ties if tied else found.differences).append(difference)
     if recorded:
@@ -241,9 +231,14 @@ def _plainly(value: Any) -> str:
 
 
 def _outside(lineup: Lineup, action: Ask, recorded: list[Proposal]) -> list[str]:
-    """What of an ask in a record nobody can try: earlier versions recorded whatever a searcher proposed."""
-    problems = [outside.problem_of(lineup, action.variant, proposal) for proposal in recorded]
-    return [f"trial {n}: {problem}" for n, problem in enumerate(problems, action.first) if problem]
+    """What of an ask in a record nobody can try, which no searcher's proposals are."""
+    found = []
+    for trial, proposal in enumerate(recorded, action.first):
+        try:
+            lineup.space(action.variant).resolve(proposal.configuration)
+        except SpecError as error:
+            found.append(f"trial {trial}: it is outside the space: {error}")
+    return found
 
 
 def _check_seen(state: RunState, event: Recorded, found: Replay) -> None:
@@ -361,7 +356,7 @@ def _mismatch(action: Action, event: Recorded) -> str:
         case BuildTrials():
             wanted_event: tuple[str, int | None, Mapping[str, Any]] = ("build", action.trials[0], {})
         case Recall():
-            wanted_event = ("recall", None, {"first": action.first})
+            wanted_event = ("recall", None, {})
         case SetBaseline():
             wanted_event = ("baseline", None, {})
         case Verify():

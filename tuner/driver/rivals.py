@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.canonical import digest
 from tuner.driver.outcome.curves import best_so_far
-from tuner.driver.state.settings import EVOLVING, REMIX
+from tuner.driver.state.settings import REMIX, Evolution
 
 if TYPE_CHECKING:
     from tuner.driver.options import Options
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RIVALS", "Rival", "altered", "rivals_of", "run_rivals"]
 
-_SAMPLES = replace(EVOLVING, first=1, rungs=1, explore=1.0, reserve=0.0, independent=True)
+_SAMPLES = Evolution(first=1, rungs=1, explore=1.0, reserve=0.0, independent=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

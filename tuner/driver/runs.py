@@ -25,6 +25,7 @@ from tuner.driver.state import objectives
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import Shared
+from tuner.driver.state.version import of_another
 from tuner.driver.watching import watching
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.engine import Engine, Interruption
@@ -32,7 +33,6 @@ from tuner.driver.work.environment import changed, require_sandbox, toolchain
 from tuner.driver.work.fleet_engine import FleetEngine
 from tuner.driver.work.fleets import beside
 from tuner.driver.work.models import correspondent_of, models_of
-from tuner.driver.work.outside import require_plain
 from tuner.driver.work.remembering import Memory
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
@@ -110,7 +110,8 @@ def resume(
 
     Raises:
         MachineError: a sandbox is required and incomplete here.
-        UsageError: the environment differs from the one in the record and ``force`` is not set.
+        UsageError: the environment differs from the one in the record and ``force`` is not set; or the run has not
+            ended and another version wrote it.
     """
     with resuming(
         path,
@@ -199,7 +200,7 @@ def beginning(
     if llm is None:
         executor = executor or beside(backend, spec.task.target, workers_of(options))
     settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
-    settings = replace(settings, stocked=several, stock_follows=several)
+    settings = replace(settings, stocked=several)
     if shared is not None:
         settings = replace(settings, shared=shared, evaluations=shared.evaluations)
     first = first_event(spec, options, settings, backend, cassette=cassette)
@@ -260,7 +261,9 @@ def resuming(
         if state.end is not None:
             yield Running(path=path, state=state, engine=None)
             return
-        require_plain(path, state)
+        other = of_another(start)
+        if other:
+            raise UsageError(f"{path}: {other}", f"tuner show {path} shows it; start a run of its own")
         shared = state.settings.shared
         if shared is not None and not together:
             raise UsageError(

@@ -39,7 +39,7 @@ def begin_searcher(
         UsageError: there is no such searcher, or it cannot be warm started.
     """
     searcher = searchers.create(strategy, space)
-    if start["settings"].get("ranked", False):
+    if start["settings"]["ranked"]:
         return PooledSearcher(searcher, space)
     for reference in start.get(KEY, ()):
         learn = getattr(searcher, "warm_start", None)

@@ -240,6 +240,7 @@ def _cut(text: str) -> str:
 def audit_or_reason(follower: Follower) -> AuditReport | str:
     """Replays the record without a compiler; a sentence where that cannot be done."""
     try:
-        return audit(follower.path)
+        found = audit(follower.path)
     except TunerError as error:
         return str(error)
+    return found.of_another_version or found

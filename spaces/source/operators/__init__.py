@@ -31,7 +31,7 @@ from tuner.spaces.source.operators.opening import (
 from tuner.spaces.source.operators.teams import teams
 from tuner.spaces.source.operators.values import arrays, scalars, streaming, sums
 
-__all__ = ["MOVES", "OPERATORS", "Operator", "Refused"]
+__all__ = ["OPERATORS", "Operator", "Refused"]
 
 _HOST = (
     nests,
@@ -57,6 +57,3 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.name: operator for module in (*_HOST, *_DEVICE, *_OPENING) for operator in module.OPERATORS}
 )
 """Every operator by the name that edits give it."""
-
-MOVES = 9
-"""The newest set of moves, recipes included. A run keeps the one that it began with."""

@@ -105,7 +105,6 @@ class Operator:
         raw: whether it changes statements without any idea behind it, so that it is worth few tries.
         opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
         languages: that it writes.
-        since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
         openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
         members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
     """
@@ -118,7 +117,6 @@ class Operator:
     raw: bool = False
     opens: bool = False
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
-    since: int = 1
     openmp: bool = False
     members: bool = False
 

@@ -312,7 +312,6 @@ OPERATORS: Iterable[Operator] = (
         apply=vectorize_masked,
         sites=_masked_sites,
         languages=HOST,
-        since=2,
         members=True,
     ),
     Operator(

@@ -335,7 +335,7 @@ def _advised(state: RunState) -> tuple[int, int]:
     own = [v for v in state.variants.values() if v.origin == LIBRARY]
     won = None if state.chosen is None else state.trials[state.chosen].variant
     # What came too late to be taken up may have won.
-    return len(own), sum(v.score is not None and (not v.vain or v.number == won) for v in own)
+    return len(own), sum(v.score is not None and (not v.outclassed or v.number == won) for v in own)
 
 
 def _light(state: RunState) -> tuple[float, float | None] | None:

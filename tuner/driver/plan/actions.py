@@ -129,9 +129,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """Look what earlier runs of similar kernels found, before trial ``first``; leads to ``recall``."""
-
-    first: int
+    """Look what earlier runs of similar kernels found; leads to ``recall``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

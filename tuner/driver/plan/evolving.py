@@ -15,19 +15,18 @@ from collections.abc import Sequence
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Action, Ask, Decide, Propose, Reduce
-from tuner.driver.state.evolution import CLEARLY
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
 from tuner.driver.state.run import MOST_KEPT, RunState
 from tuner.driver.state.settings import LIBRARY
-
-IN_VAIN = 2
-"""Variants of earlier runs that may disappoint in records from before there was a purse for them."""
 
 FREE = (Status.DUPLICATE, Status.PRUNED)
 """What a trial may come to that is no evaluation."""
 
 OWN = 5
 """Variants of its own, the source as given included, that a run knows before one that earlier runs advise comes in."""
+
+CLEARLY = 0.05
+"""Log time by which a variant that earlier runs advise has to be the best of all to get more than one trial."""
 
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
@@ -91,7 +90,7 @@ def search_action(state: RunState) -> Action | None:
     for variant in state.variants.values():
         if not variant.settled and not _in_work(variant):
             return _ask(state, variant)
-    if not early and _in_time(state) and (evolution.awaits or not state.queue):
+    if not early and _in_time(state):
         # What a model was asked for is waited for before its share of the evaluations goes elsewhere.
         waiting = consulting.waiting_action(state, _exploring_end_s(state))
         if waiting is not None:
@@ -120,24 +119,15 @@ def _advised(state: RunState) -> Action | None:
         return _ask(state, untried)
     if state.advised < len(state.advice) and _affordable(state, own):
         return Propose(number=state.proposed, proposer=LIBRARY)
-    if state.settings.evolution is not None and state.settings.evolution.probation:
-        return None
-    # What was the best of all when it was tried, and is no more, gets no more trials.
-    best = next((v for v in own if not v.settled and v.rung == 0), None)
-    return None if best is None else _ask(state, best)
+    return None
 
 
 def _affordable(state: RunState, own: Sequence[VariantState]) -> bool:
     """Whether one more variant of earlier runs may be in vain: what leads costs nothing, what does not a trial."""
     evolution = state.settings.evolution
     assert evolution is not None
-    if not evolution.purse:
-        return state.advised - len(own) + sum(v.score is None or v.vain for v in own) < IN_VAIN
-    if evolution.probation:
-        leading = _leading(state)
-        vain = [v for v in own if v.aside and v.finished and v is not leading]
-    else:
-        vain = [v for v in own if v.vain]
+    leading = _leading(state)
+    vain = [v for v in own if v.aside and v.finished and v is not leading]
     lost = sum(state.trials[v.finished[0]].status not in FREE for v in vain)
     return lost < 1 + int(evolution.purse * state.evaluations)
 
@@ -162,13 +152,11 @@ def _admission(state: RunState, *, early: bool) -> Decide | None:
     """
     evolution = state.settings.evolution
     assert evolution is not None
-    leading = _leading(state) if evolution.probation else None
+    leading = _leading(state)
     if leading is None:
         return None
     known = sum(bool(v.reached) for v in state.variants.values())
-    # Records from before variants had one trial each waited for as many as decide on a promotion.
-    own = OWN if evolution.abreast else evolution.growth
-    if early and known < own and consulting.breeding_action(state) is not None:
+    if early and known < OWN and consulting.breeding_action(state) is not None:
         return None
     return Decide(kind="promote", body={"variant": leading.number, "rung": 0, "target": evolution.rung(0)})
 
@@ -248,9 +236,7 @@ def _promotion(state: RunState, *, early: bool) -> VariantState | None:
             return None
         ranked = sorted(known, key=lambda v: (_reached(v, rung), v.number))
         for variant in ranked[: len(known) // evolution.growth]:
-            # What was advised and not clearly the best waits until no new variants are wanted.
-            waits = evolution.purse and variant.vain
-            if variant.rung == rung and _can_go_on(variant) and not waits:
+            if variant.rung == rung and _can_go_on(variant):
                 return variant
     return None
 
@@ -270,14 +256,14 @@ def _can_go_on(variant: VariantState) -> bool:
 
 
 def abreast_action(state: RunState, room: float) -> Action | None:
-    """What may begin beside the trials in the works; ``None`` where the run does one variant after the other.
+    """What may begin beside the trials in the works; ``None`` where nothing may.
 
     Args:
         state: of the run.
         room: how many more trials are wanted at once.
     """
     evolution, evaluations = state.settings.evolution, state.settings.evaluations
-    if evolution is None or not evolution.abreast or room < 1 or state.reduction is not None:
+    if evolution is None or room < 1 or state.reduction is not None:
         return None
     begun = state.evaluations + len(state.queue)
     if evaluations is not None and begun >= math.ceil(evaluations * (1 - evolution.reserve)):

@@ -50,7 +50,7 @@ def finalists(state: RunState) -> list[int]:
         if trial.variant not in replaced or trial.variant == ORIGINAL
     ]
     evolution = state.settings.evolution
-    if evolution is not None and evolution.near is not None and scored:
+    if evolution is not None and scored:
         # What is far behind would only take the time of those that may win; but the best may owe its score to luck,
         # or fail on inputs that the search has not seen.
         bound = min(scored)[0] + evolution.near
@@ -92,9 +92,7 @@ def _choose(state: RunState, alive: list[int]) -> Action:
     fastest = claims.choose(by_trial)
     chosen = simplest.among(state, _simplest(state, fastest, by_trial), by_trial)
     medians = {str(n): statistics.median(v) for n, v in sorted(by_trial.items()) if v}
-    body: dict[str, Any] = {"chosen": chosen, "medians": medians}
-    if state.settings.simplest:
-        body["fastest"] = fastest
+    body: dict[str, Any] = {"chosen": chosen, "medians": medians, "fastest": fastest}
     pairs = _pairs(state)
     if pairs > state.settings.confirm_processes:
         body["pairs"] = pairs
@@ -171,8 +169,6 @@ def _confirm(state: RunState, chosen: int) -> Action:
 
 def _gone(state: RunState, chosen: int) -> tuple[float, float] | None:
     """What new inputs take away of a gain, where that is too much."""
-    if not state.settings.unseen:
-        return None
     samples = [s for s in state.finals["confirm"] if _ok(s)]
     baseline, candidate = ([s for s in samples if s.trial == n] for n in (BASELINE, chosen))
     return unseen.missing(baseline, candidate, state.settings.weights)
@@ -237,8 +233,7 @@ def _time_for_choosing(state: RunState, processes: int) -> bool:
     # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
     share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
     end = start + (state.claim_deadline_s - start) * share
-    if state.settings.timely:
-        end = min(end, state.claim_deadline_s - _confirming_s(state))
+    end = min(end, state.claim_deadline_s - _confirming_s(state))
     return state.clock_s + processes * _cost_s(state) <= end
 
 
@@ -256,7 +251,7 @@ def _confirming_s(state: RunState) -> float:
 
 def _time_for_pair(state: RunState, pairs: int) -> bool:
     end = state.claim_deadline_s
-    if state.settings.timely and pairs < state.settings.confirm_least:
+    if pairs < state.settings.confirm_least:
         # Without a claim there is no winner to take apart.
         end = state.deadline_s
     return state.clock_s + 2 * _cost_s(state) <= end

@@ -225,7 +225,7 @@ def _search(state: RunState) -> Action | None:
     if shared is not None:
         return None
     if recalls:
-        return Recall(first=state.next_trial)
+        return Recall()
     reason = evolving.search_over(state) if evolves else stop_reason(state)
     if reason is None and light.reached(state):
         reason = "speed_of_light"
@@ -270,7 +270,7 @@ def _demand(state: RunState, ready: int) -> int:
     """
     stock = state.stock
     if not state.settings.stocked:
-        # Of records of earlier versions: who was being built counted as ready for a device that had room already.
+        # What is being built here counts as ready.
         if ready > stock.spare // 2:
             return 0
         return sum(lane.room for lane in state.lanes.values() if lane.usable) + stock.spare - ready

@@ -50,7 +50,7 @@ def impossible(state: RunState, trial: TrialState, medians: Sequence[float]) -> 
         what = "the bytes and operations that the spec gives"
         return _below(medians, [p["bound_s"] for p in light["problems"]], what)
     if not light["declared"] and _writes_all(state):
-        written_s = [p.get("written_s", 0.0) for p in light["problems"]]
+        written_s = [p["written_s"] for p in light["problems"]]
         before = state.trials[BASELINE].medians_s
         if before is not None and not _below(before, written_s, ""):
             return _below(medians, written_s, "writing its outputs, which the kernel as given fills")

@@ -142,8 +142,6 @@ def among(state: RunState, chosen: int, by_trial: Mapping[int, Sequence[float]])
         chosen: the fastest.
         by_trial: process medians of the finalists.
     """
-    if not state.settings.simplest:
-        return chosen
     equal = [n for n, times in by_trial.items() if n == chosen or _equal(times, by_trial[chosen])]
     return min(equal, key=lambda n: (changes(state, n), statistics.median(by_trial[n]), n))
 

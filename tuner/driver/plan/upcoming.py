@@ -93,7 +93,7 @@ def _search_action(state: RunState) -> Action:
     if shared is not None:
         return shared
     if not state.recall_over:
-        return Recall(first=state.next_trial)
+        return Recall()
     evolves = state.settings.evolution is not None
     reason = evolving.search_over(state) if evolves else stop_reason(state)
     if reason is None and light.reached(state):
@@ -247,8 +247,8 @@ def _medians(state: RunState, trial: TrialState) -> list[float] | None:
 
 def _reduces_nothing(state: RunState, trial: TrialState) -> bool:
     """Whether a trial is the winner without an edit, and compiles to the very code of the winner."""
-    evolution, reduction = state.settings.evolution, state.reduction
-    if evolution is None or not evolution.same or reduction is None or reduction.trying != trial.variant:
+    reduction = state.reduction
+    if reduction is None or reduction.trying != trial.variant:
         return False
     winner = state.trials[reduction.trial].build
     return trial.build is not None and winner is not None and trial.build["key"] == winner["key"]

@@ -45,5 +45,5 @@ class Advice:
             edits=tuple(value["edits"]),
             proposal=proposal_from_json(value["proposal"], blob),
             source=value["source"],
-            same=value.get("same", False),
+            same=value["same"],
         )

@@ -13,14 +13,14 @@ __all__ = ["APPLY", "evaluated"]
 
 
 def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    lane = Lane(number=body["lane"], device=body["device"], node=body.get("node", ""))
+    lane = Lane(number=body["lane"], device=body["device"], node=body["node"])
     state.lanes[lane.number] = lane
     state.stock.count(state.lanes.values())
 
 
 def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = state.lanes[body["lane"]]
-    lane.alive, lane.lost = False, body.get("reason", "")
+    lane.alive, lane.lost = False, body["reason"]
     for number in lane.trials:
         state.back(state.trials[number])
         state.trials[number].set_back()

@@ -14,10 +14,7 @@ from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
 from tuner.spaces.space import PASSES
 
-__all__ = ["APPLY", "CLEARLY", "dismiss", "judge", "outclassed", "proven", "reduced", "review", "spread"]
-
-CLEARLY = 0.05
-"""Log time by which a variant that earlier runs advise has to be the best of all to get more than one trial."""
+__all__ = ["APPLY", "judge", "outclassed", "proven", "reduced", "spread"]
 
 _FEWEST_CALLS = 3
 """Timed calls under which there is no interval."""
@@ -46,13 +43,13 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     variant.known = len(state.variants[variant.parents[0]].finished) if variant.parents else 0
     variant.target = state.settings.evolution.rung(0)
     variant.patience = state.settings.evolution.dull
-    if state.settings.evolution.probation and variant.origin == LIBRARY:
+    if variant.origin == LIBRARY:
         # It has to earn its place in the search; what won with the very same source has earned it.
         variant.aside = not state.advice[state.advised - 1].same
     given = state.trials[BASELINE].proposal.configuration.get(PASSES)
-    if state.settings.evolution.plainly and given is not None and (variant.seed or {}).get(PASSES) != given:
+    if given is not None and (variant.seed or {}).get(PASSES) != given:
         variant.chances += 1
-        variant.again = state.settings.evolution.abreast and variant.purpose == "propose"
+        variant.again = variant.purpose == "propose"
     if state.reduction is not None:
         variant.target = 1
         state.reduction.trying = number
@@ -62,13 +59,8 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 def _apply_promote(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     variant = state.variants[body["variant"]]
     variant.rung, variant.target, variant.dull = body["rung"], body["target"], 0
-    assert state.settings.evolution is not None
-    if state.settings.evolution.probation:
-        # What was advised is like any other variant from here on.
-        variant.aside = variant.vain = False
-    if state.settings.evolution.purse:
-        # It would be settled at once, promoted again, and so on; as older records have it.
-        variant.outclassed = False
+    # What was advised is like any other variant from here on. Outclassed, it would be settled and promoted for ever.
+    variant.aside = variant.outclassed = False
     # Chance and other parents may find what was not found before.
     state.barren = 0
     if len(variant.trials) >= variant.target:
@@ -91,54 +83,26 @@ def _apply_minimise(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 def outclassed(state: RunState, variant: VariantState) -> bool:
     """Whether a new variant is so far behind the best of all that tuning will not bring it back.
 
-    One that earlier runs advise gets one trial; what becomes of it is for the plan to say.
+    One that earlier runs advise gets one trial while it is no part of the search.
     """
     evolution, best = state.settings.evolution, state.incumbent
     if evolution is None or best is None or variant.purpose != "propose":
         return False
-    if variant.aside and evolution.probation:
+    if variant.aside:
         return bool(variant.finished)
-    advised = variant.origin == LIBRARY and variant.rung == 0 and not evolution.probation
-    if variant.score is None:
-        return advised and bool(evolution.purse)
     score = state.trials[best].score
-    if advised:
-        others = (v.score for v in state.variants.values() if v is not variant and v.score is not None)
-        return variant.score >= min(others, default=0.0) - (CLEARLY if evolution.purse else 0.0)
     return (
         variant.number != ORIGINAL
         and variant.rung == 0
+        and variant.score is not None
         and score is not None
         and variant.score > score + evolution.hopeless
     )
 
 
-def dismiss(state: RunState, own: VariantState) -> None:
-    """Puts aside what earlier runs advise where its first trial is no better than what the search has by itself."""
-    evolution = state.settings.evolution
-    if evolution is None or not evolution.purse or evolution.probation:
-        return
-    if own.origin != LIBRARY or len(own.finished) != 1:
-        return
-    others = (v.score for v in state.variants.values() if v.origin != LIBRARY and v.score is not None)
-    own.aside = own.score is None or own.score >= min(others, default=0.0)
-
-
 def proven(state: RunState) -> bool:
     """Whether some of what earlier runs advise is a part of the search: then the rest that they say may hold too."""
     return any(v.origin == LIBRARY and not v.aside for v in state.variants.values())
-
-
-def review(state: RunState, own: VariantState) -> None:
-    """Notes which of the variants that earlier runs advise are not, or no longer, the best of all."""
-    if own.origin != LIBRARY:
-        return
-    own.vain = own.vain or (len(own.finished) == 1 and (own.score is None or own.outclassed))
-    for variant in state.variants.values():
-        waiting = variant.finished and len(variant.finished) == len(variant.trials) and not variant.settled
-        if variant is not own and variant.origin == LIBRARY and waiting:
-            variant.outclassed = outclassed(state, variant)
-            judge(state, variant)
 
 
 def judge(state: RunState, variant: VariantState) -> None:

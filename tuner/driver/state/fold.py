@@ -10,13 +10,14 @@ from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver.state import closing, devices, evolution
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.bounds import disproves
-from tuner.driver.state.evolution import dismiss, judge, outclassed, reduced, review
+from tuner.driver.state.evolution import judge, outclassed, reduced
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import RunSettings
 from tuner.driver.state.trials import TrialState, proposal_from_json
+from tuner.driver.state.version import of_another
 from tuner.recorders.record import Recorded
 
 __all__ = ["KINDS", "apply"]
@@ -26,11 +27,13 @@ STEPS = ("ask", "variant", "promote", "minimise", "control", "remarks", "consult
 
 
 def apply(state: RunState, event: Recorded) -> None:
-    """Takes in one event; events come in order.
+    """Takes in one event; events come in order. What only another version knows says nothing.
 
     Raises:
-        KeyError: for a kind of event that this version does not know.
+        KeyError: for a kind of event that there is not, in a record of this version.
     """
+    if event.kind not in _APPLY and state.start is not None and of_another(state.start):
+        return
     state.seq = event.seq
     body = event.body
     before_s, state.clock_s = state.clock_s, max(state.clock_s, float(body.get("clock_s", 0.0)))
@@ -48,12 +51,12 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     state.turns.begin(state.queue)
     evolution = state.settings.evolution
     state.stock.grows = state.settings.stocked and evolution is None
-    state.stock.follows = state.settings.stock_follows
+    state.stock.follows = state.settings.stocked
     original = VariantState(number=ORIGINAL, trials=[BASELINE])
     if evolution is not None:
         original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
         original.cell = tuple(body["variant"]["cell"])
-        original.rung, original.target = evolution.given, evolution.rung(evolution.given)
+        original.target = evolution.rung(0)
         original.patience = evolution.dull
     state.variants = {ORIGINAL: original}
     state.exchanges = Exchanges(
@@ -71,7 +74,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
         proposal = proposal_from_json(value, state._blob)
-        asked_s = float(body.get("ask_s", 0.0)) / len(body["proposals"])
+        asked_s = float(body["ask_s"]) / len(body["proposals"])
         state.trials[number] = TrialState(
             number=number, proposal=proposal, variant=own.number, asked_s=asked_s, proposed_s=state.clock_s
         )
@@ -87,11 +90,9 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
-    state.firsts = tuple(proposal_from_json(value, state._blob) for value in body.get("firsts", ()))
+    state.firsts = tuple(proposal_from_json(value, state._blob) for value in body["firsts"])
     state.advice = tuple(Advice.from_json(value, state._blob) for value in body.get("advice", ()))
     state.expected = body.get("expected", {})
-    # Of records of earlier versions, which tried all of them at once.
-    _take_proposals(state, body)
 
 
 def _apply_simplify(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -217,9 +218,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     own = state.variants[trial.variant]
     own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
     own.outclassed = outclassed(state, own)
-    dismiss(state, own)
     judge(state, own)
-    review(state, own)
     if state.reduction is not None and state.reduction.trying == own.number:
         reduced(state, trial, state.reduction)
     if trial.status not in (Status.DUPLICATE, Status.PRUNED):

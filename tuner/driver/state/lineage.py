@@ -48,7 +48,6 @@ class VariantState:
         outclassed: whether it is so far behind others that its first rung is over.
         chances: it is given up when so many first trials have all failed.
         again: whether it may have a second trial where its first failed and was to be the only one.
-        vain: whether one trial is all it got, where earlier runs advise it.
         aside: whether it is no part of the search, not yet or not any more: nothing is bred from it, ranked or tuned
             beside it.
     """
@@ -81,7 +80,6 @@ class VariantState:
     score: float | None = None
     exhausted: bool = False
     outclassed: bool = False
-    vain: bool = False
     chances: int = HOPELESS
     again: bool = False
     aside: bool = False

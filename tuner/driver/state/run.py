@@ -126,8 +126,6 @@ class RunState:
             return own
         if settings.shared is not None:
             return self.granted_s
-        if not settings.timely:
-            return own
         return min(own, settings.claim_deadline_s - min(self._final_s, MOST_KEPT * settings.deadline_s))
 
     @property
@@ -160,9 +158,7 @@ class RunState:
         Not one of a variant that earlier runs advise and that is no part of it yet: such a one changes nothing.
         """
         evolution = self.settings.evolution
-        if self.best is None or evolution is None or not evolution.probation:
-            return self.best
-        if not self.variants[self.trials[self.best].variant].aside:
+        if self.best is None or evolution is None or not self.variants[self.trials[self.best].variant].aside:
             return self.best
         inside = [
             t for t in map(self.trials.__getitem__, self.finished) if not self.variants[t.variant].aside
@@ -195,8 +191,7 @@ class RunState:
             first: number of the first trial that they get.
             variant: that they are for.
         """
-        evolution = self.settings.evolution
-        if evolution is None or not evolution.purse:
+        if self.settings.evolution is None:
             return stream(self.settings.seed, "ask", first)
         if self.variants[variant].origin == LIBRARY:
             return stream(self.settings.seed, "ask/advised", first)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tuner.search.llm.exchange import Model
 
-__all__ = ["EVOLVING", "EVOLVING_CALLS", "LIBRARY", "Evolution", "Llm", "RunSettings", "Shared"]
+__all__ = ["EVOLVING_CALLS", "LIBRARY", "Evolution", "Llm", "RunSettings", "Shared"]
 
 
 REMIX = "remix"
@@ -17,6 +17,12 @@ REMIX = "remix"
 
 LIBRARY = "library"
 """Who makes variants of what won in earlier runs, as the ``recall`` event has them."""
+
+
+def _known(cls: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of fields that there are."""
+    names = {field.name for field in fields(cls)}
+    return {name: one for name, one in value.items() if name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,29 +47,15 @@ class Evolution:
         hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
         doubtful: log time up to which one that cannot be told from nothing does not stay either.
-        same: whether an edit without which the compiled code is the very same leaves the winner, whatever the clock
-            says of the two.
-        given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
-        near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
-            ``None``: any may.
-        moves: set of operators and recipes that proposers of variants have.
-        plainly: whether a variant that fails with its parent's pipeline is tried with the given one: passes may
-            miscompile what is new though the variant is right.
-        purse: part of the evaluations that variants of earlier runs may lose after the first; what comes of them then
-            leaves the search as it is without them. 0: two in vain end them, and the search counts them as its own.
-        probation: whether those variants stay out of the search, one trial each, until it knows five of its own: then
-            what is clearly better than all of them comes in.
-        abreast: whether several variants are in the works at once, so that there is a trial for each compile worker
-            or device; else each variant's rung is over before anything else begins.
+        near: log time within which of the best a trial has to be to take part in the choice, the best few apart.
+        purse: part of the evaluations that variants of earlier runs may lose after the first.
         least: variants that have come to the end of the first rung before any goes on to the next, while new ones can
             be bred.
-        awaits: whether nothing goes on to more trials once the part for new variants is spent and a model has yet to
-            reply, also where several variants are in the works.
     """
 
-    first: int = 4
-    growth: int = 3
-    rungs: int = 3
+    first: int = 1
+    growth: int = 2
+    rungs: int = 6
     explore: float = 0.7
     islands: int = 2
     migration: int = 12
@@ -76,17 +68,10 @@ class Evolution:
     independent: bool = False
     hopeless: float = 1.1
     pays: float = 0.01
-    doubtful: float = 0.0
-    same: bool = False
-    given: int = 1
-    near: float | None = None
-    moves: int = 1
-    plainly: bool = False
-    purse: float = 0.0
-    probation: bool = False
-    abreast: bool = False
-    least: int = 0
-    awaits: bool = False
+    doubtful: float = 0.03
+    near: float = 0.25
+    purse: float = 0.1
+    least: int = 10
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -108,7 +93,6 @@ class Llm:
         when_spent: ``stop`` ends the search when no model can be asked any more, ``go_on`` searches on without.
         concurrent: requests in flight at once.
         cassette: whether replies come from another run's record.
-        prompts: version of the prompts; records from before there were several say none.
     """
 
     models: tuple[Model, ...]
@@ -123,7 +107,6 @@ class Llm:
     when_spent: str = "stop"
     concurrent: int = 2
     cassette: bool = False
-    prompts: int = 2
 
     def model(self, name: str) -> Model:
         """One of them by its name."""
@@ -132,7 +115,7 @@ class Llm:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Llm:
         """From a record."""
-        return cls(**{**value, "models": tuple(Model(**m) for m in value["models"])})
+        return cls(**{**_known(cls, value), "models": tuple(Model(**m) for m in value["models"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,24 +136,6 @@ class Shared:
     evaluations: int | None
     search_s: float | None
 
-
-EVOLVING = Evolution(
-    first=1,
-    growth=2,
-    rungs=6,
-    abreast=True,
-    least=10,
-    awaits=True,
-    given=0,
-    near=0.25,
-    moves=9,
-    doubtful=0.03,
-    plainly=True,
-    same=True,
-    purse=0.1,
-    probation=True,
-)
-"""How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)
 """Least timed calls of each racing round where variants are searched: the source as given may be very slow."""
@@ -219,13 +184,10 @@ class RunSettings:
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
-        stocked: whether devices that wait for candidates are given more of them ahead.
-        stock_follows: whether more are then kept ready the longer builds take to come back.
+        stocked: whether devices that wait for candidates are given more of them ahead, and more are kept ready the
+            longer builds take to come back.
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
-        timely: whether choosing ends while confirming still has the time that it needs.
-        unseen: whether a gain has to be there on inputs that a candidate has not met before.
-        simplest: whether among finalists that cannot be told apart the one that changes least wins.
         simpler: proposals at the end of the search, at most, that are the best candidate with less changed.
         shared: a budget that other runs share; ``evaluations`` is then all of it.
     """
@@ -244,7 +206,7 @@ class RunSettings:
     choose_processes: int = 8
     confirm_processes: int = 12
     confirm_least: int = 4
-    confirm_width: float = 0.0
+    confirm_width: float = 0.05
     confirm_growth: int = 3
     final_s: float = 0.04
     proposals_factor: int = 50
@@ -256,56 +218,33 @@ class RunSettings:
     ranked: bool = False
     priced: bool = False
     recall: bool = False
-    timely: bool = False
-    unseen: bool = False
-    simplest: bool = False
-    simpler: int = 0
+    simpler: int = 6
     objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
     fleet: bool = False
     stocked: bool = False
-    stock_follows: bool = False
     ablate: str = "off"
     shared: Shared | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; what has its default and was not there at first is there only where it is set."""
-        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        unset = (
-            ("objectives", ("time",)),
-            ("evolution", None),
-            ("proposers", (REMIX,)),
-            ("llm", None),
-            ("fleet", False),
-            ("stocked", False),
-            ("stock_follows", False),
-            ("ranked", False),
-            ("priced", False),
-            ("timely", False),
-            ("unseen", False),
-            ("confirm_width", 0.0),
-            ("confirm_growth", 3),
-            ("ablate", "off"),
-            ("shared", None),
-        )
-        for name, default in unset:
-            if getattr(self, name) == default:
-                del plain[name]
-        return plain
+        """Plain JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSettings:
-        """The inverse of :meth:`to_json`."""
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-        if fields.get("evolution") is not None:
-            fields["evolution"] = Evolution(**fields["evolution"])
-        if fields.get("llm") is not None:
-            fields["llm"] = Llm.from_json(fields["llm"])
-        if fields.get("shared") is not None:
-            fields["shared"] = Shared(**{**fields["shared"], "members": tuple(fields["shared"]["members"])})
-        return cls(**fields)
+        """The inverse of :meth:`to_json`; what other versions have beside is left out."""
+        known: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in _known(cls, value).items()
+        }
+        if known.get("evolution") is not None:
+            known["evolution"] = Evolution(**_known(Evolution, known["evolution"]))
+        if known.get("llm") is not None:
+            known["llm"] = Llm.from_json(known["llm"])
+        if known.get("shared") is not None:
+            known["shared"] = Shared(**{**known["shared"], "members": tuple(known["shared"]["members"])})
+        return cls(**known)
 
     @property
     def search_deadline_s(self) -> float:

@@ -45,10 +45,14 @@ def proposal_from_json(value: Mapping[str, Any], blob: Any) -> Proposal:
     """The inverse of :func:`proposal_to_json`; ``blob`` reads a blob by its digest."""
 
     def unpack(configuration: Mapping[str, Any]) -> dict[str, Any]:
-        return {
+        values = {
             name: blob(v["blob"].removeprefix("blob:")).decode() if isinstance(v, dict) else v
             for name, v in configuration.items()
         }
+        wrong = [name for name, v in values.items() if not isinstance(v, bool | int | float | str)]
+        if wrong:
+            raise ValueError(f"{wrong[0]} is no bool, int, float or str")
+        return values
 
     return Proposal(
         configuration=unpack(value["configuration"]),

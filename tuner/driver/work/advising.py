@@ -186,7 +186,7 @@ def _agreed(space: Space, winners: Sequence[Configuration]) -> Configuration:
 
 
 def _apart(like: Entry, entry: Entry) -> float:
-    """By code and by source; entries of earlier versions say nothing of their source."""
+    """By code and by source."""
     shapes = 1.0
     if like.shape and len(like.shape) == len(entry.shape):
         shapes = embedding.distance(like.shape, entry.shape)

@@ -74,15 +74,13 @@ class Breeding:
         """A new variant as a ``variant`` event holds it, or ``None``; its texts go to ``blobs``."""
         state = self._state
         evolution = self.informed()
-        settings = state.settings.evolution
-        assert settings is not None
         # What earlier runs advised and one trial spoke against may be bred again, with other sizes.
-        known = {v.structure for v in state.variants.values() if not (v.aside if settings.purse else v.vain)}
+        known = {v.structure for v in state.variants.values() if not v.aside}
         if action.proposer == LIBRARY:
             advice = state.advice[state.advised]
             found = advised(evolution, self._task.kernel.variant, advice, known)
             return None if found is None else self._recorded(found, blobs)
-        number = action.number - (state.advised if settings.purse else 0)
+        number = action.number - state.advised
         rng = stream(state.settings.seed, "variant", number)
         bred = evolution.ask(number, rng, known, action.proposer)
         return None if bred is None else self._recorded(bred, blobs)
@@ -175,13 +173,11 @@ def describe_original(task: Task, settings: RunSettings) -> dict[str, Any]:
     return {"digest": task.kernel.variant.digest, "structure": structure, "cell": list(cell)}
 
 
-def refusals_of(task: Task, settings: RunSettings, space: Space) -> dict[str, Any]:
+def refusals_of(task: Task, space: Space) -> dict[str, Any]:
     """What operators refuse in the source as given, for the ``start`` event: the end of the run may hang on it."""
-    own = settings.evolution
-    assert own is not None
     original = read_program(task.kernel, launch=task.launch)
     reassociate = permitted([{"reassociate": True}], task.verify.numerics)
-    return survey(original, reassociate=reassociate, values=_whole(space), moves=own.moves)
+    return survey(original, reassociate=reassociate, values=_whole(space))
 
 
 def _whole(space: Space) -> dict[str, int]:
@@ -205,7 +201,6 @@ def _evolution(task: Task, settings: RunSettings, tunables: Mapping[str, int]) -
                 task.kernel,
                 task.verify.numerics,
                 launch=task.launch,
-                moves=own.moves,
                 tunables=tunables,
             )
             for n in settings.proposers

@@ -21,7 +21,7 @@ from tuner.driver.state.trials import TrialState
 from tuner.search.evolution import Bred, Evolution
 from tuner.search.llm.exchange import Message, Turn, bound_tokens, cassette_key
 from tuner.search.llm.offspring import Unusable, variant_of
-from tuner.search.llm.prompt import Facts, Failure, Relative, first_messages, next_messages, template
+from tuner.search.llm.prompt import TEMPLATE, Facts, Failure, Relative, first_messages, next_messages
 from tuner.search.llm.reply import read_reply
 from tuner.spaces.source.descriptors import AXES
 from tuner.spaces.source.edits import Applied, apply_edits
@@ -33,7 +33,6 @@ _FAILURES = 2
 _CUT = ("length", "cut")
 _MACHINE = ("device", "cpu", "features", "arch", "target")
 _MOST_TEXT = 300
-_WITH_NUMBERS = 3
 _MORE_MACHINE = ("caches", "gpu", "opencl")
 _VECTORS = re.compile(r"\+((?:avx|amx|fma|f16c|sse4|sve|neon|dotprod)[\w.-]*)")
 
@@ -72,7 +71,7 @@ def consult(
         "parent": parent,
         "island": island,
         "key": cassette_key(
-            template=template(settings.prompts),
+            template=TEMPLATE,
             model=action.model,
             parents=[state.variants[parent].digest],
             attempt=attempt,
@@ -160,8 +159,6 @@ def _facts(state: RunState, evolution: Evolution, task: Task, parent: int, other
     features: Mapping[str, float] = (best.build or {}).get("features", {})
     values = {n: v if not isinstance(v, str) else v[:80] for n, v in best.proposal.configuration.items()}
     environment = (state.start or {})["environment"]["backend"]
-    assert state.exchanges.settings is not None
-    version = state.exchanges.settings.prompts
     return Facts(
         program=applied.program,
         numerics=task.verify.numerics,
@@ -169,21 +166,18 @@ def _facts(state: RunState, evolution: Evolution, task: Task, parent: int, other
         kind=_kind(own.cell),
         task=_task_lines(task),
         tunables=values,
-        machine=_machine(environment, version),
+        machine=_machine(environment),
         features=features,
         counters=_counters(best),
         remarks={n: _without_folders(t) for n, t in state.exchanges.remarks.get(parent, {}).items()},
         relatives=[_relative(state, evolution, n) for n in others],
         failures=_failures(state, parent),
-        version=version,
     )
 
 
-def _machine(environment: Mapping[str, Any], version: int) -> dict[str, str]:
+def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
     """The processor or device with its numbers: what sizes and vectors are chosen by."""
     found = {k: str(environment[k])[:_MOST_TEXT] for k in _MACHINE if environment.get(k)}
-    if version < _WITH_NUMBERS:
-        return found
     vectors = sorted(_VECTORS.findall(str(environment.get("cpu_features", ""))))
     if vectors:
         found["vectors"] = ", ".join(vectors)[:_MOST_TEXT]

@@ -68,9 +68,8 @@ class Desk:
         """A reply that has come, looked for while the search goes on: between two batches of trials on one device."""
         state = self._state
         correspondent = self._correspondent
-        evolution = state.settings.evolution
-        # On several devices there always is a trial in the works where variants go abreast.
-        between = not state.queue or (state.settings.fleet and evolution is not None and evolution.abreast)
+        # On several devices there always is a trial in the works.
+        between = not state.queue or (state.settings.fleet and state.settings.evolution is not None)
         idle = between and state.search_stop is None and state.reduction is None
         if (
             correspondent is None

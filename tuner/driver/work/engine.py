@@ -42,7 +42,7 @@ from tuner.driver.state.fold import apply
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
 from tuner.driver.watching import telling
-from tuner.driver.work import bodies, outside
+from tuner.driver.work import bodies
 from tuner.driver.work.builds import Builds
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
@@ -193,7 +193,7 @@ class Engine:
             case Propose() | Receive() | Reduce():
                 return self._thinking.breed(action)
             case Recall():
-                return self._thinking.recall(action)
+                return self._thinking.recall()
             case Simplify():
                 return self._thinking.simplify(action)
             case Judge():
@@ -244,13 +244,10 @@ class Engine:
         return [Event(kind="remarks", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
-        refused = outside.refused(self._lineup, self.state, action.trials)
-        wanted = [n for n in action.trials if n not in refused]
-        builds = refused | dict(zip(wanted, self._builds.compile(wanted), strict=True))
         blobs: dict[str, bytes] = {}
         events = []
-        for number in action.trials:
-            made, kept = self._built(number, builds[number])
+        for number, build in zip(action.trials, self._builds.compile(action.trials), strict=True):
+            made, kept = self._built(number, build)
             events += made
             blobs |= kept
         return events, blobs

@@ -45,7 +45,7 @@ from tuner.driver.plan.actions import (
 )
 from tuner.driver.plan.fleet import decision, effects
 from tuner.driver.plan.upcoming import race_of
-from tuner.driver.work import bodies, outside
+from tuner.driver.work import bodies
 from tuner.driver.work.engine import CONTROL_PURPOSE, Engine
 from tuner.recorders.record import Event, Recorded
 
@@ -252,13 +252,6 @@ class FleetEngine(Engine):
         return self.state.final_lane
 
     def _start_builds(self, trials: Sequence[int]) -> None:
-        refused = outside.refused(self._lineup, self.state, trials)
-        for number, build in refused.items():
-            self._commit(*self._built(number, build))
-            self._decide()
-        trials = [n for n in trials if n not in refused]
-        if not trials:
-            return
         candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
         requests = tuple(BuildRequest(trial=n, variant=v, resolved=r) for n, v, r in candidates)
         self._building |= set(trials)

@@ -45,7 +45,7 @@ def kept_edits(state: RunState, task: Task) -> dict[str, Any]:
     tried = [
         v
         for v in state.variants.values()
-        if v.number != ORIGINAL and (v.reached or v.vain) and v.purpose == "propose"
+        if v.number != ORIGINAL and (v.reached or v.outclassed) and v.purpose == "propose"
     ]
     tried.sort(key=lambda v: (math.inf if v.score is None else v.score, v.number))
     return {

@@ -154,8 +154,7 @@ class Lineup:
                 searcher = RecallingSearcher(
                     searcher,
                     [p.configuration for p in firsts],
-                    # Records of earlier versions do not tell the sources apart.
-                    [int(p.note.get(SOURCE) or 0) for p in firsts],
+                    [int(p.note[SOURCE]) for p in firsts],
                 )
         else:
             space = self.space(number)
@@ -166,13 +165,10 @@ class Lineup:
                 first = self._state.variants[own.parents[0]]
                 prior = tuple(observations(self._state, first.finished[: own.known]))
             evolution = self._state.settings.evolution
-            plainly = evolution is not None and evolution.plainly
             if evolution is not None and evolution.independent and own.purpose == "propose":
                 searcher = self._make(space)
             else:
-                searcher = InheritingSearcher(
-                    lambda: self._make(space), space, own.seed or {}, new, prior, plainly=plainly
-                )
+                searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
         return searcher
 
     def _restored(self, number: int) -> Searcher:

@@ -17,7 +17,6 @@ from tuner.driver.work.consultant import least_tokens
 from tuner.driver.work.correspondence import Cassette, Correspondent, Live, read_cassette
 from tuner.search.llm.client import Client
 from tuner.search.llm.exchange import Model
-from tuner.search.llm.prompt import PROMPTS
 from tuner.spec.load import LoadedSpec
 from tuner.spec.models import LlmModel, OneModel
 
@@ -68,7 +67,6 @@ def models_of(spec: LoadedSpec, asked: str | None) -> tuple[Llm | None, str | No
         stream=given.stream,
         temperature=given.temperature,
         when_spent=given.when_spent,
-        prompts=PROMPTS,
         **limits,
     )
     _check_budget(settings, least_tokens(spec.task))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tuner.core.canonical import digest
 from tuner.core.types import BASELINE, Build, Configuration, Resolved, Status, Variant
-from tuner.driver.plan.actions import Ask, Judge, Propose, Recall, Receive, Reduce, Simplify
+from tuner.driver.plan.actions import Ask, Judge, Propose, Receive, Reduce, Simplify
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import proposal_to_json
@@ -82,14 +82,12 @@ class Thinking:
         body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
         return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
 
-    def recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
+    def recall(self) -> tuple[list[Event], dict[str, bytes]]:
         """What earlier runs of similar kernels say."""
         recalled = Recalled() if self._memory is None else self._memory.recall(self._state, self._examine)
         blobs: dict[str, bytes] = {}
         body = {
-            "first": action.first,
             "sources": recalled.sources,
-            "proposals": [],
             "firsts": [proposal_to_json(p, blobs, digest) for p in recalled.firsts],
             **({"advice": [a.to_json(blobs, digest) for a in recalled.advice]} if recalled.advice else {}),
             **({"expected": dict(recalled.expected)} if recalled.expected else {}),

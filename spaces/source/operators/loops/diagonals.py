@@ -365,6 +365,5 @@ OPERATORS: Iterable[Operator] = (
         apply=diagonals,
         sites=_sites,
         languages=HOST,
-        since=2,
     ),
 )

@@ -148,7 +148,6 @@ OPERATORS: Iterable[Operator] = (
         summary="cuts off the ends of a loop, where boundaries are asked for in every iteration",
         apply=peel_ends,
         sites=_sites,
-        since=5,
         members=True,
     ),
 )

@@ -322,7 +322,6 @@ OPERATORS: Iterable[Operator] = (
         summary="runs neighbouring loops strip by strip, each some iterations behind",
         apply=fuse_shifted,
         sites=_fuse_sites,
-        since=2,
         members=True,
     ),
     Operator(
@@ -330,7 +329,6 @@ OPERATORS: Iterable[Operator] = (
         summary="takes leaning strips of rows through several steps of time",
         apply=skew,
         sites=_skew_sites,
-        since=2,
         members=True,
     ),
 )

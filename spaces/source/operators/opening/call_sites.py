@@ -62,14 +62,13 @@ class CallSite:
     call: Call
 
 
-def first_site(function: Function, name: str, helpers: Mapping[str, Function], *, further: bool) -> CallSite:
+def first_site(function: Function, name: str, helpers: Mapping[str, Function]) -> CallSite:
     """The first call of a function that is evaluated exactly once.
 
     Args:
         function: that calls.
         name: of the function that is called.
         helpers: the functions that are known.
-        further: also in conditions, casts and heads of loops.
     """
     before: Stmt | None = None
     for stmt in statements(function.body):
@@ -78,8 +77,8 @@ def first_site(function: Function, name: str, helpers: Mapping[str, Function], *
         before = stmt
         if bound:
             continue
-        for root in _roots(function, stmt, name, helpers, further=further):
-            for call in _always(root, function, helpers, casts=further):
+        for root in _roots(function, stmt, name, helpers):
+            for call in _always(root, function, helpers):
                 if call.function == name:
                     return CallSite(stmt, root, call)
     raise Refused(f"no statement calls {name} in any case")
@@ -145,16 +144,14 @@ def _anywhere(expr: Expr, function: Function, helpers: Mapping[str, Function]) -
         yield from _anywhere(part, function, helpers)
 
 
-def _roots(
-    function: Function, stmt: Stmt, name: str, helpers: Mapping[str, Function], *, further: bool
-) -> Iterator[Expr]:
+def _roots(function: Function, stmt: Stmt, name: str, helpers: Mapping[str, Function]) -> Iterator[Expr]:
     """The expressions that a statement begins with evaluating, once."""
     match stmt:
         case ExprStmt() | Decl():
             yield from _plain_root(stmt)
-        case If(condition=condition) if further:
+        case If(condition=condition):
             yield condition
-        case For(start=start, limit=limit) if further:
+        case For(start=start, limit=limit):
             yield start
             begins = not any(_may_change(n, helpers) for n in subtrees(start))
             if begins and _stays(function, stmt, limit, helpers[name]):
@@ -225,9 +222,7 @@ def _may_be_changed(function: Function, part: Name | Index | Unary | Opaque) -> 
     return isinstance(part, Index | Opaque) or part.op == "*"
 
 
-def _always(
-    expr: Expr, function: Function, helpers: Mapping[str, Function], *, casts: bool
-) -> Iterator[Call]:
+def _always(expr: Expr, function: Function, helpers: Mapping[str, Function]) -> Iterator[Call]:
     """Calls that a statement evaluates whatever its conditions come to."""
     parts: tuple[Expr, ...]
     if isinstance(expr, Ternary):
@@ -235,7 +230,7 @@ def _always(
     elif isinstance(expr, Binary) and expr.op in ("&&", "||"):
         parts = (expr.left,)
     elif isinstance(expr, Cast):
-        parts = (expr.operand,) if casts else ()
+        parts = (expr.operand,)
     else:
         parts = _parts(expr)
         if isinstance(expr, Call):
@@ -244,7 +239,7 @@ def _always(
             known = expr.function in helpers or is_pure(replace(expr, arguments=()))
             parts = parts if known or is_declared(function, expr.function) else ()
     for part in parts:
-        yield from _always(part, function, helpers, casts=casts)
+        yield from _always(part, function, helpers)
 
 
 def _seen_by_others(function: Function, name: str) -> bool:

@@ -35,7 +35,7 @@ from tuner.spaces.source.operators.opening.callees import (
     local_names,
     require_same_meaning,
 )
-from tuner.spaces.source.operators.opening.exits import value_at_end, with_one_exit
+from tuner.spaces.source.operators.opening.exits import with_one_exit
 from tuner.spaces.source.operators.opening.handing import HandingOn, declared_value
 from tuner.spaces.source.operators.opening.inlining import Inlining
 from tuner.spaces.source.operators.opening.text_places import as_text, is_reference
@@ -63,23 +63,34 @@ _LASTING = frozenset({"static", "_Thread_local", "thread_local"})
 def inline_call(function: Function, args: Args) -> Function:
     """Puts the body of a function of the same file, or of a header that it was configured with, in the place of a call.
 
-    Of its first call that a statement evaluates exactly once.
+    Of its first call that a statement evaluates exactly once: also in a condition, a cast or the head of a loop.
 
     Args:
         function: to change.
         args: ``call``, the function's name.
     """
-    return _inlined(function, argument(args, "call"), further=False)
-
-
-def inline_branching(function: Function, args: Args) -> Function:
-    """The same of a function that returns early, and of calls in conditions, casts and heads of loops.
-
-    Args:
-        function: to change.
-        args: ``call``, the function's name.
-    """
-    return _inlined(function, argument(args, "call"), further=True)
+    name = argument(args, "call")
+    helpers = callees(function)
+    helper = _known(function, name, helpers)
+    _require_plain(function, helper, helpers)
+    require_same_meaning(function, helper)
+    site = first_site(function, name, helpers)
+    stmt, call = site.stmt, site.call
+    if len(call.arguments) != len(helper.params):
+        raise Refused(f"{name} is called with {len(call.arguments)} arguments")
+    _require_nothing_kept(helper)
+    body, value = with_one_exit(helper)
+    require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
+    inlining = Inlining(function, replace(helper, body=body), names_in((body, value)))
+    made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
+    last = inlining.renamed(value)
+    if isinstance(stmt, ExprStmt) and stmt.expr is call:
+        if last is not None and not is_pure(last):
+            raise Refused(f"the value of {name} has effects")
+        return replace_statement(function, stmt, rekeyed(function, tuple(made), set()))
+    require_order(function, site, (helpers[name], body), helpers)
+    values, changed = inlining.used(stmt, call, last)
+    return replace_statement(function, stmt, [*rekeyed(function, tuple(made), set()), *values, changed])
 
 
 def inline_by_members(function: Function, args: Args) -> Function:
@@ -99,7 +110,7 @@ def inline_by_members(function: Function, args: Args) -> Function:
         raise Refused("an operator of the project's own may stand for a member")
     require_same_meaning(function, helper, members=True)
     try:
-        site = first_site(function, name, helpers, further=True)
+        site = first_site(function, name, helpers)
     except Refused:
         site = None
     if site is not None:
@@ -153,35 +164,6 @@ def _known(function: Function, name: str, helpers: Mapping[str, Function]) -> Fu
         why = f" that can be known beside {hidden}" if hidden else " of the sources"
         raise Refused(f"{name} is no other function{why}")
     return helpers[name]
-
-
-def _inlined(function: Function, name: str, *, further: bool) -> Function:
-    helpers = callees(function)
-    helper = _known(function, name, helpers)
-    _require_plain(function, helper, helpers)
-    require_same_meaning(function, helper)
-    site = first_site(function, name, helpers, further=further)
-    stmt, call = site.stmt, site.call
-    if len(call.arguments) != len(helper.params):
-        raise Refused(f"{name} is called with {len(call.arguments)} arguments")
-    _require_nothing_kept(helper)
-    body, value = with_one_exit(helper) if further else value_at_end(helper)
-    require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
-    inlining = Inlining(
-        function,
-        replace(helper, body=body),
-        names_in((body, value)),
-        plainly=further or function.settled is not None,
-    )
-    made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
-    last = inlining.renamed(value)
-    if isinstance(stmt, ExprStmt) and stmt.expr is call:
-        if last is not None and not is_pure(last):
-            raise Refused(f"the value of {name} has effects")
-        return replace_statement(function, stmt, rekeyed(function, tuple(made), set()))
-    require_order(function, site, (helpers[name], body), helpers)
-    values, changed = inlining.used(stmt, call, last)
-    return replace_statement(function, stmt, [*rekeyed(function, tuple(made), set()), *values, changed])
 
 
 def hidden_calls(function: Function) -> dict[str, str]:
@@ -249,16 +231,6 @@ OPERATORS = (
         apply=inline_call,
         sites=_inline_sites,
         opens=True,
-        since=5,
-        members=True,
-    ),
-    Operator(
-        name="inline_branching",
-        summary="likewise of a function that returns early, or that is called in a condition or a loop's head",
-        apply=inline_branching,
-        sites=_inline_sites,
-        opens=True,
-        since=7,
         members=True,
     ),
     Operator(
@@ -267,7 +239,6 @@ OPERATORS = (
         apply=inline_by_members,
         sites=_inline_sites,
         opens=True,
-        since=9,
         members=True,
     ),
 )

@@ -192,7 +192,6 @@ OPERATORS = (
         apply=cases_to_branches,
         sites=_sites,
         opens=True,
-        since=9,
         languages=HOST,
     ),
 )

@@ -34,7 +34,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import statements
 
-__all__ = ["LITERALS", "value_at_end", "with_one_exit"]
+__all__ = ["LITERALS", "with_one_exit"]
 
 _FRACTION = r"(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+"
 LITERALS = {
@@ -45,29 +45,14 @@ LITERALS = {
 """How literals of a type are written, for certain."""
 
 
-def value_at_end(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
-    """A function's statements and the value at its end; none of one that has no value.
-
-    Raises:
-        Refused: it returns earlier, or does not end with its value.
-    """
-    body, value = helper.body, None
-    if body and _is_return(body[-1]):
-        body, value = body[:-1], returned(body[-1], helper)
-    require_known((body, value) if value is not None else body, helper.name)
-    if value is None and "void" not in helper.head.split():
-        raise Refused(f"{helper.name} does not end with its value")
-    return body, value
-
-
 def with_one_exit(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
-    """The same of a function that returns early as well.
+    """A function's statements without returns, and the value at their end; none of one that has no value.
 
     Raises:
         Refused: it returns from within a loop, or may end without its value.
     """
     if not _returns(helper.body[:-1]) and (not helper.body or not isinstance(helper.body[-1], If)):
-        return value_at_end(helper)
+        return _value_at_end(helper)
     void = "void" in helper.head.split()
     kind = plain_type(helper.head)
     result = Name(unused(f"{helper.name}_result", names_known(helper)))
@@ -81,6 +66,17 @@ def with_one_exit(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
     if chosen is not None:
         return made[:-1], chosen
     return (*made[:-1], Decl(kind, result.id), made[-1]), result
+
+
+def _value_at_end(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
+    """The statements and the value of a function that returns at its end alone."""
+    body, value = helper.body, None
+    if body and _is_return(body[-1]):
+        body, value = body[:-1], returned(body[-1], helper)
+    require_known((body, value) if value is not None else body, helper.name)
+    if value is None and "void" not in helper.head.split():
+        raise Refused(f"{helper.name} does not end with its value")
+    return body, value
 
 
 def _is_return(stmt: Stmt) -> bool:

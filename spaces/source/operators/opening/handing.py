@@ -54,7 +54,7 @@ class HandingOn(Inlining):
         self, function: Function, helper: Function, value: Expr | None, helpers: Mapping[str, Function]
     ) -> None:
         self._own_kinds = Kinds.of(helper, function)
-        super().__init__(function, helper, names_in((helper.body, value)), plainly=True)
+        super().__init__(function, helper, names_in((helper.body, value)))
         self._value, self._helpers = value, helpers
         self._stores = stores(helper.body, helper, helpers)
         self._given_kinds = Kinds.of(function, function)

@@ -50,13 +50,11 @@ class Inlining:
         function: that calls.
         helper: that is called, with one exit.
         used: the names that it uses.
-        plainly: whether whole numbers and loads go in the place of names as they are; else all but names and numbers
-            have declarations, as they had for earlier sets of moves.
     """
 
-    def __init__(self, function: Function, helper: Function, used: set[str], *, plainly: bool) -> None:
+    def __init__(self, function: Function, helper: Function, used: set[str]) -> None:
         helper = replace(helper, params=tuple(_decayed(p, function) for p in helper.params))
-        self.function, self.helper, self.plainly = function, helper, plainly
+        self.function, self.helper = function, helper
         self._types = types_of(function)
         self._taken = names_known(function) | _words_taken(function)
         own_names = declared(helper.body)
@@ -115,7 +113,7 @@ class Inlining:
 
     def _handed_on(self, param: Param, expr: Expr) -> bool:
         """Whether an argument's own name or number may stand where the parameter's did."""
-        if self.plainly and not param.is_array and plain_type(param.base) == "int":
+        if not param.is_array and plain_type(param.base) == "int":
             small = sum(1 for _ in subtrees(expr)) <= _SMALL
             if small and is_whole_expression(expr, self._types) and not self._looked_at(expr):
                 return True
@@ -167,7 +165,7 @@ class Inlining:
         taken: Expr = value
         made: list[Stmt] = []
         handed = any(a is call for c in referring(self.function, stmt) for a in c.arguments)
-        if not (self.plainly and not handed and self._as_it_is(value)):
+        if handed or not self._as_it_is(value):
             taken = Name(self._fresh(f"{self.helper.name}_value"))
             made = [Decl(f"const {kind}", taken.id, (), value)]
         done = False

@@ -57,7 +57,6 @@ OPERATORS = (
         apply=read_members,
         sites=_member_sites,
         opens=True,
-        since=8,
         members=True,
     ),
 )

@@ -152,7 +152,6 @@ OPERATORS = (
         apply=forward_pointer,
         sites=_forward_sites,
         opens=True,
-        since=5,
         members=True,
     ),
 )

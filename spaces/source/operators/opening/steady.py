@@ -121,7 +121,6 @@ OPERATORS = (
         apply=settle_locals,
         sites=_settle_sites,
         opens=True,
-        since=6,
         members=True,
     ),
 )

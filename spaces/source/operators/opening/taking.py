@@ -352,7 +352,6 @@ OPERATORS = (
         sites=_take_sites,
         opens=True,
         languages=("c", "c++"),
-        since=9,
         members=True,
     ),
 )

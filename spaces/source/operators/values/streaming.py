@@ -291,6 +291,5 @@ OPERATORS: Iterable[Operator] = (
         apply=stream_stores,
         sites=_sites,
         languages=HOST,
-        since=4,
     ),
 )
