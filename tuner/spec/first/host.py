@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from tuner.spec.first.accesses import Findings
 from tuner.spec.first.divisions import initial_values
+from tuner.spec.first.findings import Findings
 from tuner.spec.first.members import Line, grouped
 from tuner.spec.first.scalars import first_value, floating_scalars
 from tuner.spec.first.uses import Use
@@ -68,7 +68,7 @@ def host_spec(
         threads: of a kernel with OpenMP; ``None`` for one without.
         defines: flags that every build has.
         variables: those of the kernel's parameters that are global variables, with what `global` is.
-        flags: those of the variables that are only asked whether they are 0.
+        flags: those of the variables that only decide what is done.
     """
     writer = _Writer(file, flat, findings, macros, threads, defines, variables or {}, flags)
     return writer.text(_kernel_parts(include, sources), doubts)
@@ -245,9 +245,22 @@ class _Writer:
             if position in self._findings.counts and not dtype.startswith("float"):
                 parts.append(f"init: {{randint: [0, {MOST_COUNTED + 1}]}}")
                 notes.append("check: how far loops go; as far as other arrays reach")
+            elif position in self._findings.elements:
+                parts.append(f"init: {{values: [{self._elements(position, shape)}]}}")
+            elif name in self._flags:
+                parts.append("init: zeros")
+                notes.append("check: the values; 0 leaves out what they ask for")
             else:
                 parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
         return Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
+
+    def _elements(self, position: int, shape: str) -> str:
+        """Of an array of sizes the value of each element; of those that nothing depends on 1."""
+        names = self._findings.elements[position]
+        count = (
+            math.prod(map(int, shape.split(", "))) if shape.replace(", ", "").isdecimal() else max(names) + 1
+        )
+        return ", ".join(names.get(place, "1") for place in range(count))
 
     def _scalar(self, position: int, dtype: str, notes: list[str], role: str = "input") -> Line:
         name = self._function.parameters[position][0]

@@ -5,7 +5,7 @@ Guesses for a first spec only, but for what is declared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -33,6 +33,10 @@ class Use:
     """Extents that the declaration gives; ``None`` for one that it does not."""
     lost: bool = False
     """Whether the extent of some access, or one that is declared, is unknown."""
+    places: set[int] = field(default_factory=set)
+    """The elements that are accessed by a constant index."""
+    anywhere: bool = False
+    """Whether others are accessed, too."""
     divides: bool = False
     """Whether something is divided by its elements, or their roots or logarithms are taken."""
 
@@ -40,6 +44,33 @@ class Use:
         """Adds one access: ``read``, ``write`` or ``both``."""
         self.read = self.read or mode != "write"
         self.written = self.written or mode != "read"
+
+    def declare(self, found: Sequence[Polynomial | None], inner: Sequence[int] = ()) -> None:
+        """Notes extents as a declaration gives them; where others are known they stay.
+
+        Args:
+            found: as of :meth:`Frame.declared`.
+            inner: those of the elements, where nothing else is known.
+        """
+        if self.declared:
+            return
+        self.lost = self.lost or any(extent is not None and moves(extent) for extent in found)
+        known = [None if extent is None or moves(extent) else extent for extent in found]
+        if known[:1] == [constant(1)]:
+            # `a[1]` is what old sources write for `*a`.
+            known[0] = None
+        self.declared = tuple(known) if any(known) else (None, *map(constant, inner)) if inner else ()
+
+    def accessed(self, indices: Sequence[Polynomial | None]) -> None:
+        """Adds the element of one access."""
+        place = indices[0].value if len(indices) == 1 and indices[0] is not None else None
+        self.anywhere = self.anywhere or place is None
+        self.places |= {place} if place is not None else set()
+
+    @property
+    def few(self) -> bool:
+        """Whether only elements with constant indices are accessed, and none is changed."""
+        return bool(self.places) and not (self.anywhere or self.written or self.unclear)
 
     @property
     def shape(self) -> tuple[Polynomial, ...] | None:
@@ -58,14 +89,8 @@ def declare(uses: Mapping[int, Use], frame: Frame) -> None:
     call.values, call.pointed = frame.values, frame.pointed
     nodes = parameter_nodes(frame.function.tree)
     for position, use in uses.items():
-        found = call.declared(nodes[position])
-        use.lost = any(extent is not None and moves(extent) for extent in found)
-        known = [None if extent is None or moves(extent) else extent for extent in found]
-        if known[:1] == [constant(1)]:
-            # `a[1]` is what old sources write for `*a`.
-            known[0] = None
         inner = frame.function.parameters[position][1].inner
-        use.declared = tuple(known) if any(known) else (None, *map(constant, inner)) if inner else ()
+        use.declare(call.declared(nodes[position]), inner)
 
 
 def most_sizes(uses: Iterable[Use]) -> dict[str, int]:

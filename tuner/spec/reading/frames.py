@@ -30,6 +30,8 @@ THROUGH = {
     "ParenExpr",
     "ImplicitCastExpr",
     "CStyleCastExpr",
+    "CXXConstCastExpr",
+    "CXXReinterpretCastExpr",
     "CXXStaticCastExpr",
     "CXXFunctionalCastExpr",
     "ConstantExpr",
@@ -47,6 +49,8 @@ class Frame:
         self.pointed: dict[str, Polynomial] = {}
         """What lies behind parameters that point to one whole number, which stays as it is."""
         self.bounds: dict[str, Polynomial] = {}
+        """Of counters one more than the largest value, in the loop that was entered last."""
+        self._of_loops: dict[str, dict[str, Polynomial]] = {}
         self.short: set[str] = set()
         self.bound_names: set[str] = set()
         self.ends: set[str] = set()
@@ -59,6 +63,8 @@ class Frame:
         """Arguments whose elements are the addresses of rows."""
         self.row_pointers: dict[str, tuple[int, Polynomial | None]] = {}
         """Variables that hold such an address: of which argument, and of which row."""
+        self.elements: dict[int, str] = {}
+        """Arguments whose elements are sizes, each by itself, and how their names begin."""
         self.counts: set[int] = set()
         """Arguments whose elements say how far loops go that begin at a constant."""
         self.modified = {
@@ -86,6 +92,10 @@ class Frame:
                 if least is not None:
                     self.bounds.setdefault(node["id"], least)
 
+    def enter(self, loop: Node) -> None:
+        """From here on counters go as far as this loop lets them: others may have the same counter."""
+        self.bounds.update(self._of_loops.get(loop.get("id", ""), {}))
+
     def _bound(self, loop: Node) -> None:
         inner = inner_nodes(loop)
         condition = peeled(
@@ -93,16 +103,18 @@ class Frame:
         )
         # Of `i < begin + TILE && i < n` the second says how far it goes.
         parts = sorted(_conjuncts(condition), key=self._moves)
+        found = self._of_loops[loop["id"]] = {}
         for part in parts:
-            self._limit(part, loop)
-            self._count(part, loop)
+            self._limit(part, loop, found)
+            self._count(part, loop, found)
+        self.enter(loop)
 
     def _moves(self, condition: Node) -> bool:
         inner = inner_nodes(condition)
         high = self.polynomial(inner[-1]) if inner else None
         return high is None or moves(high)
 
-    def _limit(self, condition: Node, loop: Node) -> None:
+    def _limit(self, condition: Node, loop: Node, found: dict[str, Polynomial]) -> None:
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "<=", "!="):
             return
         left, right = inner_nodes(condition)
@@ -126,9 +138,9 @@ class Frame:
             self.ends |= bound.rounded_up().names
             if bound.value is not None:
                 self.short.add(loop["id"])
-            self.bounds.setdefault(counter, bound)
+            found.setdefault(counter, bound)
 
-    def _count(self, condition: Node, loop: Node) -> None:
+    def _count(self, condition: Node, loop: Node, bounds: dict[str, Polynomial]) -> None:
         """Of `for (j = 0; j < length[i]; j++)`, where it is read into a variable too, how far `j` goes is made up."""
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "!="):
             return
@@ -137,8 +149,8 @@ class Frame:
             return
         value, frame = self.made.get(referenced(right), (right, self))
         found = frame.element(value)
-        if found is not None and referenced(left) not in self.bounds:
-            self.bounds[referenced(left)] = constant(MOST_COUNTED)
+        if found is not None and referenced(left) not in bounds:
+            bounds[referenced(left)] = constant(MOST_COUNTED)
             self.counts.add(found)
 
     def _begun(self, loop: Node) -> Iterator[str]:
@@ -269,6 +281,11 @@ class Frame:
         if kind == "UnaryExprOrTypeTraitExpr":
             # Sizes of fills are in bytes, extents in elements: `n * sizeof *to` counts as n.
             return constant(1) if node.get("name") == "sizeof" else None
+        if kind == "ArraySubscriptExpr" and self.elements:
+            place = self._moved(self.pointer(inner_nodes(node)[0]), inner_nodes(node)[1])
+            if place is None or place[0] not in self.elements or place[1] is None or place[1].value is None:
+                return None
+            return variable(f"{self.elements[place[0]]}_{place[1].value}")
         if kind == "UnaryOperator" and node.get("opcode") == "*":
             return self.pointed.get(referenced(peeled(inner_nodes(node)[0])))
         if kind == "UnaryOperator" and node.get("opcode") == "-":
