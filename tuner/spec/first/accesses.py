@@ -12,17 +12,11 @@ from tuner.spec.first.divisions import ROOTS
 from tuner.spec.first.indexing import NARROW
 from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import c_type
-from tuner.spec.reading.extents import extents
-from tuner.spec.reading.frames import (
-    THROUGH,
-    Frame,
-    callee_name,
-    inner_nodes,
-    peeled,
-    referenced,
-)
+from tuner.spec.reading.extents import extents, reach
+from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.polynomials import Polynomial, constant
 from tuner.spec.reading.signature import Function, Node, parameter_nodes
+from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["Visitor"]
 
@@ -278,16 +272,17 @@ class Visitor:
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)
-        shapes = [None if i is None else extents(i, frame.bounds) for i in indices]
-        if any(s is None for s in shapes):
-            use.lost = True
-            return
-        if len(shapes) == 1:
-            use.shapes.append(shapes[0] or ())
-        elif all(s is not None and len(s) == 1 for s in shapes):
-            use.shapes.append(tuple(s[0] for s in shapes if s))
+        found: tuple[Polynomial | None, ...] | None
+        if len(indices) == 1:
+            found = None if indices[0] is None else extents(indices[0], frame.bounds)
         else:
+            found = tuple(None if i is None else reach(i, frame.bounds) for i in indices)
+        shape = tuple(extent for extent in found or () if extent is not None)
+        if found is None or len(shape) < len(found):
             use.lost = True
+            use.partly.append(found or ())
+        else:
+            use.shapes.append(shape)
 
 
 def _element(index: Node) -> str:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 from tuner.spec.first.accesses import Visitor
 from tuner.spec.first.indexing import index_arrays
-from tuner.spec.first.uses import Use, declare, most_sizes
+from tuner.spec.first.uses import Use, declare, limits
 from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.frames import Frame, inner_nodes, only_read_whole
+from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.polynomials import constant, variable
 from tuner.spec.reading.signature import Function, parameter_nodes, walk
+from tuner.spec.reading.trees import inner_nodes, only_read_whole
 
 __all__ = ["Findings", "examine"]
 
@@ -33,7 +34,7 @@ class Findings:
         margins: those that loops only stop short of, as `halo` in `i < n - halo`.
         counts: positions of the array arguments whose elements say how far loops go that begin at a constant.
         least: what a number must be at least by a comparison, as in `assert(length >= n)`; of the sizes.
-        most: what sizes may be at most, as loops go over arrays of a declared length.
+        limits: how far accesses reach, and the declared extents that they are to stay within.
         elements: of array arguments whose elements are sizes the names of these, by argument position and index.
     """
 
@@ -45,7 +46,7 @@ class Findings:
     margins: frozenset[str] = frozenset()
     counts: frozenset[int] = frozenset()
     least: dict[str, str] = field(default_factory=dict)
-    most: dict[str, int] = field(default_factory=dict)
+    limits: frozenset[tuple[str, str]] = frozenset()
     elements: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
@@ -113,7 +114,7 @@ def _examined(
         margins=frozenset(visitor.bound_names - visitor.ends),
         counts=frozenset(visitor.counts),
         least=_least(frame, named),
-        most=most_sizes([*uses.values(), *visitor.fixed]),
+        limits=limits([*uses.values(), *visitor.fixed]),
         elements={position: names for position, names in elements.items() if names},
     )
 

@@ -10,33 +10,13 @@ from collections.abc import Iterator
 
 from tuner.spec.reading.extents import moves, symbol
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
+from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.trees import assigned_only, changes, inner_nodes, peeled, referenced
 
-__all__ = [
-    "MOST_COUNTED",
-    "THROUGH",
-    "Frame",
-    "callee_name",
-    "inner_nodes",
-    "only_read_whole",
-    "peeled",
-    "referenced",
-]
+__all__ = ["MOST_COUNTED", "Frame"]
 
 MOST_COUNTED = 16
 """What the elements of an array may reach that say how far loops go: as far as small sizes do."""
-
-THROUGH = {
-    "ParenExpr",
-    "ImplicitCastExpr",
-    "CStyleCastExpr",
-    "CXXConstCastExpr",
-    "CXXReinterpretCastExpr",
-    "CXXStaticCastExpr",
-    "CXXFunctionalCastExpr",
-    "ConstantExpr",
-    "ExprWithCleanups",
-}
 
 
 class Frame:
@@ -70,16 +50,20 @@ class Frame:
         self.modified = {
             referenced(child)
             for node in walk(function.tree)
-            if _changes(node)
+            if changes(node)
             for child in (peeled(inner_nodes(node)[0]),)
             if child.get("kind") == "DeclRefExpr"
         }
+        self._assigned = assigned_only(function.tree)
+        """Values that variables without an initial value are given."""
 
     def learn_bounds(self) -> None:
         """Finds out how far counters go, and which sizes say so (``bound_names``)."""
         for node in walk(self.function.tree):
             if node.get("kind") in ("ForStmt", "WhileStmt"):
                 self._bound(node)
+            elif node.get("kind") == "BinaryOperator" and node.get("opcode") == "=":
+                self._assign(referenced(peeled(inner_nodes(node)[0])))
             elif node.get("kind") == "VarDecl" and inner_nodes(node) and node["id"] not in self.modified:
                 # `int end = begin + TILE < n ? begin + TILE : n;` ends a loop further down.
                 value = inner_nodes(node)[-1]
@@ -91,6 +75,19 @@ class Frame:
                 least = self._lesser(value)
                 if least is not None:
                     self.bounds.setdefault(node["id"], least)
+
+    def _assign(self, name: str) -> None:
+        """Of `i3 = 2 * j3 - 1;` the value, of a variable that is given one of several numbers the largest."""
+        values = [self.polynomial(value) for value in self._assigned.get(name, ())]
+        known = [value for value in values if value is not None]
+        if not known or len(known) < len(values):
+            return
+        if len(set(known)) == 1 and symbol(name) not in known[0].names:
+            self.values.setdefault(name, known[0])
+            self.modified.discard(name)
+        numbers = [value.value for value in known if value.value is not None]
+        if len(numbers) == len(known) > 1:
+            self.bounds.setdefault(name, constant(max(numbers) + 1))
 
     def enter(self, loop: Node) -> None:
         """From here on counters go as far as this loop lets them: others may have the same counter."""
@@ -325,60 +322,11 @@ class Frame:
         return tuple(found)
 
 
-def only_read_whole(tree: Node) -> set[str]:
-    """The parameters of a function that occur as ``*name``, which is never written to, and in no other way."""
-    occurring: dict[str, int] = {}
-    read: dict[str, int] = {}
-    for node in walk(tree):
-        if node.get("kind") == "DeclRefExpr":
-            occurring[referenced(node)] = occurring.get(referenced(node), 0) + 1
-        elif node.get("kind") == "UnaryOperator" and node.get("opcode") == "*":
-            name = referenced(peeled(inner_nodes(node)[0]))
-            read[name] = read.get(name, 0) + 1
-        elif _changes(node) or (node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"):
-            target = peeled(inner_nodes(node)[0])
-            if target.get("opcode") == "*":
-                name = referenced(peeled(inner_nodes(target)[0]))
-                read[name] = read.get(name, 0) - 1
-    return {p["id"] for p in parameter_nodes(tree) if occurring.get(p["id"], 0) == read.get(p["id"], -1)}
-
-
-def inner_nodes(node: Node) -> list[Node]:
-    """A node's children; those that are left out are empty."""
-    return [child if child else {} for child in node.get("inner", [])]
-
-
-def peeled(node: Node) -> Node:
-    """What parentheses and conversions hold."""
-    while node.get("kind") in THROUGH and inner_nodes(node):
-        node = inner_nodes(node)[0]
-    return node
-
-
 def _pointer_of(element: Node) -> Node:
     """The pointer that an element's subscripts, however many, or star begin with."""
     while element.get("kind") == "ArraySubscriptExpr" or element.get("opcode") == "*":
         element = peeled(inner_nodes(element)[0])
     return element
-
-
-def callee_name(callee: Node) -> str:
-    """The name of what a call calls; empty where it is no function's name."""
-    return str(peeled(callee).get("referencedDecl", {}).get("name", ""))
-
-
-def referenced(node: Node) -> str:
-    """The identity of what a name refers to."""
-    return str(node.get("referencedDecl", {}).get("id", ""))
-
-
-def _changes(node: Node) -> bool:
-    kind, operator = node.get("kind"), node.get("opcode")
-    if kind == "CompoundAssignOperator":
-        return True
-    return (kind == "BinaryOperator" and operator == "=") or (
-        kind == "UnaryOperator" and operator in ("++", "--")
-    )
 
 
 def _conjuncts(condition: Node) -> list[Node]:
