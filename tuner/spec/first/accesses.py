@@ -226,7 +226,7 @@ class Visitor:
                 self._visit(argument, "both" if passed_on else "read", frame, depth)
             return
         inside = Frame(followed)
-        inside.rows, inside.elements = frame.rows, frame.elements
+        inside.rows, inside.elements, inside.ranges = frame.rows, frame.elements, frame.ranges
         kinds = [kind for _, kind in followed.parameters]
         for parameter, argument, kind in zip(parameter_nodes(followed.tree), arguments, kinds, strict=True):
             target, row = frame.pointer(argument), frame.row(argument)
@@ -275,6 +275,7 @@ class Visitor:
         found: tuple[Polynomial | None, ...] | None
         if len(indices) == 1:
             found = None if indices[0] is None else extents(indices[0], frame.bounds)
+            use.lost = use.lost or not all(name[1:] in frame.bounds for name in _counters(indices[0]))
         else:
             found = tuple(None if i is None else reach(i, frame.bounds) for i in indices)
         shape = tuple(extent for extent in found or () if extent is not None)
@@ -283,6 +284,10 @@ class Visitor:
             use.partly.append(found or ())
         else:
             use.shapes.append(shape)
+
+
+def _counters(index: Polynomial | None) -> list[str]:
+    return [] if index is None else [name for name in index.names if name.startswith("@")]
 
 
 def _element(index: Node) -> str:

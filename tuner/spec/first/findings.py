@@ -13,7 +13,7 @@ from tuner.spec.first.indexing import index_arrays
 from tuner.spec.first.uses import Use, declare, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.frames import Frame
-from tuner.spec.reading.polynomials import constant, variable
+from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function, parameter_nodes, walk
 from tuner.spec.reading.trees import inner_nodes, only_read_whole
 
@@ -57,7 +57,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
         function: with its tree.
         lookup: gives other functions of the file and its headers by name.
     """
-    found = _examined(function, lookup, {})
+    found = _examined(function, lookup, {}, {})
     parameters = dict(function.parameters)
     whole = [
         (position, name)
@@ -69,7 +69,17 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
         for position, name in whole
         if not any(f"{name}_{place}" in parameters for place in found.uses[position].places)
     }
-    return _examined(function, lookup, few) if few else found
+    indices = [
+        position
+        for position in found.indices & found.uses.keys()
+        if found.sizes and _is_index(function.parameters[position][1]) and not found.uses[position].written
+    ]
+    ranges = {position: variable(found.sizes[0]) for position in indices if position not in few}
+    return _examined(function, lookup, few, ranges) if few or ranges else found
+
+
+def _is_index(kind: CType) -> bool:
+    return _is_whole(kind) and kind.dtypes[0].endswith(("32", "64")) and not kind.reference
 
 
 def _is_whole(kind: CType) -> bool:
@@ -77,7 +87,10 @@ def _is_whole(kind: CType) -> bool:
 
 
 def _examined(
-    function: Function, lookup: Callable[[str], Function | None], few: Mapping[int, str]
+    function: Function,
+    lookup: Callable[[str], Function | None],
+    few: Mapping[int, str],
+    ranges: Mapping[int, Polynomial],
 ) -> Findings:
     """As :func:`examine`.
 
@@ -85,10 +98,11 @@ def _examined(
         function: with its tree.
         lookup: gives other functions by name.
         few: arrays whose elements may be sizes: those of which only some are read, each by a constant index.
+        ranges: arrays whose elements are indices, and one more than the largest.
     """
     uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
     frame = _frame(function)
-    frame.elements = dict(few)
+    frame.elements, frame.ranges = dict(few), dict(ranges)
     declare(uses, frame)
     visitor = Visitor(uses, lookup)
     visitor.run(frame, 0)

@@ -33,7 +33,7 @@ def extents(index: Polynomial, bounds: Mapping[str, Polynomial]) -> tuple[Polyno
         index: in elements.
         bounds: of counters by their identity: one more than the largest value.
     """
-    index = _without_offsets(_at_first(index), bounds)
+    index = _without_offsets(_at_first(_of_rows(index, bounds)), bounds)
     counters = [name for name in index.names if name.startswith("@")]
     if not counters:
         # No counter: one place, for example the last.
@@ -79,6 +79,19 @@ def reach(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial | N
             return None
         index = index + stride * (bound - constant(1) - variable(counter))
     return (index + constant(1)).rounded_up()
+
+
+def _of_rows(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial:
+    """The index without what nothing is known of and that is added to the beginning of a row, which it stays in."""
+    counters = [name for name in index.names if name.startswith("@")]
+    unknown = [name for name in counters if name[1:] not in bounds and index.factor_of(name) == constant(1)]
+    begun = [
+        factor for name in counters if name not in unknown and (factor := index.factor_of(name)) is not None
+    ]
+    if unknown and begun and all(factor.names for factor in begun):
+        for name in unknown:
+            index = index - variable(name)
+    return index
 
 
 def _at_first(index: Polynomial) -> Polynomial:

@@ -45,6 +45,8 @@ class Frame:
         """Variables that hold such an address: of which argument, and of which row."""
         self.elements: dict[int, str] = {}
         """Arguments whose elements are sizes, each by itself, and how their names begin."""
+        self.ranges: dict[int, Polynomial] = {}
+        """Arguments whose elements are indices, and one more than the largest of them."""
         self.counts: set[int] = set()
         """Arguments whose elements say how far loops go that begin at a constant."""
         self.modified = {
@@ -102,8 +104,8 @@ class Frame:
         parts = sorted(_conjuncts(condition), key=self._moves)
         found = self._of_loops[loop["id"]] = {}
         for part in parts:
-            self._limit(part, loop, found)
             self._count(part, loop, found)
+            self._limit(part, loop, found)
         self.enter(loop)
 
     def _moves(self, condition: Node) -> bool:
@@ -278,17 +280,29 @@ class Frame:
         if kind == "UnaryExprOrTypeTraitExpr":
             # Sizes of fills are in bytes, extents in elements: `n * sizeof *to` counts as n.
             return constant(1) if node.get("name") == "sizeof" else None
-        if kind == "ArraySubscriptExpr" and self.elements:
-            place = self._moved(self.pointer(inner_nodes(node)[0]), inner_nodes(node)[1])
-            if place is None or place[0] not in self.elements or place[1] is None or place[1].value is None:
-                return None
-            return variable(f"{self.elements[place[0]]}_{place[1].value}")
+        if kind == "ArraySubscriptExpr":
+            return self._known_element(node)
         if kind == "UnaryOperator" and node.get("opcode") == "*":
             return self.pointed.get(referenced(peeled(inner_nodes(node)[0])))
         if kind == "UnaryOperator" and node.get("opcode") == "-":
             negated = self.polynomial(inner_nodes(node)[0])
             return None if negated is None else constant(0) - negated
         return self._operation(node) if kind == "BinaryOperator" else None
+
+    def _known_element(self, node: Node) -> Polynomial | None:
+        """Of an array of sizes, or of indices, an element."""
+        if not self.elements and not self.ranges:
+            return None
+        base, index = inner_nodes(node)
+        position, place = self._moved(self.pointer(base), index) or (-1, None)
+        if position in self.elements and place is not None and place.value is not None:
+            return variable(f"{self.elements[position]}_{place.value}")
+        if position not in self.ranges:
+            return None
+        # No two elements need be alike.
+        name = f"element {position} {node['id']}"
+        self.bounds[name] = self.ranges[position]
+        return variable(symbol(name))
 
     def _operation(self, node: Node) -> Polynomial | None:
         left, right = (self.polynomial(child) for child in inner_nodes(node))
