@@ -43,6 +43,7 @@ OPTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "permutation": (frozenset(), frozenset()),
     "zeros": (frozenset(), frozenset()),
     "constant": (frozenset({"value"}), frozenset()),
+    "values": (frozenset({"values"}), frozenset()),
     "csr": (frozenset({"rows", "columns", "nonzeros", "part"}), frozenset({"skew", "matrix"})),
     "file": (frozenset({"path"}), frozenset()),
     "python": (frozenset({"file", "function"}), frozenset()),
@@ -159,6 +160,9 @@ class ArrayMaker:
                 result = perturb(result, shaper)
         elif kind == "python":
             result = self._from_python(argument, shape, seed_for(seed, f"python/{argument.name}"))
+        elif kind == "values":
+            values = [self._value(argument, kind, each) for each in argument.initial.options["values"]]
+            result = np.array([_cast_constant(argument, each, dtype) for each in values], dtype)
         else:
             value = self._number(argument, "value", 0)
             result = np.full(shape, _cast_constant(argument, value, dtype), dtype)
@@ -227,7 +231,9 @@ class ArrayMaker:
             )
 
     def _number(self, argument: Argument, option: str, default: float | None = None) -> int | float:
-        value = argument.initial.options.get(option, default)
+        return self._value(argument, option, argument.initial.options.get(option, default))
+
+    def _value(self, argument: Argument, option: str, value: Any) -> int | float:
         if isinstance(value, str):
             value = parse(value)
         if isinstance(value, Expression):

@@ -282,8 +282,9 @@ def _initial(given: ArgumentModel, role: ArgumentRole, sizes: set[str], view: Vi
         raise view.error(where, f"init {given.init.kind} has no {name!r}", "this option is needed")
     _check_kind(given, given.init, floating, view, where)
     for name, value in options.items():
-        if isinstance(value, Expression):
-            check_names(value, sizes, view, (*where, given.init.kind))
+        if isinstance(value, Expression | tuple):
+            for each in value if isinstance(value, tuple) else (value,):
+                check_names(each, sizes, view, (*where, given.init.kind))
         elif not isinstance(value, str):
             raise view.error(where, f"init {given.init.kind}: {name} is {value!r}", "it must be text")
     return Initial(kind=given.init.kind, options=dict(options))
@@ -332,6 +333,12 @@ def _evaluate(
         if total > MAX_BYTES:
             hint = "make the problem smaller"
             raise view.error(path, f"the arrays need {total >> 30:,} GiB{with_sizes(problem)}", hint)
+        values = argument.initial.options.get("values", ())
+        if values and len(values) != math.prod(extents):
+            message = (
+                f"{argument.name!r} has {math.prod(extents)} elements, but init gives {len(values)} values"
+            )
+            raise view.error((*where, "init"), message + with_sizes(problem), "one for each element")
         _check_range(argument, problem, view, (*where, "init"))
 
 

@@ -35,7 +35,9 @@ Dtype = Literal[
     "float16", "float32", "float64", "complex64", "complex128", "bool",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 ]
-InitialKind = Literal["uniform", "normal", "randint", "permutation", "zeros", "constant", "csr", "file", "python"]
+InitialKind = Literal[
+    "uniform", "normal", "randint", "permutation", "zeros", "constant", "values", "csr", "file", "python",
+]
 # fmt: on
 _ON, _OFF = ("on", "yes"), ("off", "no")
 _FUNCTION = re.compile(r"(?P<file>.+):(?P<function>[A-Za-z_]\w*)$")
@@ -100,6 +102,12 @@ INITIAL_SCHEMA: dict[str, Any] = {
                 "normal": {"description": "`[mean, deviation]`.", **_INIT_NUMBERS},
                 "randint": {"description": "`[low, high]`: whole numbers, `high` excluded.", **_INIT_NUMBERS},
                 "constant": {"description": "The same value everywhere.", **ARITHMETIC},
+                "values": {
+                    "description": "One value for each element, in row-major order.",
+                    "type": "array",
+                    "items": ARITHMETIC,
+                    "minItems": 1,
+                },
                 "csr": {
                     "title": "Csr",
                     "description": "One part of a random sparse matrix in compressed rows.",
@@ -157,6 +165,8 @@ def _options(kind: str, given: Any) -> Any:
         return {name: read_expression(x) for name, x in zip(_PAIRS[kind], given, strict=True)}
     if kind == "constant" and not isinstance(given, dict):
         return {"value": read_expression(given)}
+    if kind == "values" and isinstance(given, list):
+        return {"values": tuple(map(read_expression, given))}
     if kind == "file" and isinstance(given, str):
         return {"path": given}
     if kind == "python":

@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from tuner.spec.first.divisions import ROOTS
-from tuner.spec.first.indexing import NARROW, index_arrays
-from tuner.spec.first.uses import Use, declare, most_sizes
-from tuner.spec.reading.extents import extents
-from tuner.spec.reading.frames import (
-    THROUGH,
-    Frame,
-    callee_name,
-    inner_nodes,
-    only_read_whole,
-    peeled,
-    referenced,
-)
-from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
+from tuner.spec.first.indexing import NARROW
+from tuner.spec.first.uses import Use
+from tuner.spec.reading.c_types import c_type
+from tuner.spec.reading.extents import extents, reach
+from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.polynomials import Polynomial, constant
+from tuner.spec.reading.signature import Function, Node, parameter_nodes
+from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
-__all__ = ["Findings", "examine"]
+__all__ = ["Visitor"]
 
 _MAX_CALLS = 3
 
@@ -38,91 +31,14 @@ Index = tuple[Polynomial | None, ...]
 """One index for each dimension in the source; ``None`` for one that is no polynomial."""
 
 
-@dataclass(slots=True)
-class Findings:
-    """What is known of a function.
-
-    Attributes:
-        uses: by argument position.
-        sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments; of pointers
-            to one integer too.
-        depth: deepest nest of loops.
-        indices: positions of the array arguments whose elements may be indices, bounds or counts.
-        pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
-        margins: those that loops only stop short of, as `halo` in `i < n - halo`.
-        counts: positions of the array arguments whose elements say how far loops go that begin at a constant.
-        least: what a number must be at least by a comparison, as in `assert(length >= n)`; of the sizes.
-        most: what sizes may be at most, as loops go over arrays of a declared length.
-    """
-
-    uses: dict[int, Use]
-    sizes: list[str]
-    depth: int
-    indices: frozenset[int] = frozenset()
-    pitches: frozenset[str] = frozenset()
-    margins: frozenset[str] = frozenset()
-    counts: frozenset[int] = frozenset()
-    least: dict[str, str] = field(default_factory=dict)
-    most: dict[str, int] = field(default_factory=dict)
-
-
-def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
-    """Looks through a function.
+class Visitor:
+    """One pass through a function: what happens to its arguments, and what its loops go as far as.
 
     Args:
-        function: with its tree.
-        lookup: gives other functions of the file and its headers by name.
+        uses: of the arguments, by position; they are added to.
+        lookup: gives other functions by name.
     """
-    uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
-    frame = Frame(function)
-    frame.rows = frozenset(i for i, (_, kind) in enumerate(function.parameters) if kind.rows)
-    numbers = only_read_whole(function.tree)
-    for i, node in enumerate(parameter_nodes(function.tree)):
-        name, kind = function.parameters[i]
-        if kind.reference:
-            frame.references.add(node["id"])
-            if node["id"] not in frame.modified and any(d.startswith(("int", "uint")) for d in kind.dtypes):
-                frame.values[node["id"]] = variable(name)
-        if kind.pointer:
-            frame.pointers[node["id"]] = (i, constant(0))
-            if node["id"] in numbers and any(d.startswith(("int", "uint")) for d in kind.dtypes):
-                frame.pointed[node["id"]] = variable(name)
-        elif any(d.startswith(("int", "uint")) for d in kind.dtypes):
-            frame.values[node["id"]] = variable(name)
-    declare(uses, frame)
-    visitor = _Visitor(uses, lookup)
-    visitor.run(frame, 0)
-    named = set(visitor.bound_names)
-    for use in uses.values():
-        for shape in (use.declared, *use.shapes):
-            named |= {name for extent in shape if extent is not None for name in extent.names}
-    return Findings(
-        uses=uses,
-        sizes=[n for n, _ in function.parameters if n in named],
-        depth=visitor.deepest,
-        indices=index_arrays(function, lookup),
-        pitches=frozenset(named - visitor.bound_names),
-        margins=frozenset(visitor.bound_names - visitor.ends),
-        counts=frozenset(visitor.counts),
-        least=_least(frame, named),
-        most=most_sizes([*uses.values(), *visitor.fixed]),
-    )
 
-
-def _least(frame: Frame, sizes: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for node in walk(frame.function.tree):
-        if node.get("kind") == "BinaryOperator" and node.get("opcode") in (">=", "==", "<="):
-            high, low = map(frame.polynomial, inner_nodes(node)[:: -1 if node["opcode"] == "<=" else 1])
-            if high is None or low is None or not low.names or not low.names <= sizes:
-                continue
-            for name in high.names - sizes:
-                if high == variable(name) and not name.startswith("@"):
-                    found.setdefault(name, low.text())
-    return found
-
-
-class _Visitor:
     def __init__(self, uses: dict[int, Use], lookup: Callable[[str], Function | None]) -> None:
         self._uses = uses
         self._lookup = lookup
@@ -149,6 +65,7 @@ class _Visitor:
         inner = inner_nodes(node)
         self._divisions(node, frame)
         if kind in _LOOPS:
+            frame.enter(node)
             depth += node.get("id") not in frame.short
             self.deepest = max(self.deepest, depth)
         if kind == "ArraySubscriptExpr":
@@ -196,7 +113,8 @@ class _Visitor:
     def _alias(self, node: Node, frame: Frame) -> bool:
         """Notes what a local variable stands for; whether it is a pointer into an argument."""
         value = inner_nodes(node)[-1]
-        written = node.get("type", {}).get("qualType", "")
+        kind = node.get("type", {})
+        written = kind.get("desugaredQualType", kind.get("qualType", ""))
         if written.endswith("&"):
             return self._second_name(node["id"], value, frame)
         if "*" in written:
@@ -207,6 +125,9 @@ class _Visitor:
             target = frame.pointer(value)
             if target is not None:
                 position, offset = target
+                if offset == constant(0) and "[" in written:
+                    # `double (*u)[n] = (double (*)[n])memory;` says what lies there.
+                    self._uses[position].declare(frame.declared(node), c_type(kind).inner)
                 frame.pointers[node["id"]] = (position, None if node["id"] in frame.modified else offset)
                 return True
         elif node["id"] not in frame.modified:
@@ -305,7 +226,7 @@ class _Visitor:
                 self._visit(argument, "both" if passed_on else "read", frame, depth)
             return
         inside = Frame(followed)
-        inside.rows = frame.rows
+        inside.rows, inside.elements, inside.ranges = frame.rows, frame.elements, frame.ranges
         kinds = [kind for _, kind in followed.parameters]
         for parameter, argument, kind in zip(parameter_nodes(followed.tree), arguments, kinds, strict=True):
             target, row = frame.pointer(argument), frame.row(argument)
@@ -350,16 +271,23 @@ class _Visitor:
             self._extent(use, (end,), frame)
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
-        shapes = [None if i is None else extents(i, frame.bounds) for i in indices]
-        if any(s is None for s in shapes):
-            use.lost = True
-            return
-        if len(shapes) == 1:
-            use.shapes.append(shapes[0] or ())
-        elif all(s is not None and len(s) == 1 for s in shapes):
-            use.shapes.append(tuple(s[0] for s in shapes if s))
+        use.accessed(indices)
+        found: tuple[Polynomial | None, ...] | None
+        if len(indices) == 1:
+            found = None if indices[0] is None else extents(indices[0], frame.bounds)
+            use.lost = use.lost or not all(name[1:] in frame.bounds for name in _counters(indices[0]))
         else:
+            found = tuple(None if i is None else reach(i, frame.bounds) for i in indices)
+        shape = tuple(extent for extent in found or () if extent is not None)
+        if found is None or len(shape) < len(found):
             use.lost = True
+            use.partly.append(found or ())
+        else:
+            use.shapes.append(shape)
+
+
+def _counters(index: Polynomial | None) -> list[str]:
+    return [] if index is None else [name for name in index.names if name.startswith("@")]
 
 
 def _element(index: Node) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -39,11 +39,13 @@ class Further:
         files: the sources, those that the function calls itself first.
         include: folders of headers that they need.
         doubts: what several files define, or none that fits: one line each.
+        allocated: bytes behind global pointers of all sources, by name.
     """
 
     files: tuple[Path, ...] = ()
     include: tuple[Path, ...] = ()
     doubts: tuple[str, ...] = ()
+    allocated: Mapping[str, int] = field(default_factory=dict)
 
 
 def further_sources(source: Path, reader: SourceReader, symbol: str, include: Sequence[Path]) -> Further:
@@ -64,7 +66,7 @@ def further_sources(source: Path, reader: SourceReader, symbol: str, include: Se
         # Of a macro that is not known yet, say: whoever checks the spec is told.
         return Further()
     search = _Search(source.resolve(), reader, [*include])
-    return search.run(own, symbol) if _asked_for(own.missing([symbol])) else Further()
+    return search.run(own, symbol) if _asked_for(own.missing([symbol])) else Further(allocated=own.allocated)
 
 
 def _asked_for(symbols: Iterable[str]) -> list[str]:
@@ -117,6 +119,7 @@ class _Search:
             files=tuple(each.path for each in taken[1:]),
             include=tuple(folder for folder in self.include if folder not in before),
             doubts=tuple(doubts.values()),
+            allocated={name: size for each in taken for name, size in each.symbols.allocated.items()},
         )
 
     def _definition(self, symbol: str, taken: Sequence[_File], doubts: dict[str, str]) -> _File | None:

@@ -5,15 +5,19 @@ Everything else of first specs then sees arguments. May not compile; clang is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import BaselineError
 from tuner.spec.reading.c_types import ROWS, CType
-from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, referenced
 from tuner.spec.reading.signature import Function, Node, SourceReader, parameter_nodes, walk
+from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 
 __all__ = ["Globals", "with_globals"]
+
+_COMPARED = ("<", "<=", ">", ">=", "==", "!=")
 
 Lookup = Callable[[str], Function | None]
 
@@ -26,7 +30,7 @@ class Globals:
         function: with a parameter for each, behind its own.
         lookup: gives functions as they are called by this one: they take them too.
         names: of the variables, each with what a spec says of it: `true`, or `pointer`.
-        flags: those that are only asked whether they are 0.
+        flags: those of whole numbers that are only compared, to decide what is done.
         doubts: what is said of those that no argument can stand for.
     """
 
@@ -37,25 +41,27 @@ class Globals:
     doubts: tuple[str, ...] = ()
 
 
-def with_globals(function: Function, lookup: Lookup, reader: SourceReader) -> Globals:
+def with_globals(
+    function: Function, lookup: Lookup, reader: SourceReader, allocated: Mapping[str, int] | None = None
+) -> Globals:
     """The function with a parameter for each variable outside of functions that it, or what it calls, uses.
 
     Args:
         function: with its tree.
         lookup: gives other functions by name.
         reader: of the sources, for types.
+        allocated: bytes behind global pointers by their names, as far as they are known.
     """
     reached = _reached(function, lookup)
     used = dict.fromkeys(name for each in reached for name in _used(each))
     kinds: dict[str, CType] = {}
     names: dict[str, str] = {}
     doubts = []
-    for name in used:
-        try:
-            kind, itself = reader.types([f"&{name}", name])
-        except BaselineError:
+    for name, types in _types(list(used), reader).items():
+        if types is None:
             doubts.append(f"no argument can stand for the variable {name} of a namespace or another file")
             continue
+        kind, itself = types
         if kind.odd == ROWS and not itself.odd and itself.dtypes:
             kinds[name], names[name] = itself, "pointer"
         elif kind.odd or not kind.dtypes:
@@ -65,18 +71,22 @@ def with_globals(function: Function, lookup: Lookup, reader: SourceReader) -> Gl
             kinds[name], names[name] = replace(kind, reference=not kind.inner), "true"
     if not kinds:
         return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
+    rows = {
+        name: _rows(kinds[name], (allocated or {}).get(name, 0)) for name in names if names[name] == "pointer"
+    }
+    needed = _needed(reached, kinds)
     known: dict[str, Function | None] = {}
 
     def find(name: str) -> Function | None:
         if name not in known:
             found = lookup(name)
-            known[name] = None if found is None else _handed(found, kinds, names, lookup)
+            known[name] = None if found is None else _handed(found, kinds, rows, needed)
         return known[name]
 
-    flags = frozenset(name for name, kind in kinds.items() if kind.reference)
-    flags = flags.difference(*(_reckoned(each.tree) for each in reached))
+    whole = {name for name, kind in kinds.items() if kind.dtypes[0].startswith(("int", "uint", "bool"))}
+    flags = frozenset(whole).difference(*(_reckoned(each.tree, _own(each.tree)) for each in reached))
     return Globals(
-        function=_handed(function, kinds, names, lookup),
+        function=_handed(function, kinds, rows, needed),
         lookup=find,
         names=names,
         flags=flags,
@@ -84,38 +94,60 @@ def with_globals(function: Function, lookup: Lookup, reader: SourceReader) -> Gl
     )
 
 
-def _reckoned(node: Node, *, asked: bool = False) -> frozenset[str]:
-    """Names of variables that are more than asked whether they are 0.
+def _reckoned(node: Node, own: Collection[str], *, asked: bool = False) -> frozenset[str]:
+    """Names of variables whose values do more than decide what is done: they are more than compared.
 
     Args:
         node: whose names are meant.
-        asked: whether only that is asked of its value.
+        own: identities of the function's own variables: what is compared with a counter, or chosen by one, is data.
+        asked: whether only a decision depends on its value.
     """
     inner = inner_nodes(node)
-    kind = node.get("kind")
+    kind, operator = node.get("kind"), node.get("opcode")
     if kind == "DeclRefExpr":
         return frozenset() if asked else frozenset({str(node.get("referencedDecl", {}).get("name", ""))})
+    if asked and (kind == "ArraySubscriptExpr" or operator in _COMPARED):
+        asked = all(referenced(part) not in own for part in walk(node))
     found = frozenset[str]()
     for place, child in enumerate(inner):
         question = (
             (kind in ("IfStmt", "ConditionalOperator") and place == 0)
-            or node.get("opcode") in ("!", "&&", "||")
-            or (asked and kind in THROUGH)
+            or operator in ("!", "&&", "||")
+            or (asked and (kind in THROUGH or operator in _COMPARED))
+            or (asked and kind == "ArraySubscriptExpr" and place == 0)
         )
-        found |= _reckoned(child, asked=question)
+        found |= _reckoned(child, own, asked=question)
     return found
+
+
+def _own(tree: Node) -> frozenset[str]:
+    return frozenset(node["id"] for node in walk(tree) if node.get("kind") == "VarDecl")
 
 
 def _reached(function: Function, lookup: Lookup) -> list[Function]:
     """A function and those that it calls, as far as they are known."""
     found, seen = [function], {function.name}
     for caller in found:
-        for node in walk(caller.tree):
-            name = callee_name(inner_nodes(node)[0]) if node.get("kind") == "CallExpr" else ""
-            called = lookup(name) if name and name not in seen else None
+        for name in _calls(caller):
+            called = lookup(name) if name not in seen else None
             seen.add(name)
             found += [] if called is None else [called]
     return found
+
+
+def _needed(reached: Sequence[Function], kinds: Mapping[str, CType]) -> dict[str, list[str]]:
+    """By the names of functions the variables that they, or what they call, use."""
+    found = {each.name: {name for name in _used(each) if name in kinds} for each in reached}
+    calls = {each.name: [name for name in _calls(each) if name in found] for each in reached}
+    for _ in reached:
+        found = {name: used.union(*(found[other] for other in calls[name])) for name, used in found.items()}
+    return {name: [each for each in kinds if each in used] for name, used in found.items()}
+
+
+def _calls(function: Function) -> Iterator[str]:
+    for node in walk(function.tree):
+        if node.get("kind") == "CallExpr" and (name := callee_name(inner_nodes(node)[0])):
+            yield name
 
 
 def _used(function: Function) -> Iterator[str]:
@@ -127,11 +159,13 @@ def _used(function: Function) -> Iterator[str]:
 
 
 def _handed(
-    function: Function, kinds: Mapping[str, CType], names: Mapping[str, str], lookup: Lookup
+    function: Function,
+    kinds: Mapping[str, CType],
+    rows: Mapping[str, int],
+    needed: Mapping[str, Sequence[str]],
 ) -> Function:
-    """A function that takes the variables and hands them on to what it calls."""
+    """A function that takes the variables that it needs, and hands on to what it calls what that needs."""
     own = {node["id"] for node in walk(function.tree) if node.get("kind") in ("VarDecl", "ParmVarDecl")}
-    given: list[Node] = [_reference(name, kind) for name, kind in kinds.items()]
 
     def changed(node: Node) -> Node:
         if node.get("kind") == "DeclRefExpr":
@@ -142,20 +176,20 @@ def _handed(
         if "inner" not in node:
             return node
         inner = [changed(child) for child in node["inner"]]
-        if node.get("kind") == "CallExpr" and lookup(callee_name(inner_nodes(node)[0])) is not None:
-            inner += given
+        if node.get("kind") == "CallExpr":
+            inner += [
+                _reference(name, kinds[name]) for name in needed.get(callee_name(inner_nodes(node)[0]), ())
+            ]
         return {**node, "inner": inner}
 
     tree = changed(function.tree)
-    nodes = [
-        {**_meant(name, kind), "inner": _extents(kind, pointer=names[name] == "pointer")}
-        for name, kind in kinds.items()
-    ]
+    taken = {name: kinds[name] for name in needed.get(function.name, ())}
+    nodes = [{**_meant(name, kind), "inner": _extents(kind, rows.get(name))} for name, kind in taken.items()]
     before = parameter_nodes(tree)
     after = [child for child in tree["inner"] if child.get("kind") != "ParmVarDecl"]
     return replace(
         function,
-        parameters=(*function.parameters, *kinds.items()),
+        parameters=(*function.parameters, *taken.items()),
         tree={**tree, "inner": [*before, *nodes, *after]},
     )
 
@@ -174,11 +208,34 @@ def _reference(name: str, kind: CType) -> Node:
     }
 
 
-def _extents(kind: CType, *, pointer: bool) -> list[Node]:
-    """The type's node, as clang gives it of an array that is declared with its extents."""
+def _extents(kind: CType, rows: int | None) -> list[Node]:
+    """The type's node, as clang gives it of an array that is declared with its extents.
+
+    Args:
+        kind: of the variable.
+        rows: how many lie behind a pointer, 0 where that is not known; ``None`` for an array.
+    """
     made: list[Node] = []
-    for extent in reversed(kind.inner):
+    for extent in (*((rows,) if rows else ()), *kind.inner)[::-1]:
         made = [{"kind": "ConstantArrayType", "size": extent, "inner": made}]
-    if pointer:
-        made = [{"kind": "PointerType", "inner": made}]
-    return made
+    return [{"kind": "PointerType", "inner": made}] if rows == 0 else made
+
+
+def _rows(kind: CType, size_bytes: int) -> int:
+    """How many elements, or rows of them, fit the memory that a pointer is given."""
+    bits = re.search(r"\d+$", kind.dtypes[0])
+    return size_bytes // (int(bits[0]) // 8 if bits else 1) // math.prod(kind.inner)
+
+
+def _types(names: Sequence[str], reader: SourceReader) -> dict[str, tuple[CType, CType] | None]:
+    """Of each variable the types of its address and of itself; ``None`` where the file's end cannot name it."""
+    if not names:
+        return {}
+    try:
+        found = reader.types([each for name in names for each in (f"&{name}", name)])
+    except BaselineError:
+        if len(names) == 1:
+            return {names[0]: None}
+        half = len(names) // 2
+        return {**_types(names[:half], reader), **_types(names[half:], reader)}
+    return dict(zip(names, zip(found[::2], found[1::2], strict=True), strict=True))

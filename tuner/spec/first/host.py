@@ -6,13 +6,15 @@ Guesses, and says in comments what it guessed. May not read files, compile or ru
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 
-from tuner.spec.first.accesses import Findings
 from tuner.spec.first.divisions import initial_values
+from tuner.spec.first.findings import Findings
 from tuner.spec.first.members import Line, grouped
 from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
@@ -71,7 +73,7 @@ def host_spec(
         threads: of a kernel with OpenMP; ``None`` for one without.
         defines: flags that every build has.
         variables: those of the kernel's parameters that are global variables, with what `global` is.
-        flags: those of the variables that are only asked whether they are 0.
+        flags: those of the variables that only decide what is done.
         kernel: what is said of the entry where that is not the function.
         values: numbers that arguments have, or what they point to.
     """
@@ -115,6 +117,8 @@ class _Writer:
         self._function = flat.function
         self._findings = findings
         self._sizes = findings.sizes or self._likely_sizes()
+        self._bytes: list[str] = []
+        """Of the arrays written so far."""
 
     def _likely_sizes(self) -> list[str]:
         whole = [n for n, t in self._function.parameters if _whole(t)]
@@ -125,11 +129,10 @@ class _Writer:
         deep = self._findings.depth >= 3
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
         odd = _ODD_DEEP if deep else _ODD
-        sizes = ", ".join(
-            f"{n}: {self._known_size(n) or self._fitting(n, _MARGIN if n in self._findings.margins else size)}"
-            for n in self._sizes
-        )
-        small = ", ".join(f"{n}: {self._fitting(n, value)}" for n, value in self._small(odd).items())
+        arguments = [self._argument(i) for i in range(len(self._function.parameters))]
+        usual = self._usual(size)
+        sizes = ", ".join(f"{n}: {value}" for n, value in usual.items())
+        small = ", ".join(f"{n}: {value}" for n, value in self._small(odd, usual).items())
         lines = [
             Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
@@ -141,7 +144,6 @@ class _Writer:
                 Line(f"problem: {{{sizes}}}", "check: sizes as in your application; a call of 1 ms or more")
             )
         lines.append(Line("arguments:", "in call order"))
-        arguments = [self._argument(i) for i in range(len(self._function.parameters))]
         lines += grouped(self._flat, arguments)
         lines += [
             Line("space:"),
@@ -167,7 +169,16 @@ class _Writer:
         lines += [Line("search:"), Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(_layout(line) for line in lines)
 
-    def _small(self, odd: tuple[int, ...]) -> dict[str, int]:
+    def _usual(self, size: int) -> dict[str, int]:
+        """Sizes for a call of some milliseconds, by which arrays are long enough and not too large."""
+        found = {
+            n: self._known_size(n) or self._fitting(n, _MARGIN if n in self._findings.margins else size)
+            for n in self._sizes
+        }
+        found = in_memory(within(found, self._findings.limits), self._bytes)
+        return within(found, self._findings.limits)
+
+    def _small(self, odd: tuple[int, ...], usual: Mapping[str, int]) -> dict[str, int]:
         """Odd sizes, no two alike where there are enough of them; rows lie further apart than any is long."""
         small = {n: odd[i % len(odd)] + 28 * (i // len(odd)) for i, n in enumerate(self._sizes)}
         pitches = [n for n in self._sizes if n in self._findings.pitches]
@@ -175,7 +186,13 @@ class _Writer:
         small |= dict.fromkeys(self._findings.margins & small.keys(), _MARGIN)
         if longest:
             small |= {n: longest + 2 * (i + 1) for i, n in enumerate(pitches)}
-        return small
+        small = {n: self._fitting(n, value) for n, value in small.items()}
+        short = within(small, self._findings.limits)
+        # Where arrays are not long enough for an odd size, another one than theirs.
+        small |= {
+            n: max(usual[n] - 1 - i, usual[n] // 2, 1) for i, n in enumerate(small) if short[n] < small[n]
+        }
+        return within(small, self._findings.limits)
 
     def _widest(self) -> int:
         """Sizes that are multiplied in the largest array: it has to fit even where one loop goes through all of it."""
@@ -212,9 +229,8 @@ class _Writer:
         return int(value) if value.isdecimal() else 0
 
     def _fitting(self, size: str, value: int) -> int:
-        """A size that its own type can hold, and arrays of a declared length."""
+        """A size that its own type can hold."""
         kinds = [kind for name, kind in self._function.parameters if name == size and kind.dtypes]
-        value = min(value, self._findings.most.get(size, value))
         return min([value, *(_MOST.get(kind.dtypes[0], value) for kind in kinds)])
 
     def _kernel(self, files: str, doubts: Sequence[str]) -> list[Line]:
@@ -252,9 +268,11 @@ class _Writer:
             return self._scalar(position, dtype, notes, self._role(kind, use, notes))
         shape = self._shape(name, kind, use, notes)
         if kind.members:
-            shape = f"{shape}, {kind.members}"
+            shape.append(str(kind.members))
+        size = re.search(r"\d+$", dtype)
+        self._bytes.append(f"{int(size[0]) // 8 if size else 1} * ({') * ('.join(shape)})")
         role = self._role(kind, use, notes)
-        parts = [f"name: {written}", f"dtype: {dtype}", f"shape: [{shape}]"]
+        parts = [f"name: {written}", f"dtype: {dtype}", f"shape: [{', '.join(map(_listed, shape))}]"]
         if role != "input":
             parts.append(f"role: {role}")
         if kind.rows:
@@ -264,14 +282,25 @@ class _Writer:
             if position in self._findings.counts and not dtype.startswith("float"):
                 parts.append(f"init: {{randint: [0, {MOST_COUNTED + 1}]}}")
                 notes.append("check: how far loops go; as far as other arrays reach")
+            elif position in self._findings.elements:
+                parts.append(f"init: {{values: [{self._elements(position, shape)}]}}")
+            elif name in self._flags:
+                parts.append("init: zeros")
+                notes.append("check: the values; 0 leaves out what they ask for")
             else:
-                known = self._values.get(name) if shape == "1" else None
+                known = self._values.get(name) if list(shape) == ["1"] else None
                 parts.append(
                     self._initial(dtype, notes, divides=use.divides, plain=plain)
                     if known is None
                     else f"init: {{constant: {known}}}"
                 )
         return Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
+
+    def _elements(self, position: int, shape: Sequence[str]) -> str:
+        """Of an array of sizes the value of each element; of those that nothing depends on 1."""
+        names = self._findings.elements[position]
+        count = math.prod(map(int, shape)) if all(map(str.isdecimal, shape)) else max(names) + 1
+        return ", ".join(names.get(place, "1") for place in range(count))
 
     def _scalar(self, position: int, dtype: str, notes: list[str], role: str = "input") -> Line:
         name = self._function.parameters[position][0]
@@ -295,24 +324,26 @@ class _Writer:
         says = "" if role == "input" else f", role: {role}"
         return Line(f"  - {{name: {written}, dtype: {dtype}, value: {value}{says}}}", "; ".join(notes))
 
-    def _shape(self, name: str, kind: CType, use: Use, notes: list[str]) -> str:
+    def _shape(self, name: str, kind: CType, use: Use, notes: list[str]) -> list[str]:
         shape = use.shape
         member = self._flat.members.get(name)
         if member is not None and member.extents:
-            return ", ".join(map(str, member.extents))
+            return [str(extent) for extent in member.extents]
         if kind.rows and (shape is None or len(shape) == 1):
             notes.append("check: the shape")
-            return f"{shape[0].text() if shape else self._sizes[0] if self._sizes else 64}, {MOST_COUNTED}"
+            rows = shape[0].text() if shape else str(self._sizes[0] if self._sizes else 64)
+            return [rows, str(MOST_COUNTED)]
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
             # The declaration may still say how far apart rows lie.
-            return ", ".join([self._unknown_shape(), *(e.text() for e in use.declared[1:] if e is not None)])
+            inner = [e.text() for e in use.declared[1:] if e is not None]
+            return [*(self._unknown_shape()[:1] if inner else self._unknown_shape()), *inner]
         if use.lost and not (use.declared and all(use.declared)):
             notes.append("check: the shape")
         # A product of sizes reads better as dimensions only where the source says so.
-        return ", ".join(extent.text() for extent in shape)
+        return [extent.text() for extent in shape]
 
-    def _unknown_shape(self) -> str:
+    def _unknown_shape(self) -> list[str]:
         """Of an array of which nothing is known: as many elements as the largest other one, or as the loops' sizes."""
         # Nothing that the loops reach is further than all of their sizes together.
         sizes = [variable(name) for name in reversed(self._sizes[: max(1, self._findings.depth)])]
@@ -321,7 +352,7 @@ class _Writer:
         shapes = [use.shape for use in uses if use.shape is not None]
         known = [s for s in shapes if len(s) <= _MAX_DIMENSIONS and all(e.value != 0 for e in s)]
         largest = max([tuple(sizes), *known], key=lambda s: math.prod(e.at(_LARGE) for e in s))
-        return ", ".join(extent.text() for extent in largest) or "1024"
+        return [extent.text() for extent in largest] or ["1024"]
 
     def _role(self, kind: CType, use: Use, notes: list[str]) -> str:
         if kind.constant or not use.written:
@@ -356,6 +387,11 @@ def _quoted(name: str) -> str:
         if plain and not name[0].isdigit()
         else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
     )
+
+
+def _listed(text: str) -> str:
+    """In a list of YAML."""
+    return f'"{text}"' if "," in text else text
 
 
 def _layout(line: Line) -> str:

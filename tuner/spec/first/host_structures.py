@@ -11,8 +11,8 @@ from dataclasses import replace
 from tuner.core.errors import BaselineError
 from tuner.spec.reading.c_types import POINTERS_INSIDE
 from tuner.spec.reading.flattening import Flat, Member, Structure
-from tuner.spec.reading.frames import inner_nodes
 from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.trees import inner_nodes
 
 __all__ = ["named_from_outside", "without_what_none_fills"]
 

@@ -16,11 +16,11 @@ from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.doubts import has_openmp
-from tuner.spec.first.accesses import examine
 from tuner.spec.first.compile_commands import Compiled, compiled_as
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import MISSING_BLOCK, device_spec
+from tuner.spec.first.findings import examine
 from tuner.spec.first.further_sources import further_sources
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.header_folders import header_folders
@@ -28,6 +28,7 @@ from tuner.spec.first.host import host_spec
 from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
 from tuner.spec.models import KernelModel
 from tuner.spec.reading.c_types import ROWS
+from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import entries_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
@@ -169,7 +170,7 @@ def first_spec(
     lookup = function_lookup(
         replace(reader, files=(*reader.files, *added), include=(*reader.include, *places))
     )
-    whole = with_globals(exposed.declared(function), lookup, exposed)
+    whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
     flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
     flat = named_from_outside(flat, reader)
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))

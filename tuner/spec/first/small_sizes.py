@@ -12,7 +12,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.spec.first.host_arithmetic import Node, names_of, shown
 
-__all__ = ["evaluated", "fitting_size", "small_sizes"]
+__all__ = ["evaluated", "fitting_size", "in_memory", "small_sizes", "within"]
 
 _ODD = (67, 129, 35, 41, 53, 75)
 _WIDE = (64, 128, 32, 96, 160, 64)
@@ -21,6 +21,8 @@ _MOST_ELEMENTS = 1 << 19
 """Half of what is emulated at most: inputs are scaled and shifted, and arrays of the host may be of doubles."""
 _MOST_GIVEN = 1 << 28
 """Elements of all arrays of a problem: what a card holds and a host makes in a minute."""
+_MOST_BYTES = 1 << 28
+"""What the arguments of a host's kernel take together: a check makes them, and what they become, several times."""
 _ROUNDS = 24
 
 
@@ -90,6 +92,57 @@ def fitting_size(
             break
         size //= 2
     return size
+
+
+def within(sizes: Mapping[str, int], limits: Collection[tuple[str, str]]) -> dict[str, int]:
+    """The sizes, smaller where something else would reach further than it may.
+
+    Args:
+        sizes: by name.
+        limits: how far something reaches and how far it may, as expressions of sizes; what the second depends on stays.
+
+    >>> within({"n": 2048, "m": 100}, [("n + 1", "40"), ("2 * m", "n")])
+    {'n': 39, 'm': 19}
+    """
+    found = dict(sizes)
+    parts = [(parse(reached), parse(most)) for reached, most in sorted(limits)]
+    parts = [(r, m) for r, m in parts if r.names | m.names <= found.keys()]
+    for _ in range(_ROUNDS):
+        before = dict(found)
+        for reached, most in parts:
+            far, allowed = int(reached.evaluate(found)), int(most.evaluate(found))
+            name = max(reached.names - most.names, key=lambda n: found[n])
+            if far > allowed and found[name] > 1:
+                found[name] = max(1, min(found[name] - 1, found[name] * allowed // far))
+        if found == before:
+            break
+    return found
+
+
+def in_memory(sizes: Mapping[str, int], arrays: Sequence[str]) -> dict[str, int]:
+    """The sizes, of which the largest are halved until all arrays fit.
+
+    Args:
+        sizes: by name.
+        arrays: bytes of each, as expressions of sizes.
+
+    >>> in_memory({"n": 4096, "m": 64}, ["8 * n * n * n", "8 * m"])
+    {'n': 256, 'm': 64}
+    """
+    found = dict(sizes)
+    while sum(_values(arrays, found)) > _MOST_BYTES:
+        moving = [name for name, size in found.items() if size > 1 and _moves(name, found, arrays)]
+        if not moving:
+            break
+        largest = max(moving, key=lambda name: found[name])
+        found[largest] //= 2
+    return found
+
+
+def _moves(name: str, sizes: Mapping[str, int], arrays: Sequence[str]) -> bool:
+    """Whether arrays are smaller where a size is."""
+    less = {**sizes, name: sizes[name] // 2}
+    return sum(_values(arrays, less)) < sum(_values(arrays, sizes))
 
 
 def _values(texts: Sequence[str], values: Mapping[str, int]) -> list[float]:

@@ -5,16 +5,17 @@ Guesses for a first spec only, but for what is declared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from tuner.spec.reading.extents import moves
 from tuner.spec.reading.frames import Frame
-from tuner.spec.reading.polynomials import Polynomial, constant
+from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import parameter_nodes
 
-__all__ = ["Use", "declare", "most_sizes"]
+__all__ = ["Use", "declare", "limits"]
 
 _LARGE = 1000
 """A size by which extents are compared."""
@@ -29,10 +30,16 @@ class Use:
     unclear: bool = False
     shapes: list[tuple[Polynomial, ...]] = field(default_factory=list)
     """What accesses speak of."""
+    partly: list[tuple[Polynomial | None, ...]] = field(default_factory=list)
+    """What other accesses speak of, of which not all is known."""
     declared: tuple[Polynomial | None, ...] = ()
     """Extents that the declaration gives; ``None`` for one that it does not."""
     lost: bool = False
     """Whether the extent of some access, or one that is declared, is unknown."""
+    places: set[int] = field(default_factory=set)
+    """The elements that are accessed by a constant index."""
+    anywhere: bool = False
+    """Whether others are accessed, too."""
     divides: bool = False
     """Whether something is divided by its elements, or their roots or logarithms are taken."""
 
@@ -41,14 +48,63 @@ class Use:
         self.read = self.read or mode != "write"
         self.written = self.written or mode != "read"
 
+    def declare(self, found: Sequence[Polynomial | None], inner: Sequence[int] = ()) -> None:
+        """Notes extents as a declaration gives them; where others are known they stay.
+
+        Args:
+            found: as of :meth:`Frame.declared`.
+            inner: those of the elements, where nothing else is known.
+        """
+        if self.declared:
+            return
+        self.lost = self.lost or any(extent is not None and moves(extent) for extent in found)
+        known = [None if extent is None or moves(extent) else extent for extent in found]
+        if known[:1] == [constant(1)]:
+            # `a[1]` is what old sources write for `*a`.
+            known[0] = None
+        self.declared = tuple(known) if any(known) else (None, *map(constant, inner)) if inner else ()
+
+    def accessed(self, indices: Sequence[Polynomial | None]) -> None:
+        """Adds the element of one access."""
+        place = indices[0].value if len(indices) == 1 and indices[0] is not None else None
+        self.anywhere = self.anywhere or place is None
+        self.places |= {place} if place is not None else set()
+
+    @property
+    def few(self) -> bool:
+        """Whether only elements with constant indices are accessed, and none is changed."""
+        return bool(self.places) and not (self.anywhere or self.written or self.unclear)
+
     @property
     def shape(self) -> tuple[Polynomial, ...] | None:
-        """As declared; else the best guess: most dimensions, then the largest of the others."""
+        """As declared; else the best guess: most dimensions, each as long as any access needs."""
         guess = max(self.shapes, key=lambda s: (len(s), [(e.at(_LARGE), e.text()) for e in s]), default=None)
+        if guess is not None:
+            others = {s for s in self.shapes if len(s) == len(guess) and _elements(s) != _elements(guess)}
+            guess = tuple(map(_longest, zip(guess, *others, strict=True)))
         if not self.declared:
             return guess
         extents = [d or g for d, g in zip_longest(self.declared, (guess or ())[: len(self.declared)])]
         return tuple(e for e in extents if e is not None) if None not in extents else None
+
+
+def _elements(shape: Sequence[Polynomial]) -> Polynomial:
+    return math.prod(shape, start=constant(1))
+
+
+def _longest(extents: Sequence[Polynomial]) -> Polynomial:
+    """The extent that is at least as long as all; of those of which none is, the larger one at a time."""
+    found: list[Polynomial] = []
+    for extent in extents:
+        if not any(_at_least(other, extent) for other in found):
+            found = [other for other in found if not _at_least(extent, other)] + [extent]
+    if len(found) == 1:
+        return found[0]
+    return variable(f"max({', '.join(sorted(extent.text() for extent in found))})")
+
+
+def _at_least(one: Polynomial, other: Polynomial) -> bool:
+    return all(coefficient > 0 for _, coefficient in (one - other).terms)
 
 
 def declare(uses: Mapping[int, Use], frame: Frame) -> None:
@@ -58,25 +114,17 @@ def declare(uses: Mapping[int, Use], frame: Frame) -> None:
     call.values, call.pointed = frame.values, frame.pointed
     nodes = parameter_nodes(frame.function.tree)
     for position, use in uses.items():
-        found = call.declared(nodes[position])
-        use.lost = any(extent is not None and moves(extent) for extent in found)
-        known = [None if extent is None or moves(extent) else extent for extent in found]
-        if known[:1] == [constant(1)]:
-            # `a[1]` is what old sources write for `*a`.
-            known[0] = None
         inner = frame.function.parameters[position][1].inner
-        use.declared = tuple(known) if any(known) else (None, *map(constant, inner)) if inner else ()
+        use.declare(call.declared(nodes[position]), inner)
 
 
-def most_sizes(uses: Iterable[Use]) -> dict[str, int]:
-    """How large sizes may be by name: accesses that depend on them stay within declared numbers of elements."""
-    most: dict[str, int] = {}
+def limits(uses: Iterable[Use]) -> frozenset[tuple[str, str]]:
+    """How far accesses reach that sizes have a part in, and the declared extents that they are to stay within."""
+    found = set()
     for use in uses:
-        for shape in (s for s in use.shapes if len(s) == len(use.declared)):
-            for length, reached in zip(use.declared, shape, strict=True):
-                if length is not None and length.value and len(reached.names) == 1 == reached.degree:
-                    (name,) = reached.names
-                    top = (length.value - reached.at(0)) // (reached.at(1) - reached.at(0))
-                    if top > 0:
-                        most[name] = min(top, most.get(name, top))
-    return most
+        flat = {(_elements(s),) if len(use.declared) == 1 else s for s in use.shapes}
+        for reached in (each for each in flat.union(use.partly) if len(each) == len(use.declared)):
+            for length, extent in zip(use.declared, reached, strict=True):
+                if length is not None and extent is not None and extent.names - length.names:
+                    found.add((extent.text(), length.text()))
+    return frozenset(found)

@@ -33,6 +33,8 @@ _QUALIFIERS = re.compile(
 _ENUM = re.compile(r"\benum\b")
 _NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
 _REFERENCE = re.compile(r"([\w ]+?) ?(?:&|\(&\)((?:\[\d+\])+))")
+_NAMED_POINTER = re.compile(r"\s*\((\*+)\)$")
+"""Of `double (*line)`: the parentheses stay in the type."""
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
 
 DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -119,7 +121,7 @@ def width_of(text: str) -> int:
 def c_type(given: Mapping[str, Any]) -> CType:
     """A type of clang's tree."""
     written = str(given["qualType"])
-    text = str(given.get("desugaredQualType", written))
+    text = _NAMED_POINTER.sub(r" \1", str(given.get("desugaredQualType", written)))
     if "(*)(" in text or "(^)(" in text:
         return CType(text=written, base=text, odd="a function pointer")
     if "&" in text:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 
-__all__ = ["extents", "moves", "symbol"]
+__all__ = ["extents", "moves", "reach", "symbol"]
 
 _LARGE = 1000
 """A size by which polynomials are compared."""
@@ -33,7 +33,7 @@ def extents(index: Polynomial, bounds: Mapping[str, Polynomial]) -> tuple[Polyno
         index: in elements.
         bounds: of counters by their identity: one more than the largest value.
     """
-    index = _without_offsets(index, bounds)
+    index = _without_offsets(_at_first(_of_rows(index, bounds)), bounds)
     counters = [name for name in index.names if name.startswith("@")]
     if not counters:
         # No counter: one place, for example the last.
@@ -63,6 +63,44 @@ def extents(index: Polynomial, bounds: Mapping[str, Polynomial]) -> tuple[Polyno
     alone = len(strides) == 1
     shape[0] = shape[0] + (rest if len(shape) == 1 else _times(rest, strides[0][0], alone=alone))
     return tuple(extent.rounded_up() for extent in shape)
+
+
+def reach(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial | None:
+    """One more than the largest value of an index into one dimension; ``None`` where it cannot be told.
+
+    Args:
+        index: in elements, or rows.
+        bounds: of counters by their identity: one more than the largest value.
+    """
+    index = _at_first(index)
+    for counter in [name for name in index.names if name.startswith("@")]:
+        stride, bound = index.factor_of(counter), bounds.get(counter[1:])
+        if stride is None or bound is None or moves(stride):
+            return None
+        index = index + stride * (bound - constant(1) - variable(counter))
+    return (index + constant(1)).rounded_up()
+
+
+def _of_rows(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial:
+    """The index without what nothing is known of and that is added to the beginning of a row, which it stays in."""
+    counters = [name for name in index.names if name.startswith("@")]
+    unknown = [name for name in counters if name[1:] not in bounds and index.factor_of(name) == constant(1)]
+    begun = [
+        factor for name in counters if name not in unknown and (factor := index.factor_of(name)) is not None
+    ]
+    if unknown and begun and all(factor.names for factor in begun):
+        for name in unknown:
+            index = index - variable(name)
+    return index
+
+
+def _at_first(index: Polynomial) -> Polynomial:
+    """The index with zero for counters that it goes down with, as `i` in `n - 1 - i`: there it is largest."""
+    for counter in [name for name in index.names if name.startswith("@")]:
+        stride = index.factor_of(counter)
+        if stride is not None and all(coefficient < 0 for _, coefficient in stride.terms):
+            index = index - stride * variable(counter)
+    return index
 
 
 def _without_offsets(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial:

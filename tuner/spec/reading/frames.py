@@ -10,31 +10,13 @@ from collections.abc import Iterator
 
 from tuner.spec.reading.extents import moves, symbol
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
+from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.trees import assigned_only, changes, inner_nodes, peeled, referenced
 
-__all__ = [
-    "MOST_COUNTED",
-    "THROUGH",
-    "Frame",
-    "callee_name",
-    "inner_nodes",
-    "only_read_whole",
-    "peeled",
-    "referenced",
-]
+__all__ = ["MOST_COUNTED", "Frame"]
 
 MOST_COUNTED = 16
 """What the elements of an array may reach that say how far loops go: as far as small sizes do."""
-
-THROUGH = {
-    "ParenExpr",
-    "ImplicitCastExpr",
-    "CStyleCastExpr",
-    "CXXStaticCastExpr",
-    "CXXFunctionalCastExpr",
-    "ConstantExpr",
-    "ExprWithCleanups",
-}
 
 
 class Frame:
@@ -47,6 +29,8 @@ class Frame:
         self.pointed: dict[str, Polynomial] = {}
         """What lies behind parameters that point to one whole number, which stays as it is."""
         self.bounds: dict[str, Polynomial] = {}
+        """Of counters one more than the largest value, in the loop that was entered last."""
+        self._of_loops: dict[str, dict[str, Polynomial]] = {}
         self.short: set[str] = set()
         self.bound_names: set[str] = set()
         self.ends: set[str] = set()
@@ -59,21 +43,29 @@ class Frame:
         """Arguments whose elements are the addresses of rows."""
         self.row_pointers: dict[str, tuple[int, Polynomial | None]] = {}
         """Variables that hold such an address: of which argument, and of which row."""
+        self.elements: dict[int, str] = {}
+        """Arguments whose elements are sizes, each by itself, and how their names begin."""
+        self.ranges: dict[int, Polynomial] = {}
+        """Arguments whose elements are indices, and one more than the largest of them."""
         self.counts: set[int] = set()
         """Arguments whose elements say how far loops go that begin at a constant."""
         self.modified = {
             referenced(child)
             for node in walk(function.tree)
-            if _changes(node)
+            if changes(node)
             for child in (peeled(inner_nodes(node)[0]),)
             if child.get("kind") == "DeclRefExpr"
         }
+        self._assigned = assigned_only(function.tree)
+        """Values that variables without an initial value are given."""
 
     def learn_bounds(self) -> None:
         """Finds out how far counters go, and which sizes say so (``bound_names``)."""
         for node in walk(self.function.tree):
             if node.get("kind") in ("ForStmt", "WhileStmt"):
                 self._bound(node)
+            elif node.get("kind") == "BinaryOperator" and node.get("opcode") == "=":
+                self._assign(referenced(peeled(inner_nodes(node)[0])))
             elif node.get("kind") == "VarDecl" and inner_nodes(node) and node["id"] not in self.modified:
                 # `int end = begin + TILE < n ? begin + TILE : n;` ends a loop further down.
                 value = inner_nodes(node)[-1]
@@ -86,6 +78,23 @@ class Frame:
                 if least is not None:
                     self.bounds.setdefault(node["id"], least)
 
+    def _assign(self, name: str) -> None:
+        """Of `i3 = 2 * j3 - 1;` the value, of a variable that is given one of several numbers the largest."""
+        values = [self.polynomial(value) for value in self._assigned.get(name, ())]
+        known = [value for value in values if value is not None]
+        if not known or len(known) < len(values):
+            return
+        if len(set(known)) == 1 and symbol(name) not in known[0].names:
+            self.values.setdefault(name, known[0])
+            self.modified.discard(name)
+        numbers = [value.value for value in known if value.value is not None]
+        if len(numbers) == len(known) > 1:
+            self.bounds.setdefault(name, constant(max(numbers) + 1))
+
+    def enter(self, loop: Node) -> None:
+        """From here on counters go as far as this loop lets them: others may have the same counter."""
+        self.bounds.update(self._of_loops.get(loop.get("id", ""), {}))
+
     def _bound(self, loop: Node) -> None:
         inner = inner_nodes(loop)
         condition = peeled(
@@ -93,16 +102,18 @@ class Frame:
         )
         # Of `i < begin + TILE && i < n` the second says how far it goes.
         parts = sorted(_conjuncts(condition), key=self._moves)
+        found = self._of_loops[loop["id"]] = {}
         for part in parts:
-            self._limit(part, loop)
-            self._count(part, loop)
+            self._count(part, loop, found)
+            self._limit(part, loop, found)
+        self.enter(loop)
 
     def _moves(self, condition: Node) -> bool:
         inner = inner_nodes(condition)
         high = self.polynomial(inner[-1]) if inner else None
         return high is None or moves(high)
 
-    def _limit(self, condition: Node, loop: Node) -> None:
+    def _limit(self, condition: Node, loop: Node, found: dict[str, Polynomial]) -> None:
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "<=", "!="):
             return
         left, right = inner_nodes(condition)
@@ -126,9 +137,9 @@ class Frame:
             self.ends |= bound.rounded_up().names
             if bound.value is not None:
                 self.short.add(loop["id"])
-            self.bounds.setdefault(counter, bound)
+            found.setdefault(counter, bound)
 
-    def _count(self, condition: Node, loop: Node) -> None:
+    def _count(self, condition: Node, loop: Node, bounds: dict[str, Polynomial]) -> None:
         """Of `for (j = 0; j < length[i]; j++)`, where it is read into a variable too, how far `j` goes is made up."""
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "!="):
             return
@@ -137,8 +148,8 @@ class Frame:
             return
         value, frame = self.made.get(referenced(right), (right, self))
         found = frame.element(value)
-        if found is not None and referenced(left) not in self.bounds:
-            self.bounds[referenced(left)] = constant(MOST_COUNTED)
+        if found is not None and referenced(left) not in bounds:
+            bounds[referenced(left)] = constant(MOST_COUNTED)
             self.counts.add(found)
 
     def _begun(self, loop: Node) -> Iterator[str]:
@@ -269,12 +280,29 @@ class Frame:
         if kind == "UnaryExprOrTypeTraitExpr":
             # Sizes of fills are in bytes, extents in elements: `n * sizeof *to` counts as n.
             return constant(1) if node.get("name") == "sizeof" else None
+        if kind == "ArraySubscriptExpr":
+            return self._known_element(node)
         if kind == "UnaryOperator" and node.get("opcode") == "*":
             return self.pointed.get(referenced(peeled(inner_nodes(node)[0])))
         if kind == "UnaryOperator" and node.get("opcode") == "-":
             negated = self.polynomial(inner_nodes(node)[0])
             return None if negated is None else constant(0) - negated
         return self._operation(node) if kind == "BinaryOperator" else None
+
+    def _known_element(self, node: Node) -> Polynomial | None:
+        """Of an array of sizes, or of indices, an element."""
+        if not self.elements and not self.ranges:
+            return None
+        base, index = inner_nodes(node)
+        position, place = self._moved(self.pointer(base), index) or (-1, None)
+        if position in self.elements and place is not None and place.value is not None:
+            return variable(f"{self.elements[position]}_{place.value}")
+        if position not in self.ranges:
+            return None
+        # No two elements need be alike.
+        name = f"element {position} {node['id']}"
+        self.bounds[name] = self.ranges[position]
+        return variable(symbol(name))
 
     def _operation(self, node: Node) -> Polynomial | None:
         left, right = (self.polynomial(child) for child in inner_nodes(node))
@@ -308,60 +336,11 @@ class Frame:
         return tuple(found)
 
 
-def only_read_whole(tree: Node) -> set[str]:
-    """The parameters of a function that occur as ``*name``, which is never written to, and in no other way."""
-    occurring: dict[str, int] = {}
-    read: dict[str, int] = {}
-    for node in walk(tree):
-        if node.get("kind") == "DeclRefExpr":
-            occurring[referenced(node)] = occurring.get(referenced(node), 0) + 1
-        elif node.get("kind") == "UnaryOperator" and node.get("opcode") == "*":
-            name = referenced(peeled(inner_nodes(node)[0]))
-            read[name] = read.get(name, 0) + 1
-        elif _changes(node) or (node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"):
-            target = peeled(inner_nodes(node)[0])
-            if target.get("opcode") == "*":
-                name = referenced(peeled(inner_nodes(target)[0]))
-                read[name] = read.get(name, 0) - 1
-    return {p["id"] for p in parameter_nodes(tree) if occurring.get(p["id"], 0) == read.get(p["id"], -1)}
-
-
-def inner_nodes(node: Node) -> list[Node]:
-    """A node's children; those that are left out are empty."""
-    return [child if child else {} for child in node.get("inner", [])]
-
-
-def peeled(node: Node) -> Node:
-    """What parentheses and conversions hold."""
-    while node.get("kind") in THROUGH and inner_nodes(node):
-        node = inner_nodes(node)[0]
-    return node
-
-
 def _pointer_of(element: Node) -> Node:
     """The pointer that an element's subscripts, however many, or star begin with."""
     while element.get("kind") == "ArraySubscriptExpr" or element.get("opcode") == "*":
         element = peeled(inner_nodes(element)[0])
     return element
-
-
-def callee_name(callee: Node) -> str:
-    """The name of what a call calls; empty where it is no function's name."""
-    return str(peeled(callee).get("referencedDecl", {}).get("name", ""))
-
-
-def referenced(node: Node) -> str:
-    """The identity of what a name refers to."""
-    return str(node.get("referencedDecl", {}).get("id", ""))
-
-
-def _changes(node: Node) -> bool:
-    kind, operator = node.get("kind"), node.get("opcode")
-    if kind == "CompoundAssignOperator":
-        return True
-    return (kind == "BinaryOperator" and operator == "=") or (
-        kind == "UnaryOperator" and operator in ("++", "--")
-    )
 
 
 def _conjuncts(condition: Node) -> list[Node]:

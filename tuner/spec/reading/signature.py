@@ -145,7 +145,7 @@ class SourceReader:
             MachineError: there is no clang, or it does not answer.
         """
         last = name.rpartition("::")[2]
-        read = (_function(tree, included=included) for tree in self._trees(name))
+        read = (_function(tree, included=included) for tree in self.trees(name))
         return [self.resolved(f) for f in read if f is not None and f.name == last]
 
     def types(self, expressions: Sequence[str]) -> list[CType]:
@@ -162,7 +162,7 @@ class SourceReader:
         if status != 0:
             raise _broken(errors, PurePath(self.files[0].name).name)
         found: dict[str, CType] = {}
-        for tree in self._trees(_PROBE, extra=extra):
+        for tree in self.trees(_PROBE, extra=extra):
             # What is written is the question itself.
             text = tree["type"].get("desugaredQualType", tree["type"]["qualType"])
             found[str(tree.get("name", ""))] = c_type({"qualType": text})
@@ -188,33 +188,6 @@ class SourceReader:
                 parameters=tuple((n, unaliased(t, known)) for n, t in function.parameters),
                 returns=None if function.returns is None else unaliased(function.returns, known),
             )
-
-    def declared(self, function: Function) -> Function:
-        """A function of the first file with the type of each parameter in its node, an array's as it is declared.
-
-        Without them where a macro writes the function's body.
-        """
-        nodes = function.tree.get("inner", [])
-        body: Node = next((c for c in nodes if c.get("kind") == "CompoundStmt"), {})
-        at = body.get("range", {}).get("begin", {}).get("offset", 0)
-        own = {str(p["name"]): p["id"] for p in parameter_nodes(function.tree) if "name" in p}
-        # Inside it, as other declarations may have other extents, and other functions its name.
-        probes = "".join(f" typedef __typeof__({name}) {_PROBE}{name};" for name in own)
-        text = self.files[0].text.encode()
-        if text[at : at + 1] != b"{":
-            return function
-        text = text[: at + 1] + probes.encode() + text[at + 1 :]
-        probed = replace(self, files=(replace(self.files[0], text=text.decode()), *self.files[1:]))
-        trees = probed._trees(_PROBE, extra="\n")
-        # What is asked stands before the answer.
-        kinds = {own[t["name"].removeprefix(_PROBE)]: t["inner"][0]["inner"][1:] for t in trees}
-        for name in (n.get("referencedDecl", {}) for inner in kinds.values() for k in inner for n in walk(k)):
-            # Identities are of one run of clang.
-            name["id"] = own.get(name.get("name"), "")
-        inner = [
-            {**c, "inner": kinds[c["id"]] + c.get("inner", [])} if c.get("id") in kinds else c for c in nodes
-        ]
-        return replace(function, tree={**function.tree, "inner": inner})
 
     def llvm(self) -> str:
         """LLVM's text of the first file, as it is without any optimisation.
@@ -244,7 +217,17 @@ class SourceReader:
             return output, errors, BaselineError(f"{first} includes what is not UTF-8 text", "convert it")
         return output, errors, None if status == 0 else _broken(errors, first)
 
-    def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
+    def trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
+        """The declarations whose names have ``name`` in them.
+
+        Args:
+            name: with what goes before it.
+            extra: text behind the first file's; where that does not compile with it there are none.
+
+        Raises:
+            BaselineError: the source does not compile.
+            MachineError: there is no clang, or it does not answer.
+        """
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
         status, output, errors = self._run(words, extra)
         if status != 0:
@@ -263,7 +246,7 @@ class SourceReader:
         known: dict[str, tuple[str, int]] = {}
         for number, alias in enumerate(aliases):
             line = f"\nextern {alias} {_PROBE}{number};\n"
-            for tree in self._trees(f"{_PROBE}{number}", extra=line):
+            for tree in self.trees(f"{_PROBE}{number}", extra=line):
                 kind = tree.get("type", {})
                 text = kind.get("desugaredQualType", kind.get("qualType", alias))
                 base = bare(text)

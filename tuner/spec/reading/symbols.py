@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ _REFERENCE = re.compile(_NAME)
 _FUNCTION = re.compile(rf"^define (?P<how>[^@\n]*?){_NAME}\(.*?^\}}", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(rf"^declare [^@\n]*{_NAME}\(", re.MULTILINE)
 _VARIABLE = re.compile(rf"^{_NAME} = (?P<how>[^\n]*)$", re.MULTILINE)
+_ALLOCATED = re.compile(
+    r"^  (?P<v>%\d+) = call [^@\n]*@(?:malloc|_Znam|_Znwm|calloc|aligned_alloc)\((?P<g>[^()\n]*)\)[^\n]*\n"
+    rf"  store ptr (?P=v), ptr {_NAME}",
+    re.MULTILINE,
+)
+"""Memory whose address goes into a global pointer as it is."""
+_NUMBERS = re.compile(r"i64 (?:\w+ )?(\d+)(?=,|$)")
 _OWN = re.compile(r"\b(?:internal|private|available_externally)\b")
 _MERGED = re.compile(r"\b(?:linkonce|linkonce_odr|weak|weak_odr|common|appending)\b")
 _EXTERNAL = re.compile(r"(?:extern_weak|external) ")
@@ -28,12 +36,15 @@ class Symbols:
         offered: those of them that other files may use.
         strong: those of which a program may have only one.
         functions: those that it declares or defines as functions; others are variables.
+        allocated: bytes that global pointers are given, where they are a constant and the same in every place; by the
+            names in the source.
     """
 
     defined: Mapping[str, frozenset[str]]
     offered: frozenset[str]
     strong: frozenset[str]
     functions: frozenset[str]
+    allocated: Mapping[str, int]
 
     def missing(self, entries: Iterable[str]) -> set[str]:
         """What the entries need, directly or through others, that is not defined here."""
@@ -76,7 +87,19 @@ def symbols_of(text: str) -> Symbols:
         offered=frozenset(offered),
         strong=frozenset(strong),
         functions=frozenset(functions),
+        allocated=_allocated(text),
     )
+
+
+def _allocated(text: str) -> dict[str, int]:
+    found: dict[str, set[int]] = {}
+    for match in _ALLOCATED.finditer(text):
+        given = match["g"].split(", ")
+        numbers = [int(n[1]) for each in given if (n := _NUMBERS.match(each))]
+        # An alignment comes before the size, which it divides.
+        size = numbers[-1] if "aligned_alloc" in match[0] else math.prod(numbers)
+        found.setdefault(plain_name(_named(match)), set()).add(size if len(numbers) == len(given) else 0)
+    return {name: sizes.pop() for name, sizes in found.items() if len(sizes) == 1 and name and 0 not in sizes}
 
 
 def plain_name(symbol: str) -> str:
@@ -86,8 +109,10 @@ def plain_name(symbol: str) -> str:
 
     >>> plain_name("scale"), plain_name("_Z5scaled"), plain_name("_ZN2ns5scaleEd"), plain_name("_ZNSt3mapEv")
     ('scale', 'scale', 'scale', '')
+    >>> plain_name("_ZL4grid")
+    'grid'
     """
-    found = re.match(r"_ZN?K?(?=\d)", symbol)
+    found = re.match(r"_ZN?K?L?(?=\d)", symbol)
     if found is None:
         return "" if symbol.startswith(("_Z", "__")) else symbol
     parts, rest = list[str](), symbol[found.end() :]

@@ -1,0 +1,221 @@
+"""Extents of arrays, and sizes by which kernels stay inside them, where types and memory stand elsewhere than access.
+
+Each source is in the shape of a code that people have: pointers without a type, memory made when a program is loaded,
+bounds in an array, counters that several loops share.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tuner.core.errors import SpecError
+from tuner.driver.check import check_spec
+from tuner.evaluators.workloads import make_workload
+from tuner.spec.first.init import init_spec
+from tuner.spec.load import load_spec
+
+MULTIGRID = """
+static void edges(void *pointer, int n1, int n2, int n3) {
+    double (*u)[n2][n1] = (double (*)[n2][n1])pointer;
+    for (int i3 = 1; i3 < n3 - 1; i3++)
+        for (int i2 = 1; i2 < n2 - 1; i2++) u[i3][i2][0] = u[i3][i2][n1 - 2];
+}
+void coarser(void *from, void *to, const void *weights, int k1, int k2, int j1, int j2, int j3) {
+    double (*r)[k2][k1] = (double (*)[k2][k1])from;
+    double (*s)[j2][j1] = (double (*)[j2][j1])to;
+    const float *w = (const float *)weights;
+    int i1, i2, i3, j, d;
+    if (k1 == 3) d = 2; else d = 1;
+    for (j = 1; j < j3 - 1; j++) {
+        i3 = 2 * j - d;
+        for (int m = 1; m < j2 - 1; m++) {
+            i2 = 2 * m - d;
+            for (int l = 1; l < j1 - 1; l++) {
+                i1 = 2 * l - d;
+                s[j][m][l] = w[0] * r[i3][i2][i1] + w[1] * r[i3 + 2][i2 + 1][i1 + 1];
+            }
+        }
+    }
+    edges(s, j1, j2, j3);
+}
+"""
+SOLVER = """
+#include <stdio.h>
+#include <stdlib.h>
+#define N 40
+static double (*rhs)[N][5] = (double (*)[N][5])malloc(sizeof(double) * N * N * 5);
+static double *(lines) = new double[N];
+static int (*debug) = (int *)calloc(4, sizeof(int));
+static int points[3];
+static double flux[N][5];
+int first, last, rows;
+void sweep() {
+    int i, j, m;
+    for (j = 0; j < rows; j++)
+        for (i = 0; i < points[0]; i++)
+            for (m = 0; m < 5; m++) flux[i][m] += rhs[j][i][m] + points[2];
+    for (j = first; j <= last; j++)
+        for (i = 1; i <= points[1] - 2; i++) {
+            lines[i] = flux[i + 1][0] - flux[i - 1][0];
+            rhs[j][i][0] += lines[i];
+        }
+    if (debug[2] >= 1) printf("%g\\n", rhs[0][0][0]);
+}
+"""
+
+
+def written(folder: Path, text: str, entry: str, *, suffix: str = "c") -> dict[str, dict[str, object]]:
+    """The first spec's arguments by name; under an empty one its sizes."""
+    path = folder / f"k.{suffix}"
+    path.write_text(text)
+    made = init_spec(path, entry=entry)
+    (folder / "k.yaml").write_text(made)
+    data = yaml.safe_load(made)
+    assert load_spec(folder / "k.yaml")
+    sizes = {"usual": data.get("problem", {}), "small": data["verify"].get("problems", [{}])[0]}
+    return {"": sizes, **{each["name"]: each for each in data["arguments"]}}
+
+
+def test_casts_say_what_a_pointer_without_a_type_points_to(tmp_path: Path) -> None:
+    found = written(tmp_path, MULTIGRID, "coarser")
+    assert (found["from"]["dtype"], found["from"]["shape"]) == ("float64", ["2 * j3", "k2", "k1"])
+    assert (found["to"]["dtype"], found["to"]["shape"]) == ("float64", ["j3", "j2", "j1"])
+    assert (found["weights"]["dtype"], found["weights"]["shape"]) == ("float32", [2])
+    for sizes in found[""].values():
+        # What is read twice as far as it is written has rows that are long enough.
+        assert 2 * sizes["j1"] <= sizes["k1"]
+        assert 2 * sizes["j2"] <= sizes["k2"]
+
+
+@pytest.mark.parametrize(
+    ("source", "dtype", "shape"),
+    [
+        ("void f(void *p, int n) { float (*a)[n] = p; %s a[i][j] += 1; }", "float32", ["n", "n"]),
+        ("void f(void *p, int n) { int m = 2 * n; float (*a)[m] = p; %s a[i][j] = 1; }", "float32", ["n", "2 * n"]),
+        ("void f(void *p, int n) { double *a = p; %s a[i * n + j] += 1; }", "float64", ["n", "n"]),
+        ("void f(void *p, int n) { %s ((int *)p)[i * n + j] += 1; }", "int32", ["n", "n"]),
+        ("void f(double *p, int n) { double (*a)[n] = (double (*)[n])p; %s a[i][j] += 1; }", "float64", ["n", "n"]),
+        ("static void g(void *q, int n) { short *a = q; %s a[i * n + j] += 1; } void f(void *p, int n) { g(p, n); }",
+         "int16", ["n", "n"]),
+    ],
+    ids=["rows", "a computed length", "flat", "in an expression", "of its own type", "in a called function"],
+)  # fmt: skip
+def test_extents_of_a_cast(source: str, dtype: str, shape: list[str], tmp_path: Path) -> None:
+    loops = "for (int i = 0; i < n; i++) for (int j = 0; j < n; j++)"
+    found = written(tmp_path, source % loops, "f")
+    assert (found["p"]["dtype"], found["p"]["shape"]) == (dtype, shape)
+
+
+def test_extents_of_a_cast_by_a_name_of_cpp(tmp_path: Path) -> None:
+    text = (
+        "void f(void *p, int n) { using R = double (*)[n]; R a = reinterpret_cast<R>(p); LOOPS a[i][j] = 1; }"
+    )
+    text = text.replace("LOOPS", "for (int i = 0; i < n; i++) for (int j = 0; j < n; j++)")
+    found = written(tmp_path, text, "f", suffix="cc")
+    assert (found["p"]["dtype"], found["p"]["shape"]) == ("float64", ["n", "n"])
+
+
+def test_a_structure_behind_a_pointer_without_a_type(tmp_path: Path) -> None:
+    text = """
+struct work { int n; double *x, *y; };
+void run(void *given) {
+    struct work *w = (struct work *)given;
+    for (int i = 0; i < w->n; i++) w->y[i] = 2 * w->x[i];
+}
+"""
+    found = written(tmp_path, text, "run")
+    members = {each["name"]: each for each in found["given"]["members"]}
+    assert (members["x"]["shape"], members["y"]["role"]) == (["n"], "output")
+
+
+def test_sizes_stay_in_memory_that_is_made_when_a_program_is_loaded(tmp_path: Path) -> None:
+    found = written(tmp_path, SOLVER, "sweep", suffix="cc")
+    shapes = {name: found[name]["shape"] for name in ("rhs", "lines", "debug", "points", "flux")}
+    assert shapes == {"rhs": [40, 40, 5], "lines": [40], "debug": [4], "points": [3], "flux": [40, 5]}
+    # Elements that are bounds are sizes; one that is a number like any other is not.
+    assert found["points"]["init"] == {"values": ["points_0", "points_1", 1]}
+    assert found["debug"]["init"] == "zeros"
+    for sizes in found[""].values():
+        assert 1 < sizes["rows"] <= 40
+        # Both counters are used by several loops, each of which goes as far as it says itself.
+        assert 1 < sizes["last"] < 40
+        assert 2 < sizes["points_0"] <= 40
+        assert 2 < sizes["points_1"] <= 40
+    assert found[""]["usual"] != found[""]["small"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("text", "entry", "suffix", "unseen"),
+    [(MULTIGRID, "coarser", "c", "d = 2;"), (SOLVER, "sweep", "cc", "debug[2]")],
+    ids=["casts", "globals"],
+)
+def test_such_kernels_check_as_they_are(
+    text: str, entry: str, suffix: str, unseen: str, tmp_path: Path
+) -> None:
+    written(tmp_path, text, entry, suffix=suffix)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec)
+    assert report.ok, report.lines
+    found, _, planted, *_ = dict(report.lines)["faults"].split()
+    assert int(planted) > 8
+    # What is left out where a size is not 3, or where nothing is to be printed, does not show.
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if unseen in each)
+    missed = [what for kind, what in report.lines if kind == "missed"]
+    assert len(missed) == int(planted) - int(found)
+    assert all(what.startswith(f"k.{suffix}:{line}:") for what in missed), missed
+
+
+def test_an_array_is_as_long_as_its_longest_loop(tmp_path: Path) -> None:
+    text = """
+void f(double *a, double *b, double *c, int n, int m) {
+    for (int i = 0; i < n; i++) a[n - 1 - i] = b[i];
+    for (int j = 0; j < m; j++) c[j] += b[j];
+    for (int j = 0; j < m - 1; j++) c[j] += 1;
+}
+"""
+    found = written(tmp_path, text, "f")
+    assert [found[name]["shape"] for name in "abc"] == [["n"], ["max(m, n)"], ["m"]]
+
+
+def test_arrays_are_not_larger_than_a_check_can_make(tmp_path: Path) -> None:
+    text = """
+void f(int n, int m, double a[n][n][n][n], double b[m]) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) for (int k = 0; k < n; k++)
+        for (int l = 0; l < m; l++) a[i][j][k][i] += b[l];
+}
+void deep(double *a, int n) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) for (int k = 0; k < n; k++)
+        for (int l = 0; l < n; l++) for (int m = 0; m < n; m++)
+            for (int o = 0; o < n; o++) a[((((i * n + j) * n + k) * n + l) * n + m) * n + o] += 1;
+}
+"""
+    for entry, dimensions in (("f", 4), ("deep", 6)):
+        sizes = written(tmp_path, text, entry)[""]["usual"]
+        assert sizes["n"] > 2
+        assert 8 * sizes["n"] ** dimensions <= 1 << 28
+
+
+@pytest.mark.parametrize(("init", "given"), [("[n, 2 * n + 1]", [5, 11]), ("[3, 4]", [3, 4])])
+def test_values_of_single_elements(init: str, given: list[int], tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "void f(const int *size, float *x) { for (int i = 0; i < size[0]; i++) x[i] += 1; }"
+    )
+    text = f"""
+kernel: {{source: k.c, entry: f}}
+problem: {{n: 5}}
+arguments:
+  - {{name: size, dtype: int32, shape: [2], init: {{values: {init}}}}}
+  - {{name: x, dtype: float32, shape: [8], role: inout}}
+"""
+    (tmp_path / "k.yaml").write_text(text)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    made = make_workload(spec.task, spec.task.problems[0], {}, seed=1)
+    assert list(made.arrays["size"]) == given
+    (tmp_path / "k.yaml").write_text(text.replace("shape: [2]", "shape: [3]"))
+    with pytest.raises(SpecError, match=re.escape("'size' has 3 elements, but init gives 2 values")):
+        load_spec(tmp_path / "k.yaml")

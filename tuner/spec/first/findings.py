@@ -1,0 +1,166 @@
+"""What is known of a function's arguments for a first spec, when its syntax tree has been looked through.
+
+Guesses for a first spec only: nothing else may rely on them. Follows calls of functions whose text is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tuner.spec.first.accesses import Visitor
+from tuner.spec.first.indexing import index_arrays
+from tuner.spec.first.uses import Use, declare, limits
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.polynomials import Polynomial, constant, variable
+from tuner.spec.reading.signature import Function, parameter_nodes, walk
+from tuner.spec.reading.trees import inner_nodes, only_read_whole
+
+__all__ = ["Findings", "examine"]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is known of a function.
+
+    Attributes:
+        uses: by argument position.
+        sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments; of pointers
+            to one integer too.
+        depth: deepest nest of loops.
+        indices: positions of the array arguments whose elements may be indices, bounds or counts.
+        pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
+        margins: those that loops only stop short of, as `halo` in `i < n - halo`.
+        counts: positions of the array arguments whose elements say how far loops go that begin at a constant.
+        least: what a number must be at least by a comparison, as in `assert(length >= n)`; of the sizes.
+        limits: how far accesses reach, and the declared extents that they are to stay within.
+        elements: of array arguments whose elements are sizes the names of these, by argument position and index.
+    """
+
+    uses: dict[int, Use]
+    sizes: list[str]
+    depth: int
+    indices: frozenset[int] = frozenset()
+    pitches: frozenset[str] = frozenset()
+    margins: frozenset[str] = frozenset()
+    counts: frozenset[int] = frozenset()
+    least: dict[str, str] = field(default_factory=dict)
+    limits: frozenset[tuple[str, str]] = frozenset()
+    elements: dict[int, dict[int, str]] = field(default_factory=dict)
+
+
+def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
+    """Looks through a function.
+
+    Args:
+        function: with its tree.
+        lookup: gives other functions of the file and its headers by name.
+    """
+    found = _examined(function, lookup, {}, {})
+    parameters = dict(function.parameters)
+    whole = [
+        (position, name)
+        for position, (name, kind) in enumerate(function.parameters)
+        if kind.pointer and not kind.reference and _is_whole(kind) and found.uses[position].few
+    ]
+    few = {
+        position: name
+        for position, name in whole
+        if not any(f"{name}_{place}" in parameters for place in found.uses[position].places)
+    }
+    indices = [
+        position
+        for position in found.indices & found.uses.keys()
+        if found.sizes and _is_index(function.parameters[position][1]) and not found.uses[position].written
+    ]
+    ranges = {position: variable(found.sizes[0]) for position in indices if position not in few}
+    return _examined(function, lookup, few, ranges) if few or ranges else found
+
+
+def _is_index(kind: CType) -> bool:
+    return _is_whole(kind) and kind.dtypes[0].endswith(("32", "64")) and not kind.reference
+
+
+def _is_whole(kind: CType) -> bool:
+    return any(dtype.startswith(("int", "uint")) for dtype in kind.dtypes)
+
+
+def _examined(
+    function: Function,
+    lookup: Callable[[str], Function | None],
+    few: Mapping[int, str],
+    ranges: Mapping[int, Polynomial],
+) -> Findings:
+    """As :func:`examine`.
+
+    Args:
+        function: with its tree.
+        lookup: gives other functions by name.
+        few: arrays whose elements may be sizes: those of which only some are read, each by a constant index.
+        ranges: arrays whose elements are indices, and one more than the largest.
+    """
+    uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
+    frame = _frame(function)
+    frame.elements, frame.ranges = dict(few), dict(ranges)
+    declare(uses, frame)
+    visitor = Visitor(uses, lookup)
+    visitor.run(frame, 0)
+    named = set(visitor.bound_names)
+    for use in uses.values():
+        for shape in (use.declared, *use.shapes):
+            named |= {name for extent in shape if extent is not None for name in extent.names}
+    elements = {
+        position: {
+            place: each for place in sorted(uses[position].places) if (each := f"{name}_{place}") in named
+        }
+        for position, name in few.items()
+    }
+    return Findings(
+        uses=uses,
+        sizes=[
+            *(n for n, _ in function.parameters if n in named),
+            *(name for names in elements.values() for name in names.values()),
+        ],
+        depth=visitor.deepest,
+        indices=index_arrays(function, lookup),
+        pitches=frozenset(named - visitor.bound_names),
+        margins=frozenset(visitor.bound_names - visitor.ends),
+        counts=frozenset(visitor.counts),
+        least=_least(frame, named),
+        limits=limits([*uses.values(), *visitor.fixed]),
+        elements={position: names for position, names in elements.items() if names},
+    )
+
+
+def _frame(function: Function) -> Frame:
+    """What the function's parameters stand for."""
+    frame = Frame(function)
+    frame.rows = frozenset(i for i, (_, kind) in enumerate(function.parameters) if kind.rows)
+    numbers = only_read_whole(function.tree)
+    for i, node in enumerate(parameter_nodes(function.tree)):
+        name, kind = function.parameters[i]
+        if kind.reference:
+            frame.references.add(node["id"])
+            if node["id"] not in frame.modified and _is_whole(kind):
+                frame.values[node["id"]] = variable(name)
+        if kind.pointer:
+            frame.pointers[node["id"]] = (i, constant(0))
+            if node["id"] in numbers and _is_whole(kind):
+                frame.pointed[node["id"]] = variable(name)
+        elif _is_whole(kind):
+            frame.values[node["id"]] = variable(name)
+    return frame
+
+
+def _least(frame: Frame, sizes: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in walk(frame.function.tree):
+        if node.get("kind") == "BinaryOperator" and node.get("opcode") in (">=", "==", "<="):
+            high, low = map(frame.polynomial, inner_nodes(node)[:: -1 if node["opcode"] == "<=" else 1])
+            if high is None or low is None or not low.names or not low.names <= sizes:
+                continue
+            for name in high.names - sizes:
+                if high == variable(name) and not name.startswith("@"):
+                    found.setdefault(name, low.text())
+    return found

@@ -1,0 +1,148 @@
+"""What a function's declarations say of its pointers: extents of arrays, and types behind a `void *`.
+
+Clang is asked, in the function itself, as other declarations may have other extents. May not judge accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tuner.spec.reading.c_types import CType, c_type
+from tuner.spec.reading.signature import Function, Node, SourceReader, parameter_nodes, walk
+from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
+
+__all__ = ["declared", "type_behind"]
+
+Lookup = Callable[[str], Function | None]
+
+_PROBE = "tuner_extents_probe_"
+_MAX_CALLS = 3
+
+
+def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Function:
+    """A function of the first file whose parameters and pointers to arrays have their types in their nodes.
+
+    An array's is the one that it is declared with. A parameter of the type `void *` gets the type that it is used as.
+    Without what stands in a macro.
+
+    Args:
+        function: with its tree.
+        reader: of the source.
+        lookup: gives other functions by name.
+    """
+    asked = dict(_asked(function.tree, reader.files[0].text.encode()))
+    kinds = _answers(asked, function.tree, reader)
+
+    def changed(node: Node) -> Node:
+        inner = [changed(child) if child else child for child in node.get("inner", [])]
+        inner = kinds.get(node.get("id", ""), []) + inner
+        return {**node, "inner": inner} if inner else node
+
+    tree = changed(function.tree)
+    parameters = tuple(
+        (name, _behind(node, kind, function, lookup))
+        for node, (name, kind) in zip(parameter_nodes(tree), function.parameters, strict=True)
+    )
+    return replace(function, tree=tree, parameters=parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A name, and the byte of the source behind which its type is asked for."""
+
+    name: str
+    at: int
+
+
+def _asked(tree: Node, text: bytes) -> Iterator[tuple[str, _Question]]:
+    body: Node = next((c for c in tree.get("inner", []) if c.get("kind") == "CompoundStmt"), {})
+    at = body.get("range", {}).get("begin", {}).get("offset", 0)
+    if text[at : at + 1] != b"{":
+        return
+    for node in parameter_nodes(tree):
+        if "name" in node:
+            yield node["id"], _Question(node["name"], at + 1)
+    for block in (node for node in walk(body) if node.get("kind") == "CompoundStmt"):
+        for statement in (s for s in inner_nodes(block) if s.get("kind") == "DeclStmt"):
+            end = statement.get("range", {}).get("end", {}).get("offset", 0)
+            for node in inner_nodes(statement) if text[end : end + 1] == b";" else ():
+                if node.get("kind") == "VarDecl" and "init" in node and _to_array(node):
+                    yield node["id"], _Question(node["name"], end + 1)
+
+
+def _to_array(node: Node) -> bool:
+    kind = node.get("type", {})
+    return "(*" in str(kind.get("desugaredQualType", kind.get("qualType", "")))
+
+
+def _answers(asked: dict[str, _Question], tree: Node, reader: SourceReader) -> dict[str, list[Node]]:
+    """Nodes of types by the declarations that have them."""
+    text, at = b"", 0
+    source = reader.files[0].text.encode()
+    numbered = sorted(enumerate(asked.values()), key=lambda each: each[1].at)
+    for number, question in numbered:
+        probe = f" typedef __typeof__({question.name}) {_PROBE}{number}_;".encode()
+        text, at = text + source[at : question.at] + probe, question.at
+    text += source[at:]
+    if not asked:
+        return {}
+    first = replace(reader.files[0], text=text.decode())
+    trees = replace(reader, files=(first, *reader.files[1:])).trees(_PROBE, extra="\n")
+    ids = list(asked)
+    # What is asked stands before the answer.
+    kinds = {ids[int(t["name"].removeprefix(_PROBE)[:-1])]: t["inner"][0]["inner"][1:] for t in trees}
+    own = _own_names(tree)
+    for name in (n.get("referencedDecl", {}) for inner in kinds.values() for k in inner for n in walk(k)):
+        # Identities are of one run of clang.
+        name["id"] = own.get(name.get("name"), "")
+    return kinds
+
+
+def _own_names(tree: Node) -> dict[str, str]:
+    """Identities of parameters and variables by their names; of variables that share one, none."""
+    found: dict[str, str] = {}
+    for node in walk(tree):
+        if node.get("kind") == "VarDecl":
+            found[node["name"]] = "" if node["name"] in found else node["id"]
+    return {**found, **{node["name"]: node["id"] for node in parameter_nodes(tree) if "name" in node}}
+
+
+def _behind(node: Node, kind: CType, function: Function, lookup: Lookup) -> CType:
+    if not kind.pointer or kind.base != "void" or kind.odd:
+        return kind
+    return type_behind(node["id"], function, lookup) or kind
+
+
+def type_behind(identity: str, function: Function, lookup: Lookup, depth: int = 0) -> CType | None:
+    """The type that a `void *` is converted to first, in the function or one that it is handed to; ``None`` for none.
+
+    Args:
+        identity: of the pointer's declaration.
+        function: with its tree.
+        lookup: gives other functions by name.
+        depth: of calls that were followed.
+    """
+    for node in walk(function.tree):
+        inner = inner_nodes(node)
+        if node.get("kind") == "CallExpr" and depth < _MAX_CALLS:
+            called = lookup(callee_name(inner[0])) if any(_is(each, identity) for each in inner[1:]) else None
+            nodes = parameter_nodes(called.tree) if called is not None else []
+            for parameter, argument in zip(nodes, inner[1:], strict=False):
+                if called is not None and _is(argument, identity):
+                    found = type_behind(parameter["id"], called, lookup, depth + 1)
+                    if found is not None:
+                        return found
+        elif node.get("kind") in THROUGH and _is(node, identity):
+            kind = c_type(node.get("type", {}))
+            if (
+                kind.pointer
+                and not kind.odd
+                and kind.base not in ("void", "char", "unsigned char", "signed char")
+            ):
+                return kind
+    return None
+
+
+def _is(node: Node, identity: str) -> bool:
+    return referenced(peeled(node)) == identity

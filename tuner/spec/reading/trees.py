@@ -1,0 +1,94 @@
+"""Steps through clang's syntax trees: what parentheses hold, what names refer to, where variables change.
+
+Knows single nodes only; what they stand for is :mod:`tuner.spec.reading.frames`'s.
+"""
+
+from __future__ import annotations
+
+from tuner.spec.reading.signature import Node, parameter_nodes, walk
+
+__all__ = [
+    "THROUGH",
+    "assigned_only",
+    "callee_name",
+    "changes",
+    "inner_nodes",
+    "only_read_whole",
+    "peeled",
+    "referenced",
+]
+
+THROUGH = {
+    "ParenExpr",
+    "ImplicitCastExpr",
+    "CStyleCastExpr",
+    "CXXConstCastExpr",
+    "CXXReinterpretCastExpr",
+    "CXXStaticCastExpr",
+    "CXXFunctionalCastExpr",
+    "ConstantExpr",
+    "ExprWithCleanups",
+}
+
+
+def only_read_whole(tree: Node) -> set[str]:
+    """The parameters of a function that occur as ``*name``, which is never written to, and in no other way."""
+    occurring: dict[str, int] = {}
+    read: dict[str, int] = {}
+    for node in walk(tree):
+        if node.get("kind") == "DeclRefExpr":
+            occurring[referenced(node)] = occurring.get(referenced(node), 0) + 1
+        elif node.get("kind") == "UnaryOperator" and node.get("opcode") == "*":
+            name = referenced(peeled(inner_nodes(node)[0]))
+            read[name] = read.get(name, 0) + 1
+        elif changes(node) or (node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"):
+            target = peeled(inner_nodes(node)[0])
+            if target.get("opcode") == "*":
+                name = referenced(peeled(inner_nodes(target)[0]))
+                read[name] = read.get(name, 0) - 1
+    return {p["id"] for p in parameter_nodes(tree) if occurring.get(p["id"], 0) == read.get(p["id"], -1)}
+
+
+def inner_nodes(node: Node) -> list[Node]:
+    """A node's children; those that are left out are empty."""
+    return [child if child else {} for child in node.get("inner", [])]
+
+
+def peeled(node: Node) -> Node:
+    """What parentheses and conversions hold."""
+    while node.get("kind") in THROUGH and inner_nodes(node):
+        node = inner_nodes(node)[0]
+    return node
+
+
+def callee_name(callee: Node) -> str:
+    """The name of what a call calls; empty where it is no function's name."""
+    return str(peeled(callee).get("referencedDecl", {}).get("name", ""))
+
+
+def referenced(node: Node) -> str:
+    """The identity of what a name refers to."""
+    return str(node.get("referencedDecl", {}).get("id", ""))
+
+
+def changes(node: Node) -> bool:
+    """Whether something is assigned to."""
+    kind, operator = node.get("kind"), node.get("opcode")
+    if kind == "CompoundAssignOperator":
+        return True
+    return (kind == "BinaryOperator" and operator == "=") or (
+        kind == "UnaryOperator" and operator in ("++", "--")
+    )
+
+
+def assigned_only(tree: Node) -> dict[str, list[Node]]:
+    """What the local variables are set to that begin without a value and change in no other way."""
+    begun = {n["id"] for n in walk(tree) if n.get("kind") == "VarDecl" and not n.get("inner")}
+    found: dict[str, list[Node]] = {}
+    for node in walk(tree):
+        target = referenced(peeled(inner_nodes(node)[0])) if inner_nodes(node) else ""
+        if node.get("kind") == "BinaryOperator" and node.get("opcode") == "=" and target in begun:
+            found.setdefault(target, []).append(inner_nodes(node)[1])
+        elif changes(node) or node.get("opcode") == "&":
+            begun.discard(target)
+    return {name: values for name, values in found.items() if name in begun}
