@@ -326,6 +326,9 @@ def test_a_first_spec_of_a_loop_checks_as_it_is(tmp_path: Path) -> None:
     assert check_spec(spec, faults=False).ok
     with pytest.raises(UsageError, match="no loop begins at line 3"):
         first_spec(tmp_path / "k.c", folder=tmp_path, loop=3)
+    with pytest.raises(UsageError) as refused:
+        first_spec(tmp_path / "k.c", folder=tmp_path, loop=11)
+    assert refused.value.hint == "the loops around it begin at lines 8, 9, 10"
 
 
 TEXT_OF_MANY = """

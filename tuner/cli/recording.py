@@ -31,6 +31,8 @@ Runs = Annotated[
 
 _FEW_SAMPLES = 50
 _NAME_SHOWN = 64
+_HOT_LINE = 0.03
+"""The least share of the time for which a line is shown."""
 _COMMAND = "tuner.command"
 AFTER = "-- COMMAND..."
 """What follows the arguments of commands that run an application."""
@@ -236,6 +238,10 @@ def _print_functions(listing: Listing) -> None:
         time = _time_of(listing, function.samples)
         size = function.size_bytes or ""
         print(f"{name:<{width}} {time} {size:>7}  {function.file.name:<{files}}  {able}")
+        hot = [(file, line, n) for file, line, n in function.lines if n >= _HOT_LINE * listing.samples]
+        if hot:
+            shown = (f"{Path(file).name}:{line} {100 * listing.share(n):.0f}%" for file, line, n in hot)
+            print(f"  lines {', '.join(shown)}")
     if listing.own.further:
         print(f"and {listing.own.further} more with less code")
     outside = [
@@ -250,6 +256,9 @@ def _print_functions(listing: Listing) -> None:
             f"it was looked at {listing.samples} times only: a longer run tells more of where its time goes"
         )
     print("next: tuner init SOURCE --entry NAME, then tuner record SPEC -- COMMAND")
+    print(
+        "of a loop: tuner init SOURCE --loop LINE, tuner tune, then tuner ab RUN --build COMMAND -- COMMAND"
+    )
 
 
 def _shown(name: str) -> str:

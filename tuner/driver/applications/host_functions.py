@@ -10,6 +10,7 @@ import ctypes
 import functools
 import shutil
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from tuner.core.errors import MachineError, UsageError
 from tuner.evaluators.host.patching import movable_head
 from tuner.recorders.recordings.executables import code_of, object_file
+from tuner.recorders.recordings.lines import lines_of
 from tuner.recorders.recordings.samples import Samples
 
 __all__ = ["MOST_LISTED", "HostFunction", "HostFunctions", "host_functions"]
@@ -25,6 +27,7 @@ __all__ = ["MOST_LISTED", "HostFunction", "HostFunctions", "host_functions"]
 MOST_LISTED = 40
 """The most functions that are looked at closely: each takes the disassembler some time."""
 
+_MOST_LINES = 4
 _SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/")
 _LANGUAGE = (
     *(
@@ -66,6 +69,7 @@ class HostFunction:
         size_bytes: of its code.
         refused: why it cannot be recorded; empty where it can.
         samples: how often a thread was found in its own code, not in what it calls.
+        lines: where in sources, by path and line, how often each; of those that took most, where the file says so.
     """
 
     name: str
@@ -74,6 +78,7 @@ class HostFunction:
     size_bytes: int
     refused: str = ""
     samples: int = 0
+    lines: tuple[tuple[str, int, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -84,6 +89,7 @@ class HostFunction:
             "size_bytes": self.size_bytes,
             "refused": self.refused,
             "samples": self.samples,
+            "lines": [{"file": file, "line": line, "samples": n} for file, line, n in self.lines],
         }
 
 
@@ -117,6 +123,7 @@ def host_functions(loaded: Mapping[Path, str], command: str, samples: Samples) -
     functions: dict[str, tuple[HostFunction, bytes]] = {}
     looked = {path: count for path, count in samples.places.items() if path in own and not _is_language(path)}
     times = {path: _by_function(path, count) for path, count in looked.items()}
+    known = {path: lines_of(path, count.keys()) for path, count in looked.items()}
     for path, file in files.items():
         if _is_language(path) or (path not in own and loaded[path] != "linked"):
             continue
@@ -129,16 +136,18 @@ def host_functions(loaded: Mapping[Path, str], command: str, samples: Samples) -
             if loaded[path] == "opened" and not one.exported:
                 continue
             elsewhere = loaded[path] == "program" and path != named
+            sampled = times.get(path, {}).pop(one.symbol, _Sampled())
             function = HostFunction(
                 name=_demangled(one.symbol),
                 symbol=one.symbol,
                 file=path,
                 size_bytes=len(one.code),
                 refused=_ELSEWHERE if elsewhere else "",
-                samples=times.get(path, {}).pop(one.symbol, (0, 0, ""))[0],
+                samples=sampled.samples,
+                lines=sampled.lines(known.get(path, {})),
             )
             functions.setdefault(one.symbol, (function, one.code if path == named else b""))
-    rows = [*functions.values(), *((one, b"") for one in _others(times))]
+    rows = [*functions.values(), *((one, b"") for one in _others(times, known))]
     rows.sort(key=lambda pair: (-pair[0].samples, -pair[0].size_bytes, pair[0].symbol))
     outside = {path: count.total() for path, count in samples.places.items() if path not in looked}
     return HostFunctions(
@@ -148,34 +157,56 @@ def host_functions(loaded: Mapping[Path, str], command: str, samples: Samples) -
     )
 
 
-def _by_function(path: Path, count: Mapping[int, int]) -> dict[str, tuple[int, int, str]]:
-    """By symbol: samples, bytes of code, and what kind of function it is; parts that a compiler cut off with it."""
+@dataclass(slots=True)
+class _Sampled:
+    """A function in whose code threads were found: how often and where, bytes of code, and of what kind it is."""
+
+    samples: int = 0
+    size: int = 0
+    kind: str = ""
+    places: Counter[int] = field(default_factory=Counter)
+
+    def lines(self, known: Mapping[int, tuple[str, int]]) -> tuple[tuple[str, int, int], ...]:
+        """The lines that took most."""
+        count: Counter[tuple[str, int]] = Counter()
+        for address, times in self.places.items():
+            if address in known:
+                count[known[address]] += times
+        return tuple((file, line, times) for (file, line), times in count.most_common(_MOST_LINES))
+
+
+def _by_function(path: Path, count: Mapping[int, int]) -> dict[str, _Sampled]:
+    """By symbol; parts that a compiler cut off with it."""
     codes = code_of(path)
     starts = [code.start for code in codes]
-    found: dict[str, tuple[int, int, str]] = {}
+    found: dict[str, _Sampled] = {}
     for address, times in count.items():
         at = bisect_right(starts, address) - 1
         code = codes[at] if at >= 0 and address < codes[at].end else None
         # `work.constprop.0`, `work.cold`, `work._omp_fn.0`: what the compiler made of `work`.
         symbol = "" if code is None else code.symbol.partition(".")[0] or code.symbol
-        before, size, kind = found.get(symbol, (0, 0, "" if code is None else code.kind))
+        one = found.setdefault(symbol, _Sampled(kind="" if code is None else code.kind))
         if code is not None and code.symbol == symbol:
-            size, kind = code.end - code.start, code.kind
-        found[symbol] = (before + times, size, kind)
+            one.size, one.kind = code.end - code.start, code.kind
+        one.samples += times
+        one.places[address] += times
     return found
 
 
-def _others(times: Mapping[Path, Mapping[str, tuple[int, int, str]]]) -> Iterator[HostFunction]:
+def _others(
+    times: Mapping[Path, Mapping[str, _Sampled]], known: Mapping[Path, Mapping[int, tuple[str, int]]]
+) -> Iterator[HostFunction]:
     """Functions with samples that cannot be recorded, each with the reason."""
     for path, functions in times.items():
-        for symbol, (count, size, kind) in functions.items():
+        for symbol, one in functions.items():
             yield HostFunction(
                 name=_demangled(symbol) or "(no name)",
                 symbol=symbol,
                 file=path,
-                size_bytes=size,
-                refused=_why_not(symbol, kind),
-                samples=count,
+                size_bytes=one.size,
+                refused=_why_not(symbol, one.kind),
+                samples=one.samples,
+                lines=one.lines(known[path]),
             )
 
 

@@ -32,7 +32,7 @@ from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import entries_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
-from tuner.spec.reading.outlining import loop_lines, outline
+from tuner.spec.reading.outlining import loop_lines, no_loop, outline
 from tuner.spec.reading.signature import Function, SourceReader, walk
 from tuner.spec.reading.structures import structure
 from tuner.spec.reading.templates import Instance, instance_of
@@ -206,6 +206,8 @@ def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
             found = [f for f in reader.functions(name) if f.defined]
             if any(loop in loop_lines(f, text) for f in found):
                 return outline(reader, found[0].qualified, loop)
+            if any(loop_lines(f, text, loop) for f in found):
+                raise no_loop(found, text, loop, "begins")
     raise UsageError(f"no loop begins at line {loop}", "name the line of its for, while or do")
 
 

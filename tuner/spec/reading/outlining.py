@@ -7,6 +7,7 @@ not change the loop's text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, first_value, pointer, variables_of
 from tuner.spec.reading.signature import Function, Node, SourceReader, walk
 
-__all__ = ["loop_lines", "outline"]
+__all__ = ["loop_lines", "no_loop", "outline"]
 
 _TRANSPARENT = ("ImplicitCastExpr", "ParenExpr", "ExprWithCleanups", "AttributedStmt", "FullExpr")
 """Nodes that may be others where an array has become a pointer."""
@@ -25,11 +26,31 @@ _END = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*;", re.DOTALL)
 _BRACKETS = re.compile(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
 
-def loop_lines(function: Function, text: str) -> list[int]:
-    """Lines of a file at which loops of a function begin."""
+def loop_lines(function: Function, text: str, around: int | None = None) -> list[int]:
+    """Lines of a file at which loops of a function begin.
+
+    Args:
+        function: of the file.
+        text: the file's.
+        around: a line: only of loops that it lies in.
+    """
     data = text.encode()
-    places = (_begin(node) for node in walk(function.tree) if node.get("kind") in LOOPS)
-    return sorted({data.count(b"\n", 0, place) + 1 for place in places if place is not None})
+    found = set()
+    for node in walk(function.tree):
+        begin = _begin(node) if node.get("kind") in LOOPS else None
+        if begin is not None:
+            first, last = (data.count(b"\n", 0, place) + 1 for place in (begin, _stop(node)))
+            found |= {first} if around is None or first <= around <= last else set()
+    return sorted(found)
+
+
+def no_loop(functions: Sequence[Function], text: str, line: int, where: str) -> UsageError:
+    """That no loop begins at a line, with those that do."""
+    around = [each for f in functions for each in loop_lines(f, text, line)]
+    lines = around or [each for f in functions for each in loop_lines(f, text)]
+    shown = ", ".join(map(str, lines)) or "none"
+    hint = f"the loops around it begin at lines {shown}" if around else f"its loops begin at lines {shown}"
+    return UsageError(f"no loop {where} at line {line}", hint)
 
 
 def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
@@ -53,8 +74,7 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
     (function,) = found
     loop = _loop(function, text, line)
     if loop is None:
-        lines = ", ".join(map(str, loop_lines(function, text))) or "none"
-        raise UsageError(f"no loop of {entry} begins at line {line}", f"its loops begin at lines {lines}")
+        raise no_loop([function], text, line, f"of {entry} begins")
     _refuse(function, loop, f"the loop at line {line}")
     try:
         made = _Writer(function, loop, text, reader.language).outlined(entry, line)
