@@ -216,6 +216,29 @@ def test_backend_whose_builds_are_all_alike_plants_none(scale_spec: Callable[...
     assert report.faults is not None
     assert report.faults.counted == 0
     assert ("faults", "none could be planted") in report.lines
+    assert report.ok
+    assert report.warnings[-1].startswith("no fault could be planted")
+
+
+@pytest.mark.integration
+def test_a_verification_that_notices_no_fault_fails_the_check(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "void k(float *a, int n, int on) { if (on) for (int i = 0; i < n; i++) a[i] = a[i] * 2 + 1; }\n"
+    )
+    (tmp_path / "k.yaml").write_text(
+        """
+kernel: {source: k.c, entry: k}
+problem: {n: 50}
+arguments:
+  - {name: a, dtype: float32, shape: [n], role: inout}
+  - {name: n, dtype: int32, value: n}
+  - {name: on, dtype: int32, value: 0}
+"""
+    )
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec)
+    assert not report.ok
+    assert report.lines[-1][1].startswith("the verification sees nothing: the verification catches 0 of ")
 
 
 class _Lenient:

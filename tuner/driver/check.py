@@ -316,8 +316,11 @@ def _describe_faults(report: CheckReport, found: FaultReport) -> None:
     report.faults = found
     report.lines.append(("faults", found.text()))
     report.lines += [("missed", f"{fault} passes") for fault in found.missed[:MISSED_SHOWN]]
-    if not found.enough:
+    if found.vacuous:
+        return _fail(report, f"the verification sees nothing: {found.warning()}")
+    if not found.enough or not found.counted:
         report.warnings.append(found.warning())
+    return None
 
 
 def _fail(report: CheckReport, message: str) -> None:

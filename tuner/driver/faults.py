@@ -59,6 +59,11 @@ class FaultReport:
         """Whether enough of them were caught; so also where there were none."""
         return self.caught >= ENOUGH * self.counted
 
+    @property
+    def vacuous(self) -> bool:
+        """Whether there were faults and none was noticed: what the kernel computes is not looked at."""
+        return bool(self.missed) and not self.caught
+
     def text(self) -> str:
         """One line for people."""
         if not self.counted:
@@ -68,7 +73,9 @@ class FaultReport:
         return f"{self.caught} of {self.counted} planted in the baseline are caught{harmless}{rest}"
 
     def warning(self) -> str:
-        """What to add where too many pass; empty otherwise."""
+        """What to add where too many pass, or none could be planted; empty otherwise."""
+        if not self.counted:
+            return "no fault could be planted: does the kernel compute anything that these arguments let it reach?"
         if self.enough:
             return ""
         kinds = [kind for kind, _ in Counter(f.kind for f in self.missed).most_common(_KINDS_NAMED)]
