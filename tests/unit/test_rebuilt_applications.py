@@ -156,7 +156,7 @@ def run_like(run: Path, folder: Path, scratch: Path) -> Path:
         ({"build": "echo broken >&2; exit 7"}, "fails as it is with status 7: broken"),
         ({"command": ("sh", "-c", "echo $$")}, "sh as it is, run again, prints something else: line 1 is"),
         ({"command": ("./absent",)}, "'./absent' cannot be run: No such file"),
-        ({"check": "exit 2"}, "'exit 2' refuses a run with status 2"),
+        ({"check": "grep -q absent"}, "'grep -q absent' refuses a run with status 1"),
         (
             {"command": ("sh", "-c", "cksum app.c")},
             "with the winners prints something else: line 1 is",
@@ -187,6 +187,8 @@ def test_numbers_may_differ_as_far_as_is_said(made: tuple[Path, tuple[Path, ...]
     with pytest.raises(UsageError, match="prints something else"):
         compare_built(runs, application(folder, command=command), pairs=4)
     assert compare_built(runs, application(folder, command=command, rtol=1e-2), pairs=4).files
+    judged = application(folder, command=("sh", "-c", "echo $$; cat app.c"), check="tail -n +2 | cmp - app.c")
+    assert compare_built(runs, judged, pairs=4).files
 
 
 @needs.namespaces

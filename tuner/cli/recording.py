@@ -162,9 +162,7 @@ def ab(
     ] = 0.0,
     check: Annotated[
         str,
-        typer.Option(
-            help="With --build: a command that judges each run by its status; what is printed is not."
-        ),
+        typer.Option(help="With --build: a command that gets what a run prints and judges it by its status."),
     ] = "",
     as_json: Json = False,
 ) -> None:

@@ -39,7 +39,7 @@ class Rebuilt:
         build: the command that builds it there, for a shell; empty where the run's command builds.
         command: the application, run in ``here``.
         here: below the folder.
-        check: a command for a shell that judges a run by its status, run behind it; empty for none.
+        check: a command for a shell that judges a run by its status; it gets what the run printed. Empty for none.
         rtol: by how much numbers in what the application prints may differ, relative to the larger one.
     """
 
@@ -263,7 +263,7 @@ def _timed(
 def _run(tree: Tree, application: Rebuilt) -> TreeRun:
     done = tree.run(application.command, folder=application.here)
     if application.check:
-        judged = tree.run(["sh", "-c", application.check], folder=application.here)
+        judged = tree.run(["sh", "-c", application.check], folder=application.here, given=done.output)
         if judged.status != 0:
             raise UsageError(
                 f"{application.check!r} refuses a run with status {judged.status}: {judged.said}",

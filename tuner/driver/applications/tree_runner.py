@@ -19,13 +19,17 @@ def main() -> None:
     os.dup2(2, 1)
     for line in sys.stdin:
         request = json.loads(line)
-        with open(request["output"], "wb") as output, open(request["errors"], "wb") as errors:
+        with (
+            open(request["input"], "rb") as given,
+            open(request["output"], "wb") as output,
+            open(request["errors"], "wb") as errors,
+        ):
             begin = time.perf_counter()
             try:
                 done = subprocess.run(
                     request["command"],
                     cwd=request["folder"],
-                    stdin=subprocess.DEVNULL,
+                    stdin=given,
                     stdout=output,
                     stderr=errors,
                     check=False,

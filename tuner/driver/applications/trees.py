@@ -97,21 +97,24 @@ class Tree:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
-    def run(self, command: Sequence[str], *, folder: Path | None = None) -> TreeRun:
+    def run(self, command: Sequence[str], *, folder: Path | None = None, given: bytes = b"") -> TreeRun:
         """Runs a command to its end.
 
         Args:
             command: its words; a program's path may lie in the folder.
             folder: in which it runs, below the original; that one when left out.
+            given: its standard input.
 
         Raises:
             UsageError: there is no such command.
             MachineError: the process that runs commands is gone.
         """
-        output, errors = self._scratch / "output", self._scratch / "errors"
+        output, errors, standard = (self._scratch / name for name in ("output", "errors", "input"))
+        standard.write_bytes(given)
         request = {
             "command": list(command),
             "folder": str(folder or self._original),
+            "input": str(standard),
             "output": str(output),
             "errors": str(errors),
         }
