@@ -103,6 +103,11 @@ class WinnerSources:
     given: Variant
     winner: Variant
 
+    @property
+    def changed(self) -> bool:
+        """Whether the winner's sources are others."""
+        return self.given.files != self.winner.files
+
 
 def check_writable(path: Path) -> None:
     """Says before the work whether a file can be written after it.
