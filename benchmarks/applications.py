@@ -1,7 +1,7 @@
 """Programs that nobody here wrote, unattended: the loops that take their time, tuned, and what the whole program gains.
 
 A folder of programs of one C source each, such as llvm-test-suite's SingleSource/Benchmarks/Misc. Each is built by gcc
-with ``-O3 -march=native``; its hottest lines say which loops are tuned, from the outermost one that checks unedited; the
+with ``-O3 -march=native``; its hottest lines say which loops are tuned, from the outermost one that checks; the
 winners go into the source, and both builds run in pairs (`tuner ab --build`). Nothing of the programs is kept.
 
     python benchmarks/applications.py FOLDER [--only NAME ...] [--minutes 2] [--loops 2] [--pairs 10] [--seed 0]

@@ -25,6 +25,7 @@ from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Ta
 from tuner.evaluators.baseline import Baseline, refuse_constants
 from tuner.evaluators.host.bundles import Bundle, variable_bytes
 from tuner.evaluators.host.catalogue import pass_catalogue
+from tuner.evaluators.host.clang_itself import baseline_differs, loop_remarks
 from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
@@ -311,13 +312,13 @@ class HostEvaluation:
     def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
         """What clang's vectoriser says of loops, and whether the baseline's code is that of ``clang -O3`` itself."""
         if variant is not None:
-            loops = self._compiler.loop_remarks(self._task.kernel, resolved.flags, resolved.macros, variant)
+            loops = loop_remarks(self._compiler, self._task.kernel, resolved.flags, resolved.macros, variant)
             return {"loops": loops} if loops else {}
-        found = self._compiler.baseline_differs(self._task.kernel, resolved.flags, macros=resolved.macros)
+        found = baseline_differs(self._compiler, self._task.kernel, resolved.flags, macros=resolved.macros)
         remarks = {"clang": found.message or "the baseline's code is that of clang -O3"}
         if resolved.pipeline not in (None, BASE_PIPELINE) and found.same is not None:
             remarks = {"clang": "the baseline has the pipeline of passes.base, not that of clang -O3"}
-        loops = self._compiler.loop_remarks(self._task.kernel, resolved.flags, resolved.macros)
+        loops = loop_remarks(self._compiler, self._task.kernel, resolved.flags, resolved.macros)
         return {**remarks, "loops": loops} if loops else remarks
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> HostSession:

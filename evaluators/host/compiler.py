@@ -7,12 +7,9 @@ A candidate that does not build is a status on its build, never an exception.
 from __future__ import annotations
 
 import hashlib
-import re
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import PurePath
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import BaselineError, SpecError
@@ -24,18 +21,14 @@ from tuner.evaluators.host.flags import VALUE_CHANGING, Flags, sort_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.structure_layout import Layouts
 from tuner.evaluators.host.toolchain import Toolchain
-from tuner.spaces.c_declarations import declarations
 
-__all__ = ["BASE_PIPELINE", "Difference", "HostCompiler"]
+__all__ = ["BASE_PIPELINE", "HostCompiler"]
 
 BASE_PIPELINE = "default<O3>"
 """The pipeline where passes are off."""
 
 _LISTING_BYTES = 4 << 20
 _LINKED_KEPT = 512
-_VECTORISER_REMARKS = tuple(f"-Rpass{kind}=loop-vectorize" for kind in ("", "-missed", "-analysis"))
-_REMARK = re.compile(r"^([^\n:]+):(\d+):\d+: remark: (.*?)(?: \[-R[^\n]*\])?$", re.MULTILINE)
-_MOST_REMARKS = 8
 _FLOAT_FUNCTIONS_TEXT = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs "
     "fdim floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 logb lrint lround "
@@ -50,19 +43,6 @@ _DOUBLE_MACROS: dict[str, Value] = {
     **{f"__builtin_{name}f": f"__builtin_{name}" for name in _FLOAT_FUNCTIONS},
     **{f"FLT_{name}": f"__DBL_{name.replace('TRUE_MIN', 'DENORM_MIN')}__" for name in _FLOAT_LIMITS},
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """How the project's own baseline compares with the code of clang itself.
-
-    ``same`` is ``None`` where there is nothing to compare, and ``message`` says why.
-    """
-
-    same: bool | None
-    message: str = ""
-    text_bytes: float = 0.0
-    clang_text_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,57 +240,6 @@ class HostCompiler:
         request = BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)
         return self.build(kernel, [request], allowed_imports=None, wide=True)[0]
 
-    def baseline_differs(
-        self, kernel: Kernel, flags: Sequence[str] = (), *, macros: Mapping[str, Value] | None = None
-    ) -> Difference:
-        """Compares ``default<O3>`` here with ``clang -O3`` itself.
-
-        Raises:
-            SpecError: for a flag that cannot be honoured.
-        """
-        resolved = Resolved(macros=macros or {}, scalars={}, flags=tuple(flags), pipeline=BASE_PIPELINE)
-        request = BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)
-        # What an argument stands for is defined in clang's own object.
-        kernel = replace(kernel, variables=(), alone=False)
-        ours = self.build(kernel, [request], allowed_imports=None)[0]
-        if ours.status is not Status.OK:
-            return Difference(same=None, message=ours.message)
-        if sum(PurePath(f.name).suffix not in (".h", ".hpp", "") for f in kernel.variant.files) > 1:
-            return Difference(same=None, message="several files are linked before they are optimised")
-        sorted_ = sort_flags(flags, folder=kernel.folder)
-        status, output, code = self.front.object_of(front.Source.of(kernel), sorted_, macros or {})
-        if status is not Status.OK:
-            return Difference(same=None, message=output.strip().split("\n")[0])
-        mine, theirs = Object(ours.code), Object(code)
-        # The entry of a C++ kernel has its mangled name in clang's own object.
-        same = mine.key("") == theirs.key("")
-        return Difference(
-            same=same,
-            message="" if same else "the baseline's code is not that of clang -O3",
-            text_bytes=mine.features()["text_bytes"],
-            clang_text_bytes=theirs.features()["text_bytes"],
-        )
-
-    def loop_remarks(
-        self,
-        kernel: Kernel,
-        flags: Sequence[str],
-        macros: Mapping[str, Value],
-        variant: Variant | None = None,
-    ) -> str:
-        """What clang's vectoriser says of the loops of a source, one line; empty where it says nothing.
-
-        Source: clang's user manual, options to emit optimisation reports (``-Rpass``).
-        """
-        sorted_ = sort_flags(flags, folder=kernel.folder)
-        asking = replace(sorted_, given=(*sorted_.given, *_VECTORISER_REMARKS))
-        _, output, _ = self.front.object_of(front.Source.of(kernel, variant), asking, macros)
-        first = (variant or kernel.variant).files[0]
-        lines = _lines_of(kernel, first.text)
-        found = [m for m in _REMARK.finditer(output) if not m[1].endswith(first.name) or int(m[2]) in lines]
-        said = [f"line {m[2]}: {m[3]}" for m in found]
-        return "; ".join(dict.fromkeys(said[:_MOST_REMARKS]))
-
     def _units(self, kernel: Kernel, wanted: Sequence[tuple[Variant, Resolved]], wide: bool) -> list[_Unit]:
         """Flags sorted, sources compiled to bitcode and linked; everything equal once."""
         flags = [self._flags(resolved, kernel.folder) for _, resolved in wanted]
@@ -456,13 +385,3 @@ def _unit(kernel: Kernel, flags: Flags, pipeline: str, compiled: front.Unit, lin
 def _no_entry(kernel: Kernel, defined: Sequence[str]) -> str:
     found = ", ".join(defined[:5]) or "none (static functions do not count)"
     return f"the source defines no function {kernel.entry} that others can call; it defines: {found}"
-
-
-def _lines_of(kernel: Kernel, text: str) -> range:
-    """Lines of the first file that the user is told of."""
-    if kernel.alone:
-        for found in declarations(text, frozenset(), {}):
-            if kernel.entry.rpartition("::")[2] in found.declares:
-                return range(text.count("\n", 0, found.start) + 1, text.count("\n", 0, found.end) + 2)
-    # Behind the source stands the wrapper of a kernel that takes structures, which is none of the user's.
-    return range(1, len(text.splitlines()) + 1 if kernel.wrapper else sys.maxsize)
