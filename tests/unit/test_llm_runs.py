@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tuner.driver.audit import audit
 from tuner.driver.opening import open_lineup
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
+from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Await, Decide
 from tuner.driver.plan.evolving import search_action
 from tuner.driver.runs import begin, resume
@@ -331,15 +331,16 @@ def test_devices_wait_for_a_model_before_its_share_goes_elsewhere(tmp_path: Path
                 and state.queue
                 and state.search_stop is None
             ):
-                changed += _goes_on(state, awaits=False) > _goes_on(state, awaits=True)
+                changed += _goes_on(state, waits=False) > _goes_on(state, waits=True)
     assert changed
 
 
-def _goes_on(state: RunState, *, awaits: bool) -> bool:
-    """Whether a variant would get more trials beside those in the works."""
-    assert state.settings.evolution is not None
-    state.settings = replace(state.settings, evolution=replace(state.settings.evolution, awaits=awaits))
-    return isinstance(search_action(state), Decide)
+def _goes_on(state: RunState, *, waits: bool) -> bool:
+    """Whether a variant would get more trials beside those in the works, were replies not waited for."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not waits:
+            patch.setattr(consulting, "waiting_action", lambda *_: None)
+        return isinstance(search_action(state), Decide)
 
 
 @pytest.fixture(scope="module")

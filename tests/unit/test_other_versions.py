@@ -14,6 +14,7 @@ from tuner.api import load
 from tuner.cli.main import main
 from tuner.core.errors import RecordError, UsageError
 from tuner.driver.audit import audit
+from tuner.driver.ensure import ensure
 from tuner.driver.opening import state_of
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
@@ -104,6 +105,21 @@ def test_only_a_run_that_has_ended_is_resumed(run: Path, other: Path) -> None:
     assert load(cut).to_json()["trials"]["total"] > 1
     made.rewritten(run, run.parent / "own-cut.run", lambda _, body: body, first=30)
     assert not resume(run.parent / "own-cut.run", backend=backend).interrupted
+
+
+def test_a_build_begins_anew_where_it_has_not_ended(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    """Nobody is there to remove it."""
+    (spec,) = load_spec(scale_spec(evaluations=20))
+    out, backend = tmp_path / "scale.o", SimulatedBackend(seconds=seconds)
+    record = Path(f"{out}.run")
+    ensure(spec, out, Options(seed=1), backend=backend)
+    code = out.read_bytes()
+    whole = record.rename(tmp_path / "whole.run")
+    out.unlink()
+    made.rewritten(whole, record, by_another, first=30)
+    assert ensure(spec, out, Options(seed=1), backend=backend).read_bytes() == code
+    with RunRecord.read(record) as found:
+        assert next(iter(found.events())).body[KEY] == VERSION
 
 
 def test_kinds_of_events_that_it_alone_has_say_nothing(run: Path, other: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import best_object
 from tuner.driver.outcome.outcome import outcome
 from tuner.driver.runs import begin, resume
+from tuner.driver.state.version import of_another
 from tuner.driver.work.environment import toolchain
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import RunRecord
@@ -69,7 +70,9 @@ def ensure(
 
 
 def _tune(spec: LoadedSpec, record: Path, options: Options, key: str, backend: Backend) -> None:
-    if record.exists() and _key_of(record) == key:
+    start = _start_for(record, key)
+    # What another version began nobody can go on with.
+    if start is not None and not of_another(start):
         result = resume(record, backend=backend)
     else:
         for old in (record, Path(f"{record}.sha256")):
@@ -90,21 +93,25 @@ def _fresh(out: Path, note: Path, key: str) -> bool:
 
 
 def _finished(record: Path, key: str) -> bool:
-    if not record.exists() or _key_of(record) != key:
+    if _start_for(record, key) is None:
         return False
     with RunRecord.read(record) as opened:
         return next(iter(opened.events(kind="end")), None) is not None
 
 
-def _key_of(record: Path) -> str:
+def _start_for(record: Path, key: str) -> Mapping[str, Any] | None:
+    """The body of a record's first event, where there is such a record for this key."""
+    if not record.exists():
+        return None
     try:
         with RunRecord.read(record) as opened:
             start = next(iter(opened.events(kind="start")), None)
     except RecordError:
-        return ""
+        return None
     if start is None:
-        return ""
-    return digest_json({"spec": start.body["spec_digest"], "environment": start.body["environment"]})
+        return None
+    own = digest_json({"spec": start.body["spec_digest"], "environment": start.body["environment"]})
+    return start.body if own == key else None
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core import statistics
-from tuner.core.canonical import canonical_json, digest, from_json
+from tuner.core.canonical import canonical_json, from_json
 from tuner.core.errors import RecordError, SpecError
 from tuner.core.types import Proposal, Status
 from tuner.driver.plan import fleet, sharing
@@ -39,12 +39,13 @@ from tuner.driver.plan.actions import (
     Weigh,
 )
 from tuner.driver.plan.upcoming import next_action
+from tuner.driver.proposed import apart, plain
 from tuner.driver.state.fold import apply
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
-from tuner.driver.state.trials import proposal_from_json, proposal_to_json
+from tuner.driver.state.trials import proposal_from_json
 from tuner.driver.work.correspondence import expected_reply, waits_for
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.screening import near
@@ -54,9 +55,6 @@ __all__ = ["Difference", "Replay", "replay_events"]
 
 TIE = 1e-6
 """Scores closer than this are a tie: another environment may pick another of them."""
-
-_SHOWN = 3
-_LONGEST = 40
 
 FREE = ("interrupt", "resume", "abandoned", "lane", "lane_lost")
 """Events that come from outside the plan."""
@@ -184,13 +182,13 @@ def _replay_ask(
     recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
     found.proposals += len(recorded)
     derived = searcher.ask(action.count, rng)
-    if derived == recorded or _plain(derived) == _plain(recorded):
+    if derived == recorded or plain(derived) == plain(recorded):
         return
     problems = _outside(lineup, action, recorded)
     message = "; ".join(
         [
             "the searcher proposes something else from the same observations: "
-            f"{_apart(derived, recorded, action.first)}",
+            f"{apart(derived, recorded, action.first)}",
             *problems,
         ]
     )
@@ -203,31 +201,6 @@ def _replay_ask(
     (found.ties if tied else found.differences).append(difference)
     if recorded:
         searcher.adopt(recorded)
-
-
-def _apart(derived: list[Proposal], recorded: list[Proposal], first: int) -> str:
-    """The first proposal of an ask that is not the one that is derived, and in what."""
-    if len(derived) != len(recorded):
-        return f"{len(derived)} in place of {len(recorded)}"
-    for trial, (own, other) in enumerate(zip(derived, recorded, strict=True), first):
-        if own.configuration != other.configuration:
-            names = sorted({*own.configuration, *other.configuration})
-            values = [(n, own.configuration.get(n), other.configuration.get(n)) for n in names]
-            apart = [
-                f"{n} is {_plainly(theirs)} and not {_plainly(ours)}"
-                for n, ours, theirs in values
-                if ours != theirs
-            ]
-            more = f", and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else ""
-            return f"in the record trial {trial}'s {', '.join(apart[:_SHOWN])}{more}"
-        if _plain([own]) != _plain([other]):
-            return f"trial {trial} by the same configuration, with another origin, parent, note or rivals"
-    return "the same in another order"
-
-
-def _plainly(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _outside(lineup: Lineup, action: Ask, recorded: list[Proposal]) -> list[str]:
@@ -320,13 +293,9 @@ def _replay_simplify(
     recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
     found.proposals += len(recorded)
     called_for = (body["first"], body["count"], body["reason"]) == (action.first, action.count, action.reason)
-    if not called_for or _plain(lineup.simpler(action.count)) != _plain(recorded):
+    if not called_for or plain(lineup.simpler(action.count)) != plain(recorded):
         message = "other trials follow from the best one with less changed"
         found.differences.append(Difference(seq=event.seq, kind="simplify", message=message))
-
-
-def _plain(proposals: list[Proposal]) -> list[Any]:
-    return [from_json(canonical_json(proposal_to_json(p, {}, digest))) for p in proposals]
 
 
 def _is_rival(derived: Proposal, recorded: Proposal) -> bool:
