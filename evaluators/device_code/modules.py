@@ -6,7 +6,6 @@ Loaded by compile workers only. May not execute what it makes; LLVM may end the 
 from __future__ import annotations
 
 from tuner.evaluators.host.llvm import Module
-from tuner.evaluators.host.llvm_library import PassOptions
 
 __all__ = ["DeviceModule"]
 
@@ -22,11 +21,6 @@ class DeviceModule(Module):
     def names(self) -> list[str]:
         """All functions with a body, the ones that nobody outside sees among them."""
         return [self.name(f) for f in self.functions() if not self._lib.IsDeclaration(f)]
-
-    def keep_only(self, *symbols: str) -> None:
-        """Hides everything but a kernel and the variables that are filled from outside; drops what nothing needs."""
-        kept = ";".join(f"preserve-gv={symbol}" for symbol in symbols)
-        self.run_passes(f"internalize<{kept}>,globaldce", 0, PassOptions())
 
     def undefined(self) -> list[str]:
         """Functions that are called and have no body, but LLVM's own."""

@@ -198,6 +198,8 @@ class _Worker:
                 return {"defined": names, "entry": None}, []
             if symbol != header["entry"]:
                 module.rename(symbol, header["entry"])
+            if module.needs_cpp_library:
+                module.keep_kernel(header["entry"], header["variables"])
             if header["variables"]:
                 # Initial values that are computed when a program begins would be written to what is imported.
                 module.drop_load_time()

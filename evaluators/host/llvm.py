@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from dataclasses import dataclass, fields
 
@@ -20,6 +20,10 @@ __all__ = ["Block", "Module"]
 _EXTERNAL_LINKAGE, _HIDDEN = 0, 1
 _POINTER_BYTES = 8
 _APPENDING_LINKAGE, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE = 7, 1, 8, 9
+_OF_CPP = re.compile(r"_ZNK?S|_ZS|__gxx_|__cxa_|_Zn|_Zd")
+"""The C++ library's names, its operators new and delete and what throws (Itanium C++ ABI, 5.1)."""
+_AT_LOAD = re.compile(r"__cxx_global_|_GLOBAL__")
+"""Clang's functions that give variables their first values."""
 _FUNCTION_INDEX = 0xFFFFFFFF
 _RETURN_STATUS = 2
 _ASSEMBLY, _OBJECT = 0, 1
@@ -192,6 +196,44 @@ class Module:
             found = self._lib.GetNamedGlobal(self._module, name)
             if found:
                 self._lib.DeleteGlobal(found)
+
+    @property
+    def needs_cpp_library(self) -> bool:
+        """Whether something in it uses the C++ library or its exceptions, as a program around a kernel does."""
+        declared = (
+            self.name(f) for f in self.functions() if self._lib.IsDeclaration(f) and self._lib.GetFirstUse(f)
+        )
+        return any(map(_OF_CPP.match, declared))
+
+    def keep_only(self, *symbols: str) -> None:
+        """Hides everything but some functions and variables; drops what nothing needs."""
+        kept = ";".join(f"preserve-gv={symbol}" for symbol in symbols)
+        self.run_passes(f"internalize<{kept}>,globaldce", 0, PassOptions())
+
+    def keep_kernel(self, entry: str, variables: Collection[str]) -> None:
+        """Drops the program around a kernel, and what it does when it is loaded.
+
+        Args:
+            entry: the kernel.
+            variables: that are imported, whatever they are at load time.
+
+        Raises:
+            LLVMError: the kernel needs a value that is computed when the program is loaded.
+        """
+        lib = self._lib
+        computed = {
+            self.name(operand)
+            for function in self.functions()
+            if _AT_LOAD.match(self.name(function))
+            for instruction in self.instructions(function)
+            for operand in self.operands(instruction)
+        }
+        self.drop_load_time()
+        self.keep_only(entry)
+        for name in sorted(computed - {*variables, *(f"_ZL{len(v)}{v}" for v in variables), ""}):
+            found = lib.GetNamedGlobal(self._module, name.encode())
+            if found and not lib.IsDeclaration(found):
+                raise LLVMError(f"{name} gets its value when a program is loaded, which none does here")
 
     def run_passes(self, pipeline: str, machine: int, options: PassOptions) -> None:
         """Runs a pipeline in the new pass manager's syntax; ``machine`` 0 is none, and passes know no target.

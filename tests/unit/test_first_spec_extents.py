@@ -44,8 +44,11 @@ void coarser(void *from, void *to, const void *weights, int k1, int k2, int j1, 
 }
 """
 SOLVER = """
-#include <stdio.h>
-#include <stdlib.h>
+extern "C" {
+int printf(const char *, ...);
+void *malloc(unsigned long);
+void *calloc(unsigned long, unsigned long);
+}
 #define N 40
 static double (*rhs)[N][5] = (double (*)[N][5])malloc(sizeof(double) * N * N * 5);
 static double *(lines) = new double[N];
@@ -219,3 +222,47 @@ arguments:
     (tmp_path / "k.yaml").write_text(text.replace("shape: [2]", "shape: [3]"))
     with pytest.raises(SpecError, match=re.escape("'size' has 3 elements, but init gives 2 values")):
         load_spec(tmp_path / "k.yaml")
+
+
+@pytest.mark.integration
+def test_an_element_that_is_a_row_leads_no_further_than_elements_are_made(tmp_path: Path) -> None:
+    text = """
+static int nearest(const double *row, int width, double value) {
+    int low = 0, high = width - 1;
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (row[middle] > value) high = middle; else low = middle;
+    }
+    return low;
+}
+void sum(const int *rows, const double *table, double *out, int n, int width, double value) {
+    for (int i = 0; i < n; i++) {
+        int row = rows[i], at = nearest(&table[row * width], width, value);
+        out[i] = table[row * width + at];
+    }
+}
+"""
+    found = written(tmp_path, text, "sum")
+    assert (found["table"]["shape"], found["rows"]["init"]) == (["n", "width"], {"randint": [0, "n"]})
+    assert found["width"]["value"] == "width"
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec, faults=False)
+    assert report.ok, report.lines
+
+
+@pytest.mark.integration
+def test_powers_of_two_have_small_exponents(tmp_path: Path) -> None:
+    text = """
+void stage(int l, int m, const float *x, float *y) {
+    int li = 1 << (m - l), lk = 1 << (l - 1), i, k;
+    for (i = 0; i < li; i++)
+        for (k = 0; k < lk; k++) y[i * lk + k] = 2 * x[i * lk + k] + x[(1 << m) - 1];
+}
+"""
+    found = written(tmp_path, text, "stage")
+    assert found["y"]["shape"] == ["2 ** (m - l)", "2 ** (l - 1)"]
+    for sizes in found[""].values():
+        assert 1 <= sizes["l"] <= sizes["m"] <= 12
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec, faults=False)
+    assert report.ok, report.lines

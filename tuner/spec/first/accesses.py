@@ -227,6 +227,7 @@ class Visitor:
             return
         inside = Frame(followed)
         inside.rows, inside.elements, inside.ranges = frame.rows, frame.elements, frame.ranges
+        inside.exponents = frame.exponents
         kinds = [kind for _, kind in followed.parameters]
         for parameter, argument, kind in zip(parameter_nodes(followed.tree), arguments, kinds, strict=True):
             target, row = frame.pointer(argument), frame.row(argument)

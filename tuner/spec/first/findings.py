@@ -35,6 +35,7 @@ class Findings:
         counts: positions of the array arguments whose elements say how far loops go that begin at a constant.
         least: what a number must be at least by a comparison, as in `assert(length >= n)`; of the sizes.
         limits: how far accesses reach, and the declared extents that they are to stay within.
+        exponents: those of the sizes that powers of two are made of, as `1 << n`.
         elements: of array arguments whose elements are sizes the names of these, by argument position and index.
     """
 
@@ -47,6 +48,7 @@ class Findings:
     counts: frozenset[int] = frozenset()
     least: dict[str, str] = field(default_factory=dict)
     limits: frozenset[tuple[str, str]] = frozenset()
+    exponents: frozenset[str] = frozenset()
     elements: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
@@ -128,9 +130,16 @@ def _examined(
         margins=frozenset(visitor.bound_names - visitor.ends),
         counts=frozenset(visitor.counts),
         least=_least(frame, named),
-        limits=limits([*uses.values(), *visitor.fixed]),
+        limits=limits([*uses.values(), *visitor.fixed]) | {_not_negative(each) for each in frame.exponents},
+        exponents=frozenset().union(*(each.names for each in frame.exponents)),
         elements={position: names for position, names in elements.items() if names},
     )
+
+
+def _not_negative(exponent: Polynomial) -> tuple[str, str]:
+    """Of `m - l` that `l` is at most `m`."""
+    more = exponent.rounded_up()
+    return (more - exponent).text(), more.text()
 
 
 def _frame(function: Function) -> Frame:

@@ -28,6 +28,7 @@ _MARGIN = 2
 _SIZES = {0: 1 << 16, 1: 1 << 20, 2: 2048, 3: 160}
 """Sizes by depth of the loop nest, for a call of some milliseconds."""
 _DEEP = 48
+_EXPONENT = 10
 _MOST = {"int8": 100, "uint8": 200, "bool": 1, "int16": 30000, "uint16": 60000}
 _RANGES = {
     "int8": "[-128, 128]",
@@ -171,10 +172,11 @@ class _Writer:
 
     def _usual(self, size: int) -> dict[str, int]:
         """Sizes for a call of some milliseconds, by which arrays are long enough and not too large."""
-        found = {
-            n: self._known_size(n) or self._fitting(n, _MARGIN if n in self._findings.margins else size)
-            for n in self._sizes
-        }
+        found = dict.fromkeys(self._sizes, size) | dict.fromkeys(
+            self._findings.margins & {*self._sizes}, _MARGIN
+        )
+        found |= dict.fromkeys(self._findings.exponents & found.keys(), _EXPONENT)
+        found = {n: self._known_size(n) or self._fitting(n, value) for n, value in found.items()}
         found = in_memory(within(found, self._findings.limits), self._bytes)
         return within(found, self._findings.limits)
 
@@ -184,6 +186,7 @@ class _Writer:
         pitches = [n for n in self._sizes if n in self._findings.pitches]
         longest = max((v for n, v in small.items() if n not in pitches), default=0)
         small |= dict.fromkeys(self._findings.margins & small.keys(), _MARGIN)
+        small |= {n: _EXPONENT // 2 + i for i, n in enumerate(self._sizes) if n in self._findings.exponents}
         if longest:
             small |= {n: longest + 2 * (i + 1) for i, n in enumerate(pitches)}
         small = {n: self._fitting(n, value) for n, value in small.items()}

@@ -111,8 +111,8 @@ def within(sizes: Mapping[str, int], limits: Collection[tuple[str, str]]) -> dic
         before = dict(found)
         for reached, most in parts:
             far, allowed = int(reached.evaluate(found)), int(most.evaluate(found))
-            name = max(reached.names - most.names, key=lambda n: found[n])
-            if far > allowed and found[name] > 1:
+            name = max(reached.names - most.names, key=lambda n: found[n], default="")
+            if name and far > allowed and found[name] > 1:
                 found[name] = max(1, min(found[name] - 1, found[name] * allowed // far))
         if found == before:
             break

@@ -6,6 +6,7 @@ Guesses for a first spec only, but for what is declared.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -82,6 +83,9 @@ class Use:
         if guess is not None:
             others = {s for s in self.shapes if len(s) == len(guess) and _elements(s) != _elements(guess)}
             guess = tuple(map(_longest, zip(guess, *others, strict=True)))
+            flat = {_elements(s) for s in self.shapes if len(s) < len(guess)}
+            if not all(_at_least(_elements(guess), each) for each in flat):
+                guess = (_longest([_elements(guess), *flat]),)
         if not self.declared:
             return guess
         extents = [d or g for d, g in zip_longest(self.declared, (guess or ())[: len(self.declared)])]
@@ -104,7 +108,17 @@ def _longest(extents: Sequence[Polynomial]) -> Polynomial:
 
 
 def _at_least(one: Polynomial, other: Polynomial) -> bool:
-    return all(coefficient > 0 for _, coefficient in (one - other).terms)
+    """Whether it is, whatever the sizes: `n * m` is at least `n`."""
+    left = dict(one.terms)
+    for monomial, coefficient in sorted(other.terms, key=lambda term: -len(term[0])):
+        needed = Counter(monomial)
+        for more in [m for m in left if needed <= Counter(m)]:
+            taken = min(coefficient, left[more])
+            left[more] -= taken
+            coefficient -= taken
+        if coefficient > 0:
+            return False
+    return True
 
 
 def declare(uses: Mapping[int, Use], frame: Frame) -> None:

@@ -15,6 +15,8 @@ from tuner.spec.reading.trees import assigned_only, changes, inner_nodes, peeled
 
 __all__ = ["MOST_COUNTED", "Frame"]
 
+_MOST_SHIFTED = 32
+
 MOST_COUNTED = 16
 """What the elements of an array may reach that say how far loops go: as far as small sizes do."""
 
@@ -47,6 +49,8 @@ class Frame:
         """Arguments whose elements are sizes, each by itself, and how their names begin."""
         self.ranges: dict[int, Polynomial] = {}
         """Arguments whose elements are indices, and one more than the largest of them."""
+        self.exponents: set[Polynomial] = set()
+        """What powers of two are made of."""
         self.counts: set[int] = set()
         """Arguments whose elements say how far loops go that begin at a constant."""
         self.modified = {
@@ -148,7 +152,7 @@ class Frame:
             return
         value, frame = self.made.get(referenced(right), (right, self))
         found = frame.element(value)
-        if found is not None and referenced(left) not in bounds:
+        if found is not None and found not in self.elements and referenced(left) not in bounds:
             bounds[referenced(left)] = constant(MOST_COUNTED)
             self.counts.add(found)
 
@@ -311,11 +315,22 @@ class Frame:
             return None
         if operator in ("+", "-", "*"):
             return {"+": left + right, "-": left - right, "*": left * right}[operator]
+        if operator == "<<":
+            return self._shifted(left, right)
         # Of constants some stand for sizes in bytes.
         if operator not in ("/", "%") or not left.names or moves(left) or moves(right):
             return None
         low, high = (p.text() if re.fullmatch(r"\w+", p.text()) else f"({p.text()})" for p in (left, right))
         return variable(f"{low} {operator.replace('/', '//')} {high}")
+
+    def _shifted(self, left: Polynomial, by: Polynomial) -> Polynomial | None:
+        """`1 << n`: a power of two."""
+        if by.value is not None:
+            return left * constant(1 << by.value) if 0 <= by.value < _MOST_SHIFTED else None
+        if moves(by):
+            return None
+        self.exponents.add(by)
+        return left * variable(f"2 ** ({by.text()})")
 
     def declared(self, parameter: Node) -> tuple[Polynomial | None, ...]:
         """Extents as a declaration gives them; ``None`` where it does not, as of a pointer, `@` for no polynomial."""

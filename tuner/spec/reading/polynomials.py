@@ -108,8 +108,8 @@ class Polynomial:
     def text(self) -> str:
         """As an expression of the spec's language."""
         parts = []
-        # The constant last: `rows + 1`.
-        for monomial, coefficient in sorted(self.terms, key=lambda t: (-len(t[0]), t[0])):
+        # The constant last, `rows + 1`, and what is taken away behind the rest.
+        for monomial, coefficient in sorted(self.terms, key=lambda t: (-len(t[0]), t[1] < 0, t[0])):
             factors = [str(coefficient)] if coefficient != 1 or not monomial else []
             single = len(monomial) + len(factors) == 1
             factors += [f"({part})" if _is_quotient(part) and not single else part for part in monomial]
