@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ def read_file(path: Path) -> RecordedSpace:
         raise SpecError(f"{path}: {error.message}", error.hint) from None
 
 
+@lru_cache(maxsize=2)
 def read_space(text: str, *, name: str = "kernel") -> RecordedSpace:
-    """A space from the text of a file in any of the formats.
+    """A space from the text of a file in any of the formats; a run needs it more than once.
 
     Args:
         text: the JSON; a Kernel Tuner cache may lack its closing brackets, as it does while it is written.

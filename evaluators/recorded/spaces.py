@@ -143,7 +143,8 @@ class RecordedSpace:
         """
         try:
             parameters = {str(name): tuple(values) for name, values in data["params"].items()}
-            choices = list(parameters.values())
+            # As :func:`key_of` has them; each value is one of many rows.
+            words = [key_of(values) for values in parameters.values()]
             count = len(data["cfg"])
             spent = [
                 [float(x or 0.0) for x in data.get(name) or [0.0] * count]
@@ -153,7 +154,7 @@ class RecordedSpace:
             energies = next((metrics[name] for name in ENERGY if name in metrics), [None] * count)
             rows = {}
             for i, positions in enumerate(data["cfg"]):
-                key = key_of(values[p] for values, p in zip(choices, positions, strict=True))
+                key = tuple([word[p] for word, p in zip(words, positions, strict=True)])
                 status = _LETTERS[data["status"][i]]
                 repeats = data["times"][i] or [data["time"][i]]
                 rows[key] = Row(

@@ -71,6 +71,9 @@ class Scope:
     def fill(self, expr: Expr) -> Expr:
         """An expression with what is known put in the place of names."""
 
+        if self.constants.keys().isdisjoint(names_in(expr)):
+            return expr
+
         def change(e: Expr) -> Expr:
             return self.constants.get(e.id, e) if isinstance(e, Name) else e
 

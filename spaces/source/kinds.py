@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.parse import ADDRESS_SPACE
@@ -83,6 +84,11 @@ class Refused(Exception):
 
 def types_of(function: Function) -> dict[str, str]:
     """Types by name, of parameters and variables; none of names that repeat with another type."""
+    return dict(_types(function))
+
+
+@kept_by_identity(1 << 10)
+def _types(function: Function) -> dict[str, str]:
     found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
     several = set[str]()
     for name, kind, _ in _variables(function):
@@ -128,6 +134,7 @@ def _variables(function: Function) -> tuple[tuple[str, str, bool], ...]:
     )
 
 
+@lru_cache(maxsize=1024)
 def plain_type(kind: str) -> str:
     """A type without stars and all words that say nothing of its values: of a pointer or an array its element's.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, cast
 
@@ -85,9 +86,19 @@ _ONE = {cls: attrgetter(*names) for cls, names in _PARTS.items() if len(names) =
 _SEVERAL = {cls: attrgetter(*reversed(names)) for cls, names in _PARTS.items() if len(names) > 1}
 
 
+_STATEMENTS = frozenset((ExprStmt, Decl, For, If, Block, Function))
+
+
 def subtrees(node: Node) -> Iterator[Node]:
     """A node and all nodes below it, parents first, in the order of the source."""
+    if type(node) is tuple:
+        return chain.from_iterable(map(subtrees, node))
+    return iter(_kept_below(node) if type(node) in _STATEMENTS else _below(node))
+
+
+def _below(node: Node) -> tuple[Node, ...]:
     # Most of the time of an evolving search is spent here.
+    found: list[Node] = []
     stack = [node]
     pop, push, extend = stack.pop, stack.append, stack.extend
     while stack:
@@ -95,14 +106,21 @@ def subtrees(node: Node) -> Iterator[Node]:
         kind = type(current)
         if kind is tuple:
             extend(reversed(current))
+        elif kind in _STATEMENTS and current is not node:
+            found += _kept_below(current)
         elif kind in _SEVERAL:
-            yield current
+            found.append(current)
             extend(_SEVERAL[kind](current))
         elif kind in _ONE:
-            yield current
+            found.append(current)
             push(_ONE[kind](current))
         elif kind in _PARTS:
-            yield current
+            found.append(current)
+    return tuple(found)
+
+
+_kept_below = kept_by_identity(1 << 12)(_below)
+"""Of statements, which other trees share."""
 
 
 def children(node: Node) -> Iterator[Node]:
@@ -262,4 +280,6 @@ def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
 
 def substitute(node: Node, name: str, value: Expr) -> Node:
     """A node with an identifier replaced by an expression."""
+    if name not in names_in(node):
+        return node
     return map_expressions(node, lambda e: value if e == Name(name) else e)

@@ -23,7 +23,7 @@ TORCH = importlib.util.find_spec("torch") is not None
 USABLE = tuple(name for name in sorted(BUILT_IN) if TORCH or name != "optuna-gp")
 WITHOUT_PASSES = tuple(name for name in USABLE if name != "passes")
 HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest", "surrogate")
-FEW = 14
+FEW = 12
 """Trials for skopt, of which a proposal takes a tenth of a second once it has a model, from ten on."""
 WITH_PASSES = tuple(name for name in USABLE if name != "exhaustive")
 
@@ -117,7 +117,7 @@ from test_searcher_contract import create, medium, pass_space
 from tuner.search.conformance import transcript
 space = medium(pass_space())
 for name in sys.argv[2:]:
-    text = transcript(lambda s: create(name, s), space, trials=18)
+    text = transcript(lambda s: create(name, s), space, trials=12)
     print(name, hashlib.sha256(text.encode()).hexdigest())
 """
 

@@ -53,7 +53,7 @@ def renamed(expr: Expr) -> Expr:
 
 
 @pytest.mark.integration
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sums())
 @example("x + (REAL)-a[i] * 2 - (REAL)x")
 @example("(REAL)-(REAL)+x")

@@ -81,7 +81,7 @@ LINES = st.one_of(
 )
 MANY = st.lists(LINES, max_size=6).map("\n".join)
 FEW = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 KERNEL = "void f(float *a, int n)\n{\n%s\nfor (int i = 0; i < n; i++) a[i] = %s;\n}\n"
 

@@ -70,7 +70,7 @@ def outcome(expression, env):
         return None
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 @given(truths(1), st.lists(VALUES, min_size=3, max_size=3))
 @example("b >= ((c / a) ** a)", [[1000], [0], [1]])
 @example("b < ((c / a) ** a)", [[1000], [0], [1]])
@@ -90,7 +90,7 @@ def test_a_verdict_on_known_values_is_never_wrong(text, domains):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 @given(truths(1), st.lists(VALUES, min_size=3, max_size=3), st.integers(0, 2))
 def test_an_open_name_never_rules_out_what_is_valid(text, domains, bound):
     expression = parse(text)

@@ -1,7 +1,7 @@
 """A clock that kernels advance, in the place of the machine's: what is decided by times is the same on any machine.
 
 Each call of a kernel takes 25 us, and what it says by ``void tuner_work(long long ns)`` beside; a launch on an OpenCL
-device takes 20 us. Everything else of a run is real: compilers, processes, the sandbox, what is compared.
+device takes 1 ms. Everything else of a run is real: compilers, processes, the sandbox, what is compared.
 
 Every test has it that is not marked ``measured`` (:func:`clock_of`). The commands that a test starts find it as the
 backends ``host`` and ``opencl`` of an installed package, which ``tests/virtual_clock`` is when ``PYTHONPATH`` names it.
@@ -43,7 +43,8 @@ ADVANCES = "void tuner_work(long long ns);"
 """What a kernel's source begins with that says what it takes. The baseline has to, or no candidate may."""
 
 CALL_S = 25e-6
-LAUNCH_S = 20e-6
+LAUNCH_S = 1e-3
+"""So long that a batch of the milliseconds that runs ask for is a few launches: each costs PoCL a tenth of one."""
 
 _IGNORES = "#define tuner_work(ns) ((void)(ns))"
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import needs
 import pytest
+from commands import run_tuner
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDS = ROOT / "examples" / "builds"
 BIN = Path(sys.executable).parent
-TUNER = [sys.executable, "-c", "from tuner.cli.main import main; main()"]
 
 
 def call(*words: object, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
@@ -43,10 +43,10 @@ def examples(tmp_path: Path) -> Path:
 def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_path: Path) -> None:
     out, deps = tmp_path / "with space" / "saxpy.o", tmp_path / "saxpy.d"
     spec = examples / "saxpy.yaml"
-    refused = call(*TUNER, "ensure", spec, "-o", out, "--offline")
+    refused = run_tuner("ensure", spec, "-o", out, "--offline")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "is not tuned for this source" in refused.stderr
-    done = call(*TUNER, "ensure", spec, "-o", out, "--evaluations", 2, "--depfile", deps)
+    done = run_tuner("ensure", spec, "-o", out, "--evaluations", 2, "--depfile", deps)
     assert (done.returncode, done.stdout.strip()) == (0, str(out)), done.stderr
     target, needs = deps.read_text().split(": ")
     assert target.replace("\\ ", " ") == str(out)
@@ -55,7 +55,7 @@ def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_
     assert found == [str(spec), str(examples / "saxpy.c")]
     before, code = out.stat().st_mtime_ns, out.read_bytes()
     record = Path(f"{out}.run").stat().st_mtime_ns
-    assert call(*TUNER, "ensure", spec, "-o", out, "--offline").returncode == 0
+    assert run_tuner("ensure", spec, "-o", out, "--offline").returncode == 0
     assert out.stat().st_mtime_ns > before
     assert out.read_bytes() == code
     assert Path(f"{out}.run").stat().st_mtime_ns == record

@@ -1,4 +1,4 @@
-"""Ordinary kernels whose first spec is checked as it is written, most at smaller sizes."""
+"""Ordinary kernels whose first spec is checked as it is written, at smaller sizes."""
 
 from __future__ import annotations
 
@@ -212,20 +212,19 @@ __kernel void nbody(__global const float4 *pos, __global float4 *acc, int n)
 }
 """,
 }
-UNEDITED = {"saxpy.c", "plain.cpp", "saxpy.cl", "saxpy.cu"}
-"""What is checked at the very sizes that a first spec has: one of each language."""
+ELSEWHERE = {"saxpy.c", "saxpy.cl", "saxpy.cu"}
+"""What ``test_first_specs.py`` checks under other names, at the sizes that a first spec has."""
 RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in KERNELS],
+    [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in KERNELS if n not in ELSEWHERE],
 )
 @pytest.mark.integration
 def test_a_first_spec_passes_the_check(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(KERNELS[name])
-    text = init_spec(tmp_path / name)
-    (tmp_path / "k.yaml").write_text(text if name in UNEDITED else smaller_problem(text))
+    (tmp_path / "k.yaml").write_text(smaller_problem(init_spec(tmp_path / name)))
     (spec,) = load_spec(tmp_path / "k.yaml")
     report = check_spec(spec, faults=False)
     assert report.ok, report.lines

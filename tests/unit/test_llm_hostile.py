@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import llm_server as server
 import pytest
+from commands import run_tuner
 
 from tuner.driver.audit import audit
 from tuner.recorders.record import RunRecord
@@ -63,18 +63,7 @@ Reply = server.Reply
 def tune(folder: Path, url: str, *words: str, calls: int) -> subprocess.CompletedProcess[str]:
     (folder / "scale.c").write_text(KERNEL)
     (folder / "scale.yaml").write_text(SPEC.replace("URL", url).replace("CALLS", str(calls)))
-    program = "import sys; from tuner.cli.main import main; main(sys.argv[1:])"
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        "tune",
-        str(folder / "scale.yaml"),
-        "--out",
-        str(folder / "runs"),
-        *words,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return run_tuner("tune", folder / "scale.yaml", "--out", folder / "runs", *words)
 
 
 def edit(text: str) -> str:

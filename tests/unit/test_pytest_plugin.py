@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,25 +64,34 @@ def run_pytest(folder: Path) -> tuple[int, str]:
 
 
 @pytest.mark.integration
-def test_the_same_code_passes_and_slower_code_fails(project: Path) -> None:
+def test_the_same_code_passes(project: Path) -> None:
     (project / "smooth.c").write_text("/* a comment changes nothing */" + SOURCE)
     status, printed = run_pytest(project)
     assert status == 0, printed
     assert "measured (1.0, 1.0, 1.0)" in printed
-    (project / "smooth.c").write_text(SLOWER)
-    status, printed = run_pytest(project)
-    assert status == 1
-    assert "times the time of the recorded winner, 95% interval" in printed
-    assert "allowed is 1.010" in printed
-    (project / "smooth.c").write_text(SOURCE.replace("1.0f", "3.0f"))
-    status, printed = run_pytest(project)
-    assert status == 1
-    assert "wrong_result" in printed
-    (project / "smooth.c").write_text(SOURCE.replace("1.0f", "1.0g"))
-    status, printed = run_pytest(project)
-    assert status == 1
-    assert "smooth.c" in printed
     (project / "smooth.c").write_text(SOURCE)
+
+
+@pytest.mark.integration
+def test_slower_wrong_and_broken_code_fails(project: Path, tmp_path: Path) -> None:
+    """Three tests of one pytest process, each with its reason."""
+    wrong, broken = SOURCE.replace("1.0f", "3.0f"), SOURCE.replace("1.0f", "1.0g")
+    for name, source in (("slower", SLOWER), ("wrong", wrong), ("broken", broken)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in ("smooth.yaml", "smooth.run"):
+            shutil.copy(project / file, folder)
+        (folder / "smooth.c").write_text(source)
+        (folder / f"test_{name}.py").write_text((TEST % 6).replace("test_speed", f"test_{name}"))
+    status, printed = run_pytest(tmp_path)
+    assert status == 1
+    assert "3 failed" in printed
+    _, *parts = re.split(r"_{5,} test_(\w+) _{5,}\n", printed.partition("short test summary")[0])
+    said = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert "times the time of the recorded winner, 95% interval" in said["slower"]
+    assert "allowed is 1.010" in said["slower"]
+    assert "wrong_result" in said["wrong"]
+    assert "smooth.c" in said["broken"]
 
 
 @pytest.mark.integration

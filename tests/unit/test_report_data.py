@@ -84,7 +84,7 @@ def test_importance_finds_what_moves_the_time(recorded: Path) -> None:
 @pytest.mark.integration
 def test_too_few_trials_say_nothing(tmp_path: Path) -> None:
     """A forest over five trials would say something; it is not asked."""
-    data = read(made.made_run(tmp_path, 5).path, None)
+    data = read(made.made_run(tmp_path, 5, few=True).path, None)
     assert data["importance"] is None
     assert data["passes"] is None
 

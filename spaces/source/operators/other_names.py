@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from tuner.spaces.source.kinds import Refused, is_floating, is_pure, types_of
+from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
     Call,
@@ -34,8 +35,7 @@ def require_steady_bounds(function: Function, loop: For) -> None:
     pointed, referring = _other_names(function)
     types = types_of(function)
     # What a parameter points to is taken to be its own, unless it is made to point elsewhere.
-    moved = {n.target for n in subtrees(function.body) if isinstance(n, Assign)}
-    given = {p.name for p in function.params if Name(p.name) not in moved}
+    given = _given(function)
     followed = {root_of(n) for n in subtrees(bounds) if isinstance(n, Index | Field)}
     elsewhere = any(
         not isinstance(n, Name) or (n.id not in given and "*" in types.get(n.id, "*")) for n in followed
@@ -61,6 +61,14 @@ def require_steady_bounds(function: Function, loop: For) -> None:
             raise Refused(f"loop {loop.key} may change what a bound points or refers to")
 
 
+@kept_by_identity(1 << 10)
+def _given(function: Function) -> set[str]:
+    """Parameters that nothing is assigned to."""
+    moved = {n.target for n in subtrees(function.body) if isinstance(n, Assign)}
+    return {p.name for p in function.params if Name(p.name) not in moved}
+
+
+@kept_by_identity(1 << 10)
 def _other_names(function: Function) -> tuple[set[str], set[str]]:
     """Variables whose address is taken or that are referred to, and local references that are known as text."""
     pointed: set[str] = set()
