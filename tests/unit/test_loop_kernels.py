@@ -183,7 +183,7 @@ void step(grid &g, const grid &old, int n) {
     [
         ("for (int i = 0; i < n; i++) if (x[i] > 3) return i;", "returns from its function"),
         ("for (int i = 0; i < n; i++) x[i] = __func__[i];", "asks for the name of its function"),
-        ("double t[8]; for (int i = 0; i < n; i++) x[i] += sizeof t + t[i];", "asks for the size of t"),
+        ("double t[8]; for (int i = 0; i < n; i++) x[i] += sizeof t + t[i];", "asks for the size or the address of t"),
         ("goto in; for (int i = 0; i < n; i++) { in: x[0]++; }", "a goto leads into the loop"),
         ("struct own { int a; } s = {1}; for (int i = 0; i < n; i++) x[i] = s.a;", "does not compile"),
         (

@@ -290,18 +290,15 @@ def _require_same(reader: SourceReader, made: Outlined, around: Function, loop: 
     # A macro may have more than the loop.
     expected = made.opening.count(";\n") + 1 + made.closing.count(";\n")
     inside = [c for c in body.get("inner", []) if c.get("kind") != "NullStmt"]
-    same = any(
-        _shape(n, own=_own(function.tree)) == _shape(loop, own=_own(around.tree))
-        for n in walk(body)
-        if n.get("kind") == loop["kind"]
-    )
+    wanted, own = _shape(loop, _own(around.tree)), _own(function.tree)
+    same = any(_shape(n, own) == wanted for n in walk(body) if n.get("kind") == loop["kind"])
     if not same or len(inside) != expected:
         raise UsageError(f"a loop of {first.name} is another in a function of its own", HINT)
 
 
 def _own(tree: Node) -> set[str]:
     """Identities of what a function declares."""
-    return {str(node["id"]) for node in walk(tree) if "id" in node}
+    return {str(node["id"]) for node in walk(tree) if "id" in node and node is not tree}
 
 
 def _shape(node: Node, own: set[str]) -> Any:
