@@ -198,21 +198,28 @@ class _Worker:
                 return {"defined": names, "entry": None}, []
             if symbol != header["entry"]:
                 module.rename(symbol, header["entry"])
-            if module.needs_cpp_library:
-                module.keep_kernel(header["entry"], header["variables"])
-            if header["variables"]:
-                # Initial values that are computed when a program begins would be written to what is imported.
-                module.drop_load_time()
-            for name, size_bytes in header["variables"].items():
-                module.import_variable(name, size_bytes)
-            if header["alone"]:
-                drop_unrelated(self._library, module, header["entry"])
+            self._reduce(module, header)
             if header["variants"]:
                 module.offer_vector_variants(header["variants"])
             module.verify()
             return {"defined": names, "entry": symbol}, [module.bitcode()]
         finally:
             module.close()
+
+    def _reduce(self, module: Module, header: dict[str, Any]) -> None:
+        """Leaves variables of the harness's to it, and drops what has no part in the entry where that is wanted."""
+        variables, program = header["variables"], module.needs_cpp_library
+        computed = module.computed_at_load() if program else set()
+        if program or variables:
+            # Nobody runs what a program does when it begins; it would write to what is imported.
+            module.drop_load_time()
+        for name, size_bytes in variables.items():
+            module.import_variable(name, size_bytes)
+        if program or header["alone"]:
+            drop_unrelated(self._library, module, header["entry"])
+        for name in sorted(computed):
+            if module.has_variable(name):
+                raise LLVMError(f"{name} gets its value when a program is loaded, which none does here")
 
     def _compile(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
         started = time.perf_counter()

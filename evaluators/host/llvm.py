@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from dataclasses import dataclass, fields
 
@@ -210,30 +210,20 @@ class Module:
         kept = ";".join(f"preserve-gv={symbol}" for symbol in symbols)
         self.run_passes(f"internalize<{kept}>,globaldce", 0, PassOptions())
 
-    def keep_kernel(self, entry: str, variables: Collection[str]) -> None:
-        """Drops the program around a kernel, and what it does when it is loaded.
-
-        Args:
-            entry: the kernel.
-            variables: that are imported, whatever they are at load time.
-
-        Raises:
-            LLVMError: the kernel needs a value that is computed when the program is loaded.
-        """
-        lib = self._lib
-        computed = {
+    def computed_at_load(self) -> set[str]:
+        """Names that what runs when the code is loaded works with."""
+        return {
             self.name(operand)
             for function in self.functions()
             if _AT_LOAD.match(self.name(function))
             for instruction in self.instructions(function)
             for operand in self.operands(instruction)
         }
-        self.drop_load_time()
-        self.keep_only(entry)
-        for name in sorted(computed - {*variables, *(f"_ZL{len(v)}{v}" for v in variables), ""}):
-            found = lib.GetNamedGlobal(self._module, name.encode())
-            if found and not lib.IsDeclaration(found):
-                raise LLVMError(f"{name} gets its value when a program is loaded, which none does here")
+
+    def has_variable(self, name: str) -> bool:
+        """Whether it defines a variable."""
+        found = self._lib.GetNamedGlobal(self._module, name.encode())
+        return bool(found) and not self._lib.IsDeclaration(found)
 
     def run_passes(self, pipeline: str, machine: int, options: PassOptions) -> None:
         """Runs a pipeline in the new pass manager's syntax; ``machine`` 0 is none, and passes know no target.

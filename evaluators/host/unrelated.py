@@ -19,7 +19,7 @@ _OWN = (8, 9)
 
 
 def drop_unrelated(library: Library, module: Module, entry: str) -> None:
-    """Drops functions of the module that others could call and that have no part in the entry's code.
+    """Drops functions and variables of the module that have no part in the entry's code.
 
     Args:
         library: LLVM's.
@@ -49,10 +49,11 @@ def drop_unrelated(library: Library, module: Module, entry: str) -> None:
             near |= users[value]
         waiting += near - kept
         kept |= near
-    for function in functions:
-        if function not in kept and not library.IsDeclaration(function):
-            library.ReplaceAllUsesWith(function, library.GetUndef(library.TypeOf(function)))
-            library.DeleteFunction(function)
+    dropped = [value for value in values if value not in kept and not library.IsDeclaration(value)]
+    for value in dropped:
+        library.ReplaceAllUsesWith(value, library.GetUndef(library.TypeOf(value)))
+    for value in dropped:
+        (library.DeleteFunction if library.IsAFunction(value) else library.DeleteGlobal)(value)
 
 
 def _users(library: Library, value: int) -> Iterator[int]:

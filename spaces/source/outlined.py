@@ -20,6 +20,7 @@ __all__ = ["OUTLINED", "Outlined"]
 OUTLINED = "outlined.json"
 """Under what name a record keeps it."""
 
+_LOOPS = ("for_statement", "while_statement", "for_range_loop")
 _LEAVES = re.compile(r"\breturn\b")
 
 
@@ -115,7 +116,7 @@ class Outlined:
         line = self.given[self.given.rfind("\n", 0, self.begin) + 1 : self.begin]
         pad = line if not line.strip() else ""
         lines = textwrap.dedent(loop.strip("\n").rstrip())
-        if self._statements(lines) > 1:
+        if not self._is_loop(lines):
             unit = "\t" if "\t" in pad else "    "
             lines = "{\n" + textwrap.indent(lines, unit) + "\n}"
         lines = textwrap.indent(lines, pad).removeprefix(pad)
@@ -131,11 +132,19 @@ class Outlined:
             + self.given[self.end :]
         )
 
-    def _statements(self, text: str) -> int:
-        """How many statements a text is."""
+    def _is_loop(self, text: str) -> bool:
+        """Whether a text is one loop or block, which may stand everywhere; an ``if`` could take an ``else``."""
         root = parse_file(f"void f(void)\n{{\n{text}\n}}\n".encode(), self.language)
         body = root.children[0].child_by_field_name("body")
-        return 0 if body is None else sum(1 for c in body.named_children if "comment" not in c.type)
+        found = [] if body is None else [c for c in body.named_children if "comment" not in c.type]
+        if len(found) != 1:
+            return False
+        inner = found[0]
+        while inner.type in _LOOPS:
+            inner = inner.child_by_field_name("body") or inner.named_children[-1]
+        return inner.type in ("compound_statement", "do_statement") or (
+            found[0].type in _LOOPS and inner.type == "expression_statement"
+        )
 
 
 def _like(text: str, end: str = "") -> re.Pattern[str]:

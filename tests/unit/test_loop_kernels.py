@@ -207,9 +207,12 @@ void step(grid &g, const grid &old, int n) {
     [
         ("for (int i = 0; i < n; i++) if (x[i] > 3) return i;", "returns from its function"),
         ("for (int i = 0; i < n; i++) x[i] = __func__[i];", "asks for the name of its function"),
-        ("double t[8]; for (int i = 0; i < n; i++) x[i] += sizeof t + t[i];", "asks for the size of t"),
+        (
+            "double t[8]; for (int i = 0; i < n; i++) x[i] += sizeof t + t[i];",
+            "asks for the size or the address of t",
+        ),
         ("goto in; for (int i = 0; i < n; i++) { in: x[0]++; }", "a goto leads into the loop"),
-        ("struct own { int a; } s = {1}; for (int i = 0; i < n; i++) x[i] = s.a;", "does not compile"),
+        ("struct own { int a; } s = {1}; for (int i = 0; i < n; i++) x[i] = s.a;", "it uses s, `struct own`"),
         (
             "n++; double t[n]; n = 3; for (int i = 0; i < n; i++) x[i] = t[i];",
             "an extent of t is n, which changes",
@@ -342,6 +345,15 @@ int another(int n) { return helper(n); }
 void kernel(int *a, int n) { for (int i = 0; i < n; i++) a[i] += step(i) + helper(i); }
 int unused(int n) { return helper(n) + step(n); }
 void (*table[2])(double *, int) = {other, 0};
+int named(int n) { return n + 2; }
+int renamed(int n) __attribute__((alias("named")));
+int labels(const char *to) {
+    static void *const places[] = {&&add, &&end};
+    int sum = 0;
+    goto *places[*to++];
+add: sum++; goto *places[*to++];
+end: return sum;
+}
 """
 SPEC_OF_MANY = """
 kernel: {source: k.c, entry: kernel}
@@ -365,10 +377,21 @@ def test_what_has_no_part_in_a_loop_is_not_built_and_changes_nothing(tmp_path: P
             (build,) = compiler.build(replace(spec.task.kernel, alone=alone), [request])
             codes.append(Object(build.code))
     whole, single = codes
-    everything = {"other", "another", "reset", "unused", "helper", "kernel", "table"}
+    everything = {
+        "other",
+        "another",
+        "reset",
+        "unused",
+        "helper",
+        "kernel",
+        "table",
+        "named",
+        "renamed",
+        "labels",
+    }
     assert whole.exports == everything
     # Others share with the kernel what only the file sees, which bears upon its code.
-    assert single.exports == everything - {"other", "another"}
+    assert single.exports == everything - {"other", "another", "labels"}
     assert machine_code(whole, "kernel") == machine_code(single, "kernel") != b""
 
 

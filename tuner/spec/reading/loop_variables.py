@@ -5,24 +5,28 @@ Read from clang's syntax tree. May not write anything.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
+from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
+from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.signature import Function, Node, walk
 
-__all__ = ["HINT", "LOOPS", "Variable", "declaration", "first_value", "pointer", "variables_of"]
+__all__ = ["HINT", "LOOPS", "Variable", "declaration", "paths", "pointer", "reference", "variables_of"]
 
 HINT = "choose a loop around it, or write the loop into a function of its own"
 """What helps where a loop cannot be a function."""
 LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
 _NAMED_TYPES = ("TypedefDecl", "TypeAliasDecl")
+_TYPES = (*_NAMED_TYPES, "RecordDecl", "CXXRecordDecl", "EnumDecl")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ARRAY = re.compile(r"[^\[]*\[")
-_REACHED = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}
-_WHOLE = re.compile(r"-?\d+")
+_IS_ARRAY = re.compile(r"[^()]*\]|.*\(\*+\[[^\]]*\]\).*")
+_CONSTANT = re.compile(r"const\b[^*&\[]*|.*\*\s*const")
+_TYPE_OF = re.compile(r"\b(?:typeof|__typeof|__typeof__|decltype)\s*\(\s*(\w+)")
+_CALL = re.compile(r"\w\s*\(")
 _EXTENT = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
@@ -38,8 +42,11 @@ class Variable:
         node: its declaration.
         written: its text, where it is a parameter.
         around: loops of the function that its declaration stands in.
+        deduced: whether its type is not written.
         own_types: names of types that are known in the function alone.
         inside: whether the loop changes it, or hands its address on.
+        shared: whether the loop may reach it by more than its name, or be left while it is changed.
+        whole: whether the loop asks for an array as such.
         brought: whether the loop may use a value that it had before.
         outside: whether what is outside of the loop uses it.
     """
@@ -47,8 +54,11 @@ class Variable:
     node: Node
     written: str
     around: frozenset[int] = frozenset()
+    deduced: bool = False
     own_types: frozenset[str] = frozenset()
     inside: bool = False
+    shared: bool = False
+    whole: bool = False
     brought: bool = False
     outside: bool = False
 
@@ -60,10 +70,9 @@ class Variable:
     @property
     def type(self) -> str:
         """As it can be written outside of the function."""
-        kind = self.node["type"]
-        written = str(kind["qualType"])
-        unknown = self.own_types.intersection(_WORD.findall(written))
-        return str(kind.get("desugaredQualType", written)) if unknown else written
+        written = str(self.node["type"]["qualType"])
+        unknown = self.deduced or self.own_types.intersection(_WORD.findall(written))
+        return self.plain if unknown else written
 
     @property
     def declared(self) -> str:
@@ -76,24 +85,49 @@ class Variable:
         return {word for each in _EXTENT.findall(self.declared) for word in _WORD.findall(each)}
 
     @property
+    def plain(self) -> str:
+        """Its type without names that stand for others."""
+        kind = self.node["type"]
+        return str(kind.get("desugaredQualType", kind["qualType"]))
+
+    @property
+    def array(self) -> bool:
+        """Whether it is an array; a parameter is none."""
+        return self.node["kind"] != "ParmVarDecl" and bool(_IS_ARRAY.fullmatch(self.plain))
+
+    @property
     def itself(self) -> bool:
         """Whether a parameter declared like it is the variable, not its value."""
-        return "[" in self.type or self.type.endswith("&")
+        return self.array or self.type.endswith("&") or self.constant
 
-    def is_object(self, language: str) -> bool:
-        """Whether it is an object of C++, for which no copy may stand."""
-        kind = self.node["type"]
-        plain = str(kind.get("desugaredQualType", kind["qualType"]))
-        return language == "c++" and not self.itself and not _NUMBER.fullmatch(plain) and "*" not in plain
+    @property
+    def constant(self) -> bool:
+        """Whether its value never changes."""
+        return bool(_CONSTANT.fullmatch(self.plain))
+
+    @property
+    def static(self) -> bool:
+        """Whether it outlives a call of its function."""
+        return self.node.get("storageClass") == "static"
+
+    def by_reference(self, language: str) -> bool:
+        """Whether no copy and no pointer of C++ may stand for it."""
+        if language != "c++" or self.plain.endswith("&"):
+            return False
+        if self.array:
+            return self.whole
+        pointer = re.search(r"\*(?:\s*(?:const|__restrict))*$|\(\*", self.plain)
+        return (not _NUMBER.fullmatch(self.plain) and not pointer) or (self.shared and not self.constant)
 
 
-def variables_of(function: Function, loop: Node, text: bytes) -> list[Variable]:
+def variables_of(function: Function, loop: Node, text: bytes, language: str) -> list[Variable]:
     """Variables of the function that a loop uses, and those that extents of them name, in order of declaration.
 
     Args:
         function: around the loop.
         loop: of its tree.
         text: of the file.
+        language: ``c`` or ``c++``.
 
     Raises:
         UsageError: one of them cannot be handed to another function.
@@ -101,77 +135,79 @@ def variables_of(function: Function, loop: Node, text: bytes) -> list[Variable]:
     inside = {id(node) for node in walk(loop)}
     known: dict[str, Variable] = {}
     named = {n["name"] for n in walk(function.tree) if n.get("kind") in _NAMED_TYPES}
-    own_types = frozenset({"auto", "decltype", *named})
-    for node, parents in _paths(function.tree):
+    own_types = frozenset(named)
+    for node, parents in paths(function.tree):
         if node.get("kind") in ("VarDecl", "ParmVarDecl") and id(node) not in inside and "name" in node:
             known[node["id"]] = Variable(
-                node, _written(node, text), around=_loops(parents), own_types=own_types
+                node,
+                _written(node, text),
+                around=_loops(parents),
+                deduced=_deduced(node, text),
+                own_types=own_types,
             )
     used, changed = _look(function, loop, known, inside)
-    by_name = {variable.name: key for key, variable in known.items()}
     for key in list(used):
-        variable = known[key]
-        if _UNNAMED.search(variable.type):
+        used |= _extents(known[key], known, changed)
+    found = [variable for key, variable in known.items() if key in used]
+    own = set(functions_of(text.decode()))
+    back, caught = calls_back(loop, own), guarded(function, loop)
+    for variable in found:
+        variable.shared |= variable.static and back
+        if language == "c++":
+            variable.shared |= variable.inside and (variable.static or caught)
+    _require_nameable(function, found, inside, _text_of(loop, text))
+    if language != "c++":
+        _require_unshared(found)
+    return found
+
+
+def _extents(variable: Variable, known: dict[str, Variable], changed: set[str]) -> set[str]:
+    """The variables that extents of one name."""
+    if any(map(_CALL.search, _EXTENT.findall(variable.declared))):
+        raise UsageError(f"an extent of {variable.name} calls a function", HINT)
+    keys = set[str]()
+    for name in variable.extents:
+        meant = [key for key, other in known.items() if other.name == name]
+        if len(meant) > 1:
+            raise UsageError(
+                f"an extent of {variable.name} is {name}, which several variables are called", HINT
+            )
+        if meant and meant[0] in changed:
+            raise UsageError(f"an extent of {variable.name} is {name}, which changes", HINT)
+        keys.update(meant)
+    return keys
+
+
+def _text_of(loop: Node, text: bytes) -> str:
+    begin, end = (p.get("expansionLoc", p) for p in (loop["range"]["begin"], loop["range"]["end"]))
+    return text[begin.get("offset", 0) : end.get("offset", 0) + end.get("tokLen", 0)].decode()
+
+
+def _require_nameable(function: Function, found: list[Variable], inside: set[int], text: str) -> None:
+    """Refuses what has no name outside of the function, or another meaning there."""
+    outer = [node for node in walk(function.tree) if id(node) not in inside]
+    types = {n["name"] for n in outer if n.get("kind") in _TYPES and "name" in n}
+    for variable in found:
+        if _UNNAMED.search(variable.type) or types.intersection(_WORD.findall(variable.type)):
             raise UsageError(f"it uses {variable.name}, `{variable.type}`", HINT)
-        for name in variable.extents & by_name.keys():
-            if by_name[name] in changed:
-                raise UsageError(f"an extent of {variable.name} is {name}, which changes", HINT)
-            used.add(by_name[name])
-    return [variable for key, variable in known.items() if key in used]
+    for name in types.intersection(_WORD.findall(text)):
+        raise UsageError(f"{name} is a type that its function declares", HINT)
+    others = {n["id"]: n for n in outer if n.get("kind") in ("EnumConstantDecl", "BindingDecl")}
+    for node in walk(function.tree):
+        meant = others.get(node.get("referencedDecl", {}).get("id", ""))
+        if meant is not None and id(node) in inside:
+            raise UsageError(f"{meant['name']} is declared in its function and no variable", HINT)
+    for name in {v.name for v in found if v.array}.intersection(_TYPE_OF.findall(text)):
+        raise UsageError(f"it asks for the type of {name}", HINT)
 
 
-def first_value(function: Function, loop: Node, variable: Variable) -> str:
-    """The number that a variable has where the loop begins the first time, as text; empty where it is not plain to see.
-
-    It is what the nearest statement before the loop says that names the variable.
-    """
-    key = variable.node["id"]
-    around = next(parents for node, parents in _paths(function.tree) if node is loop)
-    inside = loop
-    for block in around:
-        if block.get("kind") == "CompoundStmt":
-            before = block["inner"][: next(i for i, child in enumerate(block["inner"]) if child is inside)]
-            for statement in reversed(before):
-                named = [
-                    n for n in walk(statement) if key in (n.get("id"), n.get("referencedDecl", {}).get("id"))
-                ]
-                if named:
-                    return _number(_given(statement, key))
-        inside = block
-    return ""
-
-
-def _given(statement: Node, key: str) -> Node:
-    """What a statement gives a variable, where it does nothing else with it."""
-    inner = statement.get("inner", [])
-    if statement.get("kind") == "DeclStmt":
-        return next((n["inner"][-1] for n in inner if n.get("id") == key and n.get("init")), {})
-    if statement.get("opcode") == "=" and inner[0].get("referencedDecl", {}).get("id") == key:
-        value: Node = inner[1]
-        return value
-    return {}
-
-
-def _number(node: Node) -> str:
-    """The text of a constant, or empty."""
-    inner = [child for child in node.get("inner", []) if child]
-    kind = node.get("kind")
-    if kind in ("IntegerLiteral", "FloatingLiteral"):
-        return str(node["value"])
-    if kind in ("ImplicitCastExpr", "CStyleCastExpr", "ParenExpr", "ConstantExpr") and len(inner) == 1:
-        return _number(inner[0])
-    if kind == "UnaryOperator" and node.get("opcode") == "-":
-        value = _number(inner[0])
-        return f"-{value}" if value and not value.startswith("-") else ""
-    if kind == "BinaryOperator" and node.get("opcode") in _REACHED:
-        left, right = map(_number, inner)
-        if (
-            _WHOLE.fullmatch(left)
-            and _WHOLE.fullmatch(right)
-            and (node["opcode"] != "/" or int(right) > 0 <= int(left))
-        ):
-            return str(_REACHED[node["opcode"]](int(left), int(right)))
-    return ""
+def _require_unshared(found: list[Variable]) -> None:
+    """Refuses what C has no reference for."""
+    for variable in found:
+        if variable.whole:
+            raise UsageError(f"it asks for the size or the address of {variable.name}", HINT)
+        if variable.shared and not variable.array and not variable.constant:
+            raise UsageError(f"it may reach {variable.name} by another way than its name", HINT)
 
 
 def _written(node: Node, text: bytes) -> str:
@@ -180,7 +216,15 @@ def _written(node: Node, text: bytes) -> str:
     if node["kind"] != "ParmVarDecl" or "offset" not in begin or "offset" not in end:
         return ""
     found = text[begin["offset"] : end["offset"] + end["tokLen"]].decode()
-    return found if "=" not in found and node["name"] in _WORD.findall(found) else ""
+    # Declarations behind the head, as in old C, name several in one.
+    old = text[begin["offset"] :].lstrip()[len(found) :].lstrip()[:1] == b";" or re.search(r"^[^(]*,", found)
+    return found if not old and "=" not in found and node["name"] in _WORD.findall(found) else ""
+
+
+def _deduced(node: Node, text: bytes) -> bool:
+    """Whether a variable is declared with ``auto`` or the like."""
+    begin, name = (p.get("expansionLoc", p).get("offset", 0) for p in (node["range"]["begin"], node["loc"]))
+    return bool(re.search(rb"\b(?:auto|decltype|__auto_type|__?typeof)", text[begin:name]))
 
 
 def _look(
@@ -188,7 +232,8 @@ def _look(
 ) -> tuple[set[str], set[str]]:
     """Which variables the loop uses, and which change anywhere behind their declaration."""
     used, changed, again = set[str](), set[str](), frozenset[int]()
-    for node, parents in _paths(function.tree):
+    own = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
+    for node, parents in paths(function.tree):
         if node is loop:
             again = _loops(parents)
         key = node.get("referencedDecl", {}).get("id", "") if node.get("kind") == "DeclRefExpr" else ""
@@ -196,6 +241,7 @@ def _look(
         if variable is None:
             continue
         read, within = _only_read(node, parents), id(node) in inside
+        variable.shared |= is_kept(parents, own)
         changed |= set() if read else {key}
         around = [parent for parent in parents if within == (id(parent) in inside)]
         counted = _counted_anew(key, around, loop)
@@ -205,8 +251,7 @@ def _look(
         used.add(key)
         variable.inside |= not read
         variable.brought |= not counted
-        if "[" in variable.type and any(p.get("kind") == "UnaryExprOrTypeTraitExpr" for p in parents):
-            raise UsageError(f"it asks for the size of {variable.name}", HINT)
+        variable.whole |= variable.array and is_whole(parents)
     jumps = any(node.get("kind") == "LabelStmt" for node in walk(function.tree))
     for variable in known.values():
         node = variable.node
@@ -219,7 +264,7 @@ def _loops(parents: Sequence[Node]) -> frozenset[int]:
     return frozenset(id(parent) for parent in parents if parent.get("kind") in LOOPS)
 
 
-def _paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+def paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     """A node and all below it, each with those around it, the innermost first."""
     stack: list[tuple[Node, tuple[Node, ...]]] = [(node, ())]
     while stack:
@@ -262,6 +307,9 @@ def _counted_anew(key: str, parents: Sequence[Node], loop: Node) -> bool:
 
 def declaration(kind: str, name: str) -> str:
     """A variable of a type as clang writes types."""
+    table = re.search(r"\(\*+(?=\[)", kind)
+    if table is not None:
+        return f"{kind[: table.end()]}{name}{kind[table.end() :]}"
     found = re.search(r"\((\*+)[^()]*\)", kind)
     if found is not None:
         end = found.end() - 1
@@ -271,6 +319,14 @@ def declaration(kind: str, name: str) -> str:
         end = array.end() - 1
         return f"{kind[:end].rstrip()} {name}{kind[end:]}"
     return f"{kind}{'' if kind.endswith(('*', '&')) else ' '}{name}"
+
+
+def reference(kind: str, name: str) -> str:
+    """A reference to a variable of a type."""
+    array = _ARRAY.match(kind)
+    if array is None or "<" in kind[: array.end()]:
+        return declaration(f"{kind} &", name)
+    return f"{kind[: array.end() - 1].rstrip()} (&{name}){kind[array.end() - 1 :]}"
 
 
 def pointer(kind: str) -> str:

@@ -14,15 +14,24 @@ from typing import Any
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
-from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, first_value, pointer, variables_of
+from tuner.spec.reading.first_values import first_value
+from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, pointer, reference, variables_of
 from tuner.spec.reading.signature import Function, Node, SourceReader, walk
 
 __all__ = ["loop_lines", "no_loop", "outline"]
 
 _TRANSPARENT = ("ImplicitCastExpr", "ParenExpr", "ExprWithCleanups", "AttributedStmt", "FullExpr")
 """Nodes that may be others where an array has become a pointer."""
-_PRAGMA = re.compile(r"(?:^[ \t]*#[ \t]*pragma\b[^\n]*\n(?:[ \t]*\n)*)+[ \t]*\Z", re.MULTILINE)
+_BLANK = r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/|\n).)*\*/)?[ \t]*\r?\n"
+_PRAGMA = re.compile(
+    rf"(?:^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\r?\n)*[^\n]*\n(?:{_BLANK})*)+[ \t]*\Z", re.MULTILINE
+)
 _END = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*;", re.DOTALL)
+_OF_FUNCTIONS = {
+    f"{prefix}{name}"
+    for prefix in ("", "_", "__", "__builtin_")
+    for name in ("alloca", "setjmp", "sigsetjmp", "vfork", "frame_address", "return_address")
+}
 _BRACKETS = re.compile(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
 
@@ -81,7 +90,7 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
     except UsageError as error:
         message = f"the loop at line {line} cannot be a function of its own: {error.message}"
         raise UsageError(message, error.hint) from None
-    _require_same(reader, made, loop)
+    _require_same(reader, made, function, loop)
     return made
 
 
@@ -96,7 +105,7 @@ def _loop(function: Function, text: str, line: int) -> Node | None:
 
 def _location(place: Node) -> Node:
     found: Node = place.get("expansionLoc", place)
-    return found
+    return {} if "includedFrom" in found else found
 
 
 def _begin(node: Node) -> int | None:
@@ -122,10 +131,20 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
         "VAArgExpr": "takes arguments of a list of any length",
         "CoawaitExpr": "waits as a coroutine does",
     }
+    if function.tree.get("kind") == "CXXMethodDecl":
+        raise UsageError(f"{name} stands in a member of a class", "write it into a function of its own")
+    if any(child.get("kind") == "TargetAttr" for child in function.tree.get("inner", [])):
+        raise UsageError(f"{name} stands in a function with a target of its own", "choose the whole function")
+    named = any(n.get("kind") == "AddrLabelExpr" and id(n) not in inside for n in walk(function.tree))
     for node in walk(function.tree):
         kind, within = str(node.get("kind")), id(node) in inside
         if within and kind in reasons:
             raise UsageError(f"{name} {reasons[kind]}", HINT)
+        if within and kind == "IndirectGotoStmt" and named:
+            raise UsageError(f"{name} goes to a label that its function computes", HINT)
+        called = node.get("referencedDecl", {}).get("name") if within else None
+        if called in _OF_FUNCTIONS:
+            raise UsageError(f"{name} calls {called}, which depends on the function that it stands in", HINT)
         if kind.startswith("OMP") and any(child is loop for child in walk(node)):
             raise UsageError(f"{name} stands under a directive of OpenMP", "choose the whole function")
         if within and kind == "ReturnStmt":
@@ -148,9 +167,7 @@ class _Writer:
         """The loop as a function."""
         start, after = _begin(self._function.tree), _stop(self._function.tree)
         begin, end = self._bounds()
-        symbol = f"{self._function.name}_loop{line}"
-        while re.search(rf"\b{symbol}\b", self._text):
-            symbol += "_"
+        symbol = self._unused(f"{self._function.name}_loop{line}")
         passed, left = self._passed(), self._left()
         returned = "int" if left else "void"
         head = f"{returned} {symbol}({passed.parameters})"
@@ -178,6 +195,11 @@ class _Writer:
             opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
             closing=closing + "}",
         )
+
+    def _unused(self, name: str) -> str:
+        while re.search(rf"\b{name}\b", self._text):
+            name += "_"
+        return name
 
     def _characters(self, place: int) -> int:
         return len(self._data[:place].decode())
@@ -214,22 +236,23 @@ class _Writer:
     def _passed(self) -> _Passed:
         """What the function takes, and the lines before and behind the loop."""
         found = _Passed()
-        for variable in variables_of(self._function, self._loop, self._data):
+        for variable in variables_of(self._function, self._loop, self._data, self._language):
             name, kind = variable.name, variable.type
             value = first_value(self._function, self._loop, variable)
             if value:
                 found.known |= {name: value, f"{name}_at": value}
-            if variable.is_object(self._language):
-                found.later(declaration(f"{kind} &", name), name)
+            if variable.by_reference(self._language):
+                found.later(reference(kind, name), name)
             elif variable.itself or not variable.inside:
                 add = found.later if variable.extents or "[" in kind else found.first
                 add(variable.declared, name)
             elif not variable.outside:
                 found.before += f"    {declaration(kind, name)};\n"
             else:
-                found.later(declaration(pointer(kind), f"{name}_at"), f"&{name}")
-                found.before += f"    {declaration(kind, name)} = *{name}_at;\n"
-                found.behind += f"    *{name}_at = {name};\n"
+                at = self._unused(f"{name}_at")
+                found.later(declaration(pointer(kind), at), f"&{name}")
+                found.before += f"    {declaration(kind, name)} = *{at};\n"
+                found.behind += f"    *{at} = {name};\n"
         return found
 
 
@@ -277,7 +300,7 @@ def _past_arguments(text: str) -> int:
     return 0
 
 
-def _require_same(reader: SourceReader, made: Outlined, loop: Node) -> None:
+def _require_same(reader: SourceReader, made: Outlined, around: Function, loop: Node) -> None:
     """Refuses a loop that is another in its new place."""
     first, *others = reader.files
     new = replace(reader, files=(Source(name=first.name, text=made.text), *others))
@@ -289,15 +312,26 @@ def _require_same(reader: SourceReader, made: Outlined, loop: Node) -> None:
         ) from None
     except ValueError:
         raise UsageError(f"a loop of {first.name} is lost in a function of its own", HINT) from None
-    wanted = _shape(loop)
-    if not any(_shape(node) == wanted for node in walk(function.tree) if node.get("kind") == loop["kind"]):
+    body: Node = next((c for c in function.tree["inner"] if c.get("kind") == "CompoundStmt"), {})
+    # A macro may have more than the loop.
+    expected = made.opening.count(";\n") + 1 + made.closing.count(";\n")
+    inside = [c for c in body.get("inner", []) if c.get("kind") != "NullStmt"]
+    wanted, own = _shape(loop, _own(around.tree)), _own(function.tree)
+    same = any(_shape(n, own) == wanted for n in walk(body) if n.get("kind") == loop["kind"])
+    if not same or len(inside) != expected:
         raise UsageError(f"a loop of {first.name} is another in a function of its own", HINT)
 
 
-def _shape(node: Node) -> Any:
+def _own(tree: Node) -> set[str]:
+    """Identities of what a function declares."""
+    return {str(node["id"]) for node in walk(tree) if "id" in node and node is not tree}
+
+
+def _shape(node: Node, own: set[str]) -> Any:
     """A tree without what depends on its place."""
-    inner = [_shape(child) for child in node.get("inner", []) if child]
+    inner = [_shape(child, own) for child in node.get("inner", []) if child]
     if node.get("kind") in _TRANSPARENT and len(inner) == 1:
         return inner[0]
-    meant = node.get("referencedDecl", {}).get("name", "")
-    return [node.get("kind"), node.get("opcode"), node.get("name"), node.get("value"), meant, inner]
+    meant = node.get("referencedDecl", {})
+    name = [meant.get("name", ""), meant.get("id") in own]
+    return [node.get("kind"), node.get("opcode"), node.get("name"), node.get("value"), name, inner]

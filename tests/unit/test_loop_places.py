@@ -1,0 +1,243 @@
+"""Loops as functions where copies, macros and names could change what a program does."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import needs
+import pytest
+
+from tuner.core.errors import UsageError
+from tuner.core.types import Source
+from tuner.spaces.source.outlined import Outlined
+from tuner.spec.reading.outlining import outline
+from tuner.spec.reading.signature import SourceReader
+
+FILE = """\
+#include <alloca.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+typedef double row[4];
+typedef char small;
+struct more {{ int n; int rest[]; }};
+struct two {{ int a, b[3]; }};
+enum {{ SIZE = 5 }};
+#define FIRST x++; for (int i = 0; i < n; i++) s += x
+#define BLOCK(count) for (int i = 0; i < count; i++) {{
+#define END }}
+int s_at = 3, counted, *kept;
+jmp_buf place;
+int of(const int *p) {{ return *p; }}
+int one(int x) {{ return x + 1; }}
+int two(int x) {{ return x * 2; }}
+int count(void) {{ return ++counted + 4; }}
+{functions}
+int main(void) {{
+    double a[8] = {{1, 2, 3, 4, 5, 6, 7, 8}}, b[8] = {{4, 3, 2, 1}}, m[2][4] = {{{{1, 2}}, {{3}}}};
+    printf("%d\\n", {call});
+    return 0;
+}}
+"""
+SAME = {
+    "a pointer to rows that moves": """
+int f(int n) { double t[n][n], (*p)[n] = t; int s = 0;
+  for (int i = 0; i < n * n; i++) t[i / n][i % n] = i;
+  for (int i = 0; i < n - 1; i++) { s += (*p)[1]; p++; } // LINE
+  return s + (*p)[0] * 1000; }""",
+    "a constant whose address is given": """
+int f(int n) { const int k = 4; int s = 0;
+  for (int i = 0; i < n; i++) s += of(&k); // LINE
+  return s; }""",
+    "an array by a name of its type": """
+int f(int n) { row a = {0};
+  for (int i = 0; i < n; i++) a[i & 3] += i; // LINE
+  return a[0] + a[1]; }""",
+    "functions by pointers": """
+int f(int n) { int (*t[2])(int) = {one, two}, (*g)(int) = one, s = 0;
+  for (int i = 0; i < n; i++) { s += t[i & 1](i) + g(i); g = t[i & 1]; } // LINE
+  return s + g(1000); }""",
+    "a name that a parameter would take": """
+int f(int n) { int s = 0;
+  for (int i = 0; i < n; i++) s += s_at; // LINE
+  return s; }""",
+    "pragmas above a comment": """
+int f(int n) { int s = 0;
+  #pragma clang loop \\
+    unroll(disable)
+  // Not too large.
+  for (int i = 0; i < n; i++) s += i; // LINE
+  return s; }""",
+    "macros around it": """
+int f(int n) { int s = 1;
+  BLOCK(n) s += i; END // LINE
+  return s; }""",
+    "text that is not ASCII, line ends of two characters": """
+/* \u00e4\u00df \u65e5 */
+int f(int n) { const char *w = "\u00df\u20ac"; int s = 0; /* \u00e9 */ for (int i = 0; i < n; i++) // LINE \u00f1
+    s += w[i];
+  return s; /* \u00fc */ }""".replace("\n", "\r\n"),
+    "a branch of an if": """
+int f(int n) { int s = 0;
+  if (n > 7) s = 3;
+  else for (int i = 0; i < n; i++) if (i & 1) s -= i; else s += 2 * i; // LINE
+  return s; }""",
+    "the head of an old function": """
+int f(n, x, y) int n; double *x, *y; { int i; double s = 0;
+  for (i = 0; i < n; i++) s += x[i] * y[i]; // LINE
+  return s + i; }""",
+    "a parameter that is an array and moves": """
+int f(int n, double m[2][4]) {
+  for (int i = 1; i < n - 3; i++) m++; // LINE
+  return m[0][0] * 10 + n; }""",
+}
+REFUSED = {
+    "int x = 1, *p = &x, s = 0;": ("*p += i; s += x;", "may reach x by another way"),
+    "struct two x = {1, {2}}; int *p = x.b, s = 0;": (
+        "p[1] += i; s += x.b[1];",
+        "may reach x by another way",
+    ),
+    "int x = 1, s = 0;": ("kept = &x; x += i;", "may reach x by another way"),
+    "static int x; int s = 0;": ("x++; if (n > 1) s += f(n - 1);", "may reach x by another way"),
+    "static struct more x = {3, {1, 2, 3}}; int s = 0;": (
+        "s += x.rest[i % 3];",
+        "may reach x by another way",
+    ),
+    "int x[4], s = 0;": ("memset(&x, i, 16); s += x[2];", "the size or the address of x"),
+    "double s = 0; int x[4] = {1};": ("__typeof__(x) y; y[0] = x[0]; s += y[0];", "the type of x"),
+    "enum { SIZE = 7 }; int s = 0;": ("s += SIZE;", "SIZE is declared in its function"),
+    "typedef int small; int s = 0;": (
+        "small x = 1000; s += x;",
+        "small is a type that its function declares",
+    ),
+    "struct two { char c; }; struct two x = {1}; int s = 0;": ("s += x.c;", "it uses x, `struct two`"),
+    "int *x[8], s = 0;": ("x[i] = alloca(400); s += x[i] == 0;", "alloca, which depends on the function"),
+    "int s = 0;": ("if (setjmp(place) == 0) s++;", "setjmp, which depends on the function"),
+    "double x[2][count()]; int s = 0;": ("x[i & 1][0] = i; s++;", "an extent of x calls a function"),
+    "int s = 0; double x[n][n]; { int n = 2; s = n; }": (
+        "s += x[i][0] = i;",
+        "an extent of x is n, which several variables are called",
+    ),
+    "int s = 0; void *leave = &&end; end:": (
+        "void *to[] = {&&in, leave}; goto *to[i & 1]; in: s++;",
+        "goes to a label that its function computes",
+    ),
+}
+CLASSES = """\
+#include <cstdio>
+#include <functional>
+#include <utility>
+#include <vector>
+static int caught(int n) { int i = 0; double last = 0;
+  try {
+    for (;; i++) { last = i; if (i == n) throw 1; } // LINE 0
+  } catch (int) {}
+  return i * 10 + last; }
+static int reference(int n) { int x = 1, &r = x, s = 0;
+  for (int i = 0; i < n; i++) { r += i; s += x; x++; } // LINE 1
+  return s * 100 + x; }
+static int captured(int n) { int x = 1, s = 0; std::function<void()> g = [&] { x += 2; };
+  for (int i = 0; i < n; i++) { g(); s += x; x++; } // LINE 2
+  return s * 100 + x; }
+static int pointers(int n) { int a = 1; std::vector<int *> v(3, &a); std::vector<int *> *d = &v;
+  for (int i = 0; i < n; i++) { v.push_back(&a); d->push_back(&a); } // LINE 3
+  return v.size(); }
+static int ranged(int n) { int a[4] = {1, 2, 3, 4}, s = 0;
+  for (int &x : a) { s += x; x = n; } // LINE 4
+  return s * 100 + a[2]; }
+static int again(int n) { static int calls;
+  for (int i = 0; i < n; i++) { calls++; if (n > 1) again(n - 1); } // LINE 5
+  return calls; }
+int main() {
+  printf("%d %d %d ", caught(5), reference(5), captured(5));
+  printf("%d %d %d\\n", pointers(5), ranged(5), again(4));
+}
+"""
+NAMES = ("caught", "reference", "captured", "pointers", "ranged", "again")
+
+
+def outlined(text: str, entry: str, mark: str, suffix: str = "c") -> Outlined:
+    line = next(i for i, each in enumerate(text.split("\n"), 1) if mark in each)
+    language = "c" if suffix == "c" else "c++"
+    return outline(
+        SourceReader(files=(Source(name=f"k.{suffix}", text=text),), language=language), entry, line
+    )
+
+
+def said(text: str, folder: Path, suffix: str = "c") -> bytes:
+    """What a program prints."""
+    (folder / f"k.{suffix}").write_bytes(text.encode())
+    command = ["cc" if suffix == "c" else "c++", "-O1", "-w", f"k.{suffix}", "-o", "k"]
+    subprocess.run(command, cwd=folder, check=True)
+    return subprocess.run([folder / "k"], capture_output=True, check=True).stdout
+
+
+@needs.cc
+@pytest.mark.parametrize("case", SAME)
+def test_a_loop_does_the_same_in_a_function_of_its_own(case: str, tmp_path: Path) -> None:
+    more = ", a, b" if case == "the head of an old function" else ""
+    more = ", m" if case == "a parameter that is an array and moves" else more
+    text = FILE.format(functions=SAME[case], call=f"f(5{more})")
+    made = outlined(text, "f", "LINE")
+    assert said(made.text, tmp_path) == said(text, tmp_path)
+    assert made.put_back(made.text) == text
+
+
+@pytest.mark.parametrize("before", REFUSED)
+def test_a_loop_that_would_be_another_is_refused(before: str) -> None:
+    body, message = REFUSED[before]
+    function = f"int f(int n) {{ {before}\n for (int i = 0; i < n; i++) {{ {body} }} // LINE\n return s; }}"
+    with pytest.raises(UsageError, match=message):
+        outlined(FILE.format(functions=function, call="f(5)"), "f", "LINE")
+
+
+def test_a_macro_with_more_than_the_loop_is_refused() -> None:
+    function = "int f(int n) { int x = 0, s = 0;\n FIRST; // LINE\n return s + x; }"
+    with pytest.raises(UsageError, match="is another in a function"):
+        outlined(FILE.format(functions=function, call="f(5)"), "f", "LINE")
+
+
+@needs.cc
+def test_references_stand_where_no_copy_may(tmp_path: Path) -> None:
+    wanted = said(CLASSES, tmp_path, "cc")
+    for number, name in enumerate(NAMES):
+        made = outlined(CLASSES, name, f"LINE {number}", "cc")
+        assert said(made.text, tmp_path, "cc") == wanted, name
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("struct T { static int f(int n) { int s = 0;", "stands in a member of a class"),
+        (
+            "auto pair() { return std::pair(1, 2); }\nstruct T { }; int f(int n) { auto [a, s] = pair();",
+            "s is",
+        ),
+    ],
+)
+def test_what_cannot_be_named_outside_is_refused(function: str, message: str) -> None:
+    text = f"#include <utility>\n{function}\n for (int i = 0; i < n; i++) s += i; // LINE\n return s; }}"
+    text += "};\n" if "static" in function else "\n"
+    with pytest.raises(UsageError, match=message):
+        outlined(text, "f", "LINE", "cc")
+
+
+@needs.cc
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("for (int i = 0; i < n; i++) s += i;", "if (n > 0) { int i = 0; do { s += i++; } while (i < n); }"),
+        ("for (int i = 0; i < n; i++) s += i;", "for (int i = 0; i < n; i++) if (i) s += i;"),
+        ("for (int i = 0; i < n; i++) s += i;", "s += n * (n - 1) / 2;\n    int unused = 0;"),
+        ("for (int i = 0; i < n; i++) s += i;", "int unused = s += n * (n - 1) / 2;"),
+    ],
+)
+def test_an_else_behind_a_loop_stays_with_its_if(old: str, new: str, tmp_path: Path) -> None:
+    function = f"int f(int n) {{ int s = 0;\n if (n > 2) {old} // LINE\n else s = 7;\n return s; }}"
+    text = FILE.format(functions=function, call="f(5) * 100 + f(0) * 10 + f(1)")
+    made = outlined(text, "f", "LINE")
+    put = made.put_back(made.text.replace(old, new))
+    assert new.split("\n")[0][:20] in put
+    assert "f_loop" not in put
+    assert said(put, tmp_path) == said(text, tmp_path)

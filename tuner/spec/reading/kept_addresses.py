@@ -1,0 +1,84 @@
+"""Whether a variable of a function can be reached by more than its name, so that no copy may stand for it.
+
+Read from clang's syntax tree. What a called function keeps of an address that it is given is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tuner.spec.reading.signature import Function, Node, walk
+
+__all__ = ["calls_back", "guarded", "is_kept", "is_whole"]
+
+_CALLS = ("CallExpr", "CXXOperatorCallExpr", "CXXMemberCallExpr")
+_OF_VALUES = ("==", "!=", "<", ">", "<=", ">=", "&&", "||", "-")
+
+
+def is_kept(parents: Sequence[Node], own: Collection[str]) -> bool:
+    """Whether a pointer or a reference to a variable outlives the use of it that stands in these, innermost first.
+
+    Args:
+        parents: around the variable's name.
+        own: identities of variables of the loop, which may keep what ends with them.
+    """
+    if any(parent.get("kind") == "LambdaExpr" for parent in parents):
+        return True
+    taken = False
+    for parent in parents:
+        kind, operator = str(parent.get("kind")), parent.get("opcode", "")
+        if kind == "MemberExpr" and str(parent.get("type", {}).get("qualType")).endswith("[]"):
+            # No copy of a structure has the elements behind it.
+            return True
+        if kind == "ImplicitCastExpr" and parent.get("castKind") == "LValueToRValue" and not taken:
+            return False
+        if parent.get("castKind") == "ArrayToPointerDecay" or (kind == "UnaryOperator" and operator == "&"):
+            taken = True
+        elif kind == "ArraySubscriptExpr" or operator == "*" or parent.get("isArrow"):
+            taken = False
+        elif kind in ("VarDecl", "BinaryOperator", "UnaryOperator", "CompoundAssignOperator"):
+            if kind == "VarDecl" or (operator == "=" and taken):
+                return _goes_to(parent) not in own
+            if operator in _OF_VALUES or not (taken or operator == ","):
+                return False
+        elif kind in (*_CALLS, "GCCAsmStmt", "UnaryExprOrTypeTraitExpr"):
+            return False
+        elif kind.endswith("Stmt"):
+            return kind == "ReturnStmt"
+        elif kind in ("InitListExpr", "CXXConstructExpr", "CompoundLiteralExpr"):
+            return True
+    return False
+
+
+def _goes_to(node: Node) -> str:
+    """The variable that an initial value or an assignment is for."""
+    if node["kind"] == "VarDecl":
+        return str(node["id"])
+    return str(node["inner"][0].get("referencedDecl", {}).get("id", ""))
+
+
+def is_whole(parents: Sequence[Node]) -> bool:
+    """Whether an array's name stands for the array and not for its first element."""
+    for parent in parents:
+        if parent.get("kind") != "ParenExpr":
+            return parent.get("castKind") != "ArrayToPointerDecay"
+    return True
+
+
+def calls_back(loop: Node, functions: Collection[str]) -> bool:
+    """Whether a loop calls one of the file's functions, or one that is not known."""
+    for node in walk(loop):
+        if node.get("kind") in _CALLS:
+            callee: Node = next(iter(node.get("inner", [])), {})
+            names = [n["referencedDecl"] for n in walk(callee) if n.get("kind") == "DeclRefExpr"]
+            if len(names) != 1 or names[0].get("kind") != "FunctionDecl" or names[0]["name"] in functions:
+                return True
+    return False
+
+
+def guarded(function: Function, loop: Node) -> bool:
+    """Whether what is thrown in a loop may be caught in its function."""
+    return any(
+        node.get("kind") == "CXXTryStmt" and any(child is loop for child in walk(node))
+        for node in walk(function.tree)
+    )
