@@ -149,12 +149,16 @@ static int ranged(int n) { int a[4] = {1, 2, 3, 4}, s = 0;
 static int again(int n) { static int calls;
   for (int i = 0; i < n; i++) { calls++; if (n > 1) again(n - 1); } // LINE 5
   return calls; }
+static int given(int n, const int &k, int (&a)[3]) { int (&same)[3] = a;
+  for (int i = 0; i < n; i++) { a[2] += k; same[1]++; } // LINE 6
+  return a[1] + a[2]; }
 int main() {
+  int a[3] = {1, 2, 3};
   printf("%d %d %d ", caught(5), reference(5), captured(5));
-  printf("%d %d %d\\n", pointers(5), ranged(5), again(4));
+  printf("%d %d %d %d\\n", pointers(5), ranged(5), again(4), given(5, 2, a));
 }
 """
-NAMES = ("caught", "reference", "captured", "pointers", "ranged", "again")
+NAMES = ("caught", "reference", "captured", "pointers", "ranged", "again", "given")
 
 
 def outlined(text: str, entry: str, mark: str, suffix: str = "c") -> Outlined:

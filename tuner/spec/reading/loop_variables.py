@@ -98,7 +98,12 @@ class Variable:
     @property
     def itself(self) -> bool:
         """Whether a parameter declared like it is the variable, not its value."""
-        return self.array or self.type.endswith("&") or self.constant
+        return self.array or self.reference or self.constant
+
+    @property
+    def reference(self) -> bool:
+        """Whether it is another name of something."""
+        return bool(re.search(r"&(?:$|\))", self.plain))
 
     @property
     def constant(self) -> bool:
@@ -112,7 +117,7 @@ class Variable:
 
     def by_reference(self, language: str) -> bool:
         """Whether no copy and no pointer of C++ may stand for it."""
-        if language != "c++" or self.plain.endswith("&"):
+        if language != "c++" or self.reference:
             return False
         if self.array:
             return self.whole
@@ -310,7 +315,7 @@ def declaration(kind: str, name: str) -> str:
     table = re.search(r"\(\*+(?=\[)", kind)
     if table is not None:
         return f"{kind[: table.end()]}{name}{kind[table.end() :]}"
-    found = re.search(r"\((\*+)[^()]*\)", kind)
+    found = re.search(r"\(([*&]+)[^()]*\)", kind)
     if found is not None:
         end = found.end() - 1
         return f"{kind[:end]}{name}{kind[end:]}"
