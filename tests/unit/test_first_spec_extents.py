@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -71,7 +72,7 @@ void sweep() {
 """
 
 
-def written(folder: Path, text: str, entry: str, *, suffix: str = "c") -> dict[str, dict[str, object]]:
+def written(folder: Path, text: str, entry: str, *, suffix: str = "c") -> dict[str, dict[str, Any]]:
     """The first spec's arguments by name; under an empty one its sizes."""
     path = folder / f"k.{suffix}"
     path.write_text(text)
