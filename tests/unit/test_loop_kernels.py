@@ -318,6 +318,7 @@ def test_a_loop_is_no_object_and_no_function_of_an_application(tmp_path: Path) -
         symbol_of(HostCompiler(find_toolchain()), spec.task.kernel, space.resolve(space.default()))
 
 
+@pytest.mark.integration
 def test_a_first_spec_of_a_loop_checks_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(KERNEL)
     first = first_spec(tmp_path / "k.c", folder=tmp_path, loop=9)

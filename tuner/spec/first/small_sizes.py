@@ -21,7 +21,7 @@ _MOST_ELEMENTS = 1 << 19
 """Half of what is emulated at most: inputs are scaled and shifted, and arrays of the host may be of doubles."""
 _MOST_GIVEN = 1 << 28
 """Elements of all arrays of a problem: what a card holds and a host makes in a minute."""
-_MOST_BYTES = 1 << 28
+_MOST_BYTES = 64 << 20
 """What the arguments of a host's kernel take together: a check makes them, and what they become, several times."""
 _ROUNDS = 24
 
