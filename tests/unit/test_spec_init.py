@@ -136,7 +136,7 @@ def test_extents_are_those_declared(tmp_path: Path) -> None:
     text = (tmp_path / "k.yaml").read_text()
     assert "check: the shape" not in text
     data = yaml.safe_load(text)
-    assert data["problem"] == {"n": 2048, "m": 2048, "stop": 90, "rows": 2048, "ld": 2048, "total": 2048}
+    assert data["problem"] == {"n": 1024, "m": 1024, "stop": 90, "rows": 2048, "ld": 2048, "total": 2048}
     small = data["verify"]["problems"][0]
     assert len({*small.values()}) == len(small)
     assert min(small["ld"], small["total"]) > max(small["n"], small["m"])
