@@ -1,11 +1,12 @@
 """Programs that nobody here wrote, unattended: the loops that take their time, tuned, and what the whole program gains.
 
 A folder of programs of one C source each, such as llvm-test-suite's SingleSource/Benchmarks/Misc. Each is built by gcc
-with ``-O3 -march=native``; its hottest lines say which loops are tuned, from the outermost one that checks; the
-winners go into the source, and both builds run in pairs (`tuner ab --build`). Nothing of the programs is kept.
+with ``-O3 -march=native``; its hottest lines say which loops are recorded (`tuner record --build`), from the outermost
+one whose replay is what the program got; the loops are tuned on that, or on made-up inputs where nothing could be
+recorded, the winners go into the source, and both builds run in pairs (`tuner ab --build`). Nothing is kept.
 
-    python benchmarks/applications.py FOLDER [--only NAME ...] [--minutes 2] [--loops 2] [--pairs 10] [--seed 0]
-                                      [--json]
+    python benchmarks/applications.py FOLDER [--only NAME ...] [--record] [--minutes 2] [--loops 2] [--pairs 10]
+                                      [--seed 0] [--json]
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from _common import emit, note, parser, table
 import tuner
 from tuner.core.errors import TunerError
 from tuner.core.types import Source
-from tuner.driver.applications.rebuilding import Rebuilt, compare_built
+from tuner.driver.applications.builds import Rebuilt
+from tuner.driver.applications.rebuilding import compare_built
+from tuner.driver.applications.rebuilt_recording import record_rebuilt
 from tuner.driver.applications.recording import list_launches
 from tuner.driver.check import check_spec
 from tuner.driver.outcome.export import sources_of
@@ -39,11 +42,24 @@ RTOL = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """What became of a loop: whether it was recorded, and what it gained alone."""
+
+    line: int
+    recorded: bool
+    gain: float | None = None
+
+    def __str__(self) -> str:
+        gain = "" if self.gain is None else f" {self.gain:.2f}"
+        return f"{self.line}{gain}{'' if self.recorded else ' (made-up inputs)'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a program: its loops with what each gained alone, and what it gained as a whole."""
+    """What became of a program: its loops, and what it gained as a whole."""
 
     program: str
-    loops: tuple[tuple[int, float], ...] = ()
+    loops: tuple[Loop, ...] = ()
     speedup: tuple[float, float, float] | None = None
     message: str = ""
 
@@ -69,8 +85,11 @@ def loops_around(source: Path, line: int) -> list[int]:
     return next((found for f in functions if (found := loop_lines(f, text, line))), [])
 
 
-def kernels(folder: Path, source: Path, most: int) -> Iterator[Path]:
-    """Specs of the loops that take most, each from the outermost one that checks as it is."""
+def kernels(folder: Path, source: Path, most: int) -> Iterator[tuple[int, Path, bool]]:
+    """Lines and specs of the loops that take most, each with whether it is recorded.
+
+    Of loops in one another it is the outermost that checks on what was recorded; without one, that checks at all.
+    """
     shares: dict[tuple[int, ...], float] = {}
     for line, share in hot_lines(folder, source):
         around = tuple(loops_around(source, line))
@@ -80,45 +99,83 @@ def kernels(folder: Path, source: Path, most: int) -> Iterator[Path]:
         total = sum(s for other, s in shares.items() if other[:1] == around[:1])
         if not around or around[0] in taken or total < LEAST_SHARE or len(taken) == most:
             continue
-        for line in around:
-            spec = folder / f"loop{line}.yaml"
-            try:
-                spec.write_text(first_spec(source, folder=folder, loop=line).text)
-                (loaded,) = load_spec(spec)
-                report = check_spec(loaded)
-            except TunerError as error:
-                note(f"{source.stem}:{line}: {error.message}")
-                continue
-            if report.ok:
+        specs = {line: spec for line in around if (spec := first(folder, source, line)) is not None}
+        for recorded in (True, False):
+            found = ((n, recording(folder, spec) if recorded else spec) for n, spec in specs.items())
+            usable = next(((n, spec) for n, spec in found if spec is not None and checks(spec)), None)
+            if usable is not None:
                 taken.add(around[0])
-                yield spec
+                yield (*usable, recorded)
                 break
-            note(f"{source.stem}:{line}: {report.lines[-1][1]}")
 
 
-def outcome(program: Path, folder: Path, *, minutes: float, most: int, pairs: int, seed: int) -> Outcome:
+def first(folder: Path, source: Path, line: int) -> Path | None:
+    """The first spec of a loop, if there is one."""
+    spec = folder / f"loop{line}.yaml"
+    try:
+        spec.write_text(first_spec(source, folder=folder, loop=line).text)
+    except TunerError as error:
+        note(f"{source.stem}:{line}: no spec: {error.message}")
+        return None
+    return spec
+
+
+def recording(folder: Path, spec: Path) -> Path | None:
+    """The spec with recordings of its loop in the application, if there are any."""
+    output = spec.with_name(f"recorded-{spec.name}")
+    try:
+        (loaded,) = load_spec(spec)
+        record_rebuilt(loaded, application(folder), instances=2, aside=True, output=output)
+    except TunerError as error:
+        note(f"{folder.name}/{spec.stem}: not recorded: {error.message}")
+        return None
+    return output
+
+
+def checks(spec: Path) -> bool:
+    """Whether `tuner check` takes the spec as it is."""
+    try:
+        (loaded,) = load_spec(spec)
+        report = check_spec(loaded)
+    except TunerError as error:
+        note(f"{spec.parent.name}/{spec.stem}: {error.message}")
+        return False
+    if not report.ok:
+        note(f"{spec.parent.name}/{spec.stem}: {report.lines[-1][1]}")
+    return report.ok
+
+
+def application(folder: Path) -> Rebuilt:
+    """How the program in a folder is built and run."""
+    (source,) = folder.glob("*.c")
+    build = BUILD.format(name=source.name)
+    return Rebuilt(folder=folder, build=build, command=(str(folder / "app"),), here=folder, rtol=RTOL)
+
+
+def outcome(
+    program: Path, folder: Path, *, minutes: float, most: int, pairs: int, seed: int, only_record: bool
+) -> Outcome:
     """One program, from its source to both builds."""
     source = folder / program.name
     shutil.copy(program, source)
     build = BUILD.format(name=program.name)
     if subprocess.run(build, shell=True, cwd=folder, check=False, capture_output=True).returncode:
         return Outcome(program=program.stem, message="does not build alone")
-    gained: list[tuple[int, float, Path]] = []
-    tried: list[tuple[int, float]] = []
-    for spec in kernels(folder, source, most):
-        line = int(spec.stem.removeprefix("loop"))
+    gained: list[Path] = []
+    tried: list[Loop] = []
+    for line, spec, recorded in kernels(folder, source, most):
+        if only_record:
+            tried.append(Loop(line=line, recorded=recorded))
+            continue
         result = tuner.tune(spec, minutes=minutes, seed=seed, out=folder.parent / f"{program.stem}-runs")
         changed = result.improved and sources_of(result.path).changed
         # What flags and passes alone gain is no part of a build by gcc.
-        tried.append((line, result.speedup if changed else 1.0))
-        if changed:
-            gained.append((line, result.speedup, result.path))
+        tried.append(Loop(line=line, recorded=recorded, gain=result.speedup if changed else 1.0))
+        gained += [result.path] if changed else []
     if not gained:
-        return Outcome(
-            program=program.stem, loops=tuple(tried), message="no loop gained" if tried else "no loop"
-        )
-    application = Rebuilt(folder=folder, build=build, command=(str(folder / "app"),), here=folder, rtol=RTOL)
-    found = compare_built([path for _, _, path in gained], application, pairs=pairs, seed=seed)
+        what = "no loop" if not tried else "" if only_record else "no loop gained"
+        return Outcome(program=program.stem, loops=tuple(tried), message=what)
+    found = compare_built(gained, application(folder), pairs=pairs, seed=seed)
     return Outcome(program=program.stem, loops=tuple(tried), speedup=found.speedup)
 
 
@@ -127,6 +184,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("--only", action="append", default=[], help="a program's name")
+    arguments.add_argument("--record", action="store_true", help="record and check, and tune nothing")
     arguments.add_argument("--minutes", type=float, default=2.0, help="for each loop")
     arguments.add_argument("--loops", type=int, default=2, help="the most of a program")
     arguments.add_argument("--pairs", type=int, default=10, help="of runs")
@@ -137,7 +195,7 @@ def main() -> None:
         if given.only and program.stem not in given.only:
             continue
         with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch, "program")
+            folder = Path(scratch, program.stem)
             folder.mkdir()
             try:
                 found = outcome(
@@ -147,6 +205,7 @@ def main() -> None:
                     most=given.loops,
                     pairs=given.pairs,
                     seed=given.seed,
+                    only_record=given.record,
                 )
             except TunerError as error:
                 found = Outcome(program=program.stem, message=error.message)
@@ -155,7 +214,7 @@ def main() -> None:
     rows = [
         (
             o.program,
-            ", ".join(f"{line} ({gain:.2f})" for line, gain in o.loops),
+            ", ".join(map(str, o.loops)),
             o.message if o.speedup is None else "{:.2f} [{:.2f}, {:.2f}]".format(*o.speedup),
         )
         for o in outcomes
@@ -163,7 +222,7 @@ def main() -> None:
     emit(
         given.json,
         [asdict(o) for o in outcomes],
-        table(("program", "loops (gain alone)", "as a whole"), rows),
+        table(("program", "loops", "as a whole"), rows),
     )
 
 

@@ -216,7 +216,8 @@ class _Worker:
         for name, size_bytes in variables.items():
             module.import_variable(name, size_bytes)
         if program or header["alone"]:
-            drop_unrelated(self._library, module, header["entry"])
+            # What needs the C++ library cannot be loaded, and goes even if it calls what the entry calls.
+            drop_unrelated(self._library, module, header["entry"], callers=not program)
         for name in sorted(computed):
             if module.has_variable(name):
                 raise LLVMError(f"{name} gets its value when a program is loaded, which none does here")

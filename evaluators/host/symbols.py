@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 __all__ = ["entry_symbol"]
@@ -10,11 +11,12 @@ __all__ = ["entry_symbol"]
 def entry_symbol(names: Collection[str], entry: str) -> str | None:
     """The symbol of the entry: the name itself, else the one C++ function of that name.
 
-    Mangled by the Itanium ABI: ``_Z`` length name parameters, or ``_ZN`` with the parts of a qualified name.
+    Mangled by the Itanium ABI: ``_Z`` length name parameters, or ``_ZN`` with the parts of a qualified name; an ``L``
+    stands before the name of what other files cannot call. Parts that a compiler cut off (``.cold``) do not count.
     """
     if entry in names:
         return entry
-    parts = "".join(f"{len(p)}{p}" for p in entry.split("::"))
-    starts = (f"_ZN{parts}E", f"_ZN{parts}I") if "::" in entry else (f"_Z{parts}", f"_ZL{parts}")
-    found = [n for n in names if n.startswith(starts)]
+    *outer, own = (f"{len(p)}{p}" for p in entry.split("::"))
+    like = re.compile(f"_ZN{''.join(outer)}L?{own}[EI][^.]*" if outer else f"_ZL?{own}[^.]*")
+    found = [name for name in names if like.fullmatch(name)]
     return found[0] if len(found) == 1 else None

@@ -18,13 +18,14 @@ _OWN = (8, 9)
 """Linkage of what only its file sees: internal and private."""
 
 
-def drop_unrelated(library: Library, module: Module, entry: str) -> None:
+def drop_unrelated(library: Library, module: Module, entry: str, *, callers: bool) -> None:
     """Drops functions and variables of the module that have no part in the entry's code.
 
     Args:
         library: LLVM's.
         module: changed in place.
         entry: a function of it.
+        callers: whether those stay that share nothing with it but functions which both call.
     """
     functions = list(module.functions())
     values = [*functions, *module.variables()]
@@ -45,7 +46,8 @@ def drop_unrelated(library: Library, module: Module, entry: str) -> None:
         value = waiting.pop()
         near = set(used[value])
         constant = library.IsAGlobalVariable(value) and library.IsGlobalConstant(value)
-        if library.GetLinkage(value) in _OWN and not constant:
+        shared = callers or not library.IsAFunction(value)
+        if library.GetLinkage(value) in _OWN and shared and not constant:
             near |= users[value]
         waiting += near - kept
         kept |= near

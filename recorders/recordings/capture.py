@@ -138,12 +138,14 @@ class Application:
         libraries: what is loaded before everything else; none to run it as it is.
         silent: whether its standard output is thrown away.
         aside: whether its standard output goes to standard error.
+        around: words of a command that runs the words behind it; the libraries are not loaded into that.
     """
 
     command: tuple[str, ...]
     libraries: tuple[Path, ...] = ()
     silent: bool = False
     aside: bool = False
+    around: tuple[str, ...] = ()
 
     def run(self, folder: Path, variables: Mapping[str, str]) -> Ran:
         """Runs it to its end.
@@ -157,14 +159,19 @@ class Application:
         """
         # The application may go to another folder before it writes.
         out = {"TUNER_RECORD_OUT": str(folder.resolve())}
-        environment = {**_SOURCES_ASKED, **os.environ, **variables, **out}
+        own = {**variables, **out}
         if self.libraries:
-            before = environment.get("LD_PRELOAD", "")
-            environment["LD_PRELOAD"] = ":".join([*map(str, self.libraries), *([before] if before else [])])
+            before = os.environ.get("LD_PRELOAD", "")
+            own["LD_PRELOAD"] = ":".join([*map(str, self.libraries), *([before] if before else [])])
+        environment, command = {**_SOURCES_ASKED, **os.environ}, self.command
+        if self.around:
+            command = (*self.around, "env", *(f"{name}={value}" for name, value in own.items()), *command)
+        else:
+            environment |= own
         output = subprocess.DEVNULL if self.silent else sys.stderr.fileno() if self.aside else None
         begin, used_s = time.perf_counter(), _processor_s()
         try:
-            done = subprocess.run(self.command, env=environment, stdout=output, check=False)
+            done = subprocess.run(command, env=environment, stdout=output, check=False)
         except FileNotFoundError:
             raise UsageError(f"there is no command {self.command[0]!r}", "check its path") from None
         except (OSError, ValueError) as error:

@@ -11,7 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Code", "Defined", "ObjectFile", "OwnFunction", "code_of", "object_file", "own_function"]
+__all__ = [
+    "Code",
+    "Defined",
+    "ObjectFile",
+    "OwnFunction",
+    "code_of",
+    "function_in",
+    "object_file",
+    "own_function",
+    "variables_of",
+]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -20,7 +30,7 @@ _MAGIC = b"\x7fELF\x02\x01"
 _EXECUTABLES = (2, 3)  # ET_EXEC, ET_DYN
 _X86_64 = 62
 _SYMTAB, _DYNSYM, _NOBITS = 2, 11, 8
-_FUNCTION = 2
+_VARIABLE, _FUNCTION = 1, 2
 _LOCAL, _GLOBAL, _WEAK = 0, 1, 2
 _CHOSEN_WHEN_LOADED = 10
 """Functions of which the dynamic linker takes one that suits the processor."""
@@ -147,22 +157,42 @@ def own_function(command: str, symbol: str) -> OwnFunction | None:
     executable file of this machine's kind: a script, another architecture, a stripped one.
     """
     found = shutil.which(command)
-    if found is None:
-        return None
-    path = Path(found).resolve()
+    return None if found is None else function_in(Path(found).resolve(), symbol)
+
+
+def function_in(path: Path, symbol: str, *, local: bool = False) -> OwnFunction | None:
+    """The function of a symbol in a file; ``None`` where it has none, or cannot be read.
+
+    Args:
+        path: of an executable or a library.
+        symbol: the function's name in object code.
+        local: whether one that other files of the program cannot call will do.
+    """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            return None
-        data = path.read_bytes()
-        return _search(path, data, symbol.encode())
+        data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
+        return _search(path, data, symbol.encode(), local) if data else None
     except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return None
 
 
-def _search(path: Path, data: bytes, symbol: bytes) -> OwnFunction | None:
+def variables_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Addresses of a file's variables by symbol, relative to where it is loaded; nothing of what cannot be read."""
+    found: dict[str, tuple[int, ...]] = {}
+    try:
+        data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
+        for _, name, info, index, value, length in _symbols(data, _sections(data)) if data else ():
+            if info & 15 == _VARIABLE and index and length:
+                symbol = _text(data, name)
+                found[symbol] = tuple(sorted({*found.get(symbol, ()), value}))
+    except (OSError, struct.error, IndexError, ValueError, OverflowError):
+        return {}
+    return found
+
+
+def _search(path: Path, data: bytes, symbol: bytes, local: bool) -> OwnFunction | None:
     sections = _sections(data)
     best: OwnFunction | None = None
-    for address, size, index, exported in _functions(data, sections, symbol):
+    for address, size, index, exported in _functions(data, sections, symbol, local):
         _, type_, _, start, at, length, *_ = sections[index]
         if type_ == _NOBITS or not start <= address < start + length:
             continue
@@ -192,11 +222,11 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> Iterator[tuple[boo
 
 
 def _functions(
-    data: bytes, sections: list[tuple[int, ...]], symbol: bytes
+    data: bytes, sections: list[tuple[int, ...]], symbol: bytes, local: bool
 ) -> Iterator[tuple[int, int, int, bool]]:
     """Address, size, index of the section, and whether it is exported, of each function of that name."""
     for dynamic, start, info, index, value, length in _symbols(data, sections):
-        if info >> 4 == _LOCAL or info & 15 != _FUNCTION or not 0 < index < len(sections):
+        if (info >> 4 == _LOCAL and not local) or info & 15 != _FUNCTION or not 0 < index < len(sections):
             continue
         if data[start : start + len(symbol) + 1] == symbol + b"\0":
             yield value, length, index, dynamic

@@ -56,6 +56,8 @@ static void *searched(void *caller)
 /* The function is the executable's own, whose calls of it the linker has bound: its first bytes become a jump here, and
  * what they were runs elsewhere. Before main, so that no other thread can be in them. */
 
+static uintptr_t own_base; /* where the executable is loaded */
+
 extern ssize_t readlink(const char *, char *, size_t);
 extern int mprotect(void *, size_t, int);
 
@@ -181,14 +183,13 @@ static const char *redirect(unsigned char *function)
 __attribute__((constructor)) static void stand_before(void)
 {
     char path[4096];
-    uintptr_t base = 0;
     begin();
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length < 0) return;
     path[length] = 0;
     if (strcmp(path, OWN_PATH)) return;
-    dl_iterate_phdr(is_first, &base);
-    unsigned char *function = (unsigned char *)base + OWN_ADDRESS;
+    dl_iterate_phdr(is_first, &own_base);
+    unsigned char *function = (unsigned char *)own_base + OWN_ADDRESS;
     const char *why = memcmp(function, own_first, sizeof own_first) ? "it is another one than was looked at" : redirect(function);
     if (why) say("problem\t%s\tits code in the executable cannot be stood before: %s", ENTRY, why);
 }

@@ -77,7 +77,9 @@ class Interposed:
         returns: dtype of what it returns; of an executable's own ``None`` says that it returns nothing.
         sizes: the values of sizes that no argument carries.
         own: where the executable defines it itself.
-        passed: its parameters; empty where they are the arguments.
+        variables: of arguments that are the executable's variables, by their numbers: where an address of each lies,
+            relative to where the executable is loaded, and whether the variable is a pointer to the argument.
+        passed: its parameters; empty where they are the other arguments.
         layout: of the structures among them.
     """
 
@@ -87,13 +89,17 @@ class Interposed:
     returns: str | None
     sizes: Mapping[str, int]
     own: OwnHead | None = None
+    variables: Mapping[int, tuple[int, bool]] = field(default_factory=dict)
     passed: tuple[Passed, ...] = ()
     layout: Layout = field(default_factory=Layout)
 
     @functools.cached_property
     def views(self) -> Views:
         """Where its arguments are in what it is called with."""
-        return Views(self.passed or plainly_passed(self.arguments), self.arguments, self.layout)
+        passed = self.passed or tuple(
+            one for one in plainly_passed(self.arguments) if one.argument not in self.variables
+        )
+        return Views(passed, self.arguments, self.layout)
 
     @property
     def names(self) -> dict[str, str]:
@@ -119,7 +125,11 @@ class Interposed:
     @property
     def declared(self) -> str:
         """Statements that declare the arguments ``a0``, ``a1`` and so on."""
-        lines = [*self.views.lines, *self.views.first_rows(self.names)]
+        found = [
+            f"void *a{number} = {'*' * pointer}*(void *{'*' * pointer}*)(own_base + {address}L);"
+            for number, (address, pointer) in self.variables.items()
+        ]
+        lines = [*found, *self.views.lines, *self.views.first_rows(self.names)]
         return "\n".join(f"    {line}" for line in lines)
 
     @property

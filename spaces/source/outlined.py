@@ -57,7 +57,13 @@ class Outlined:
     @property
     def text(self) -> str:
         """The file with the loop in a function of its own."""
-        return f"{self._before()}\n\n{self.opening}{self._loop()}{self.closing}{self.given[self.after :]}"
+        return self.with_mark("")
+
+    def with_mark(self, mark: str) -> str:
+        """:attr:`text` with words before the new function, such as its attributes."""
+        return (
+            f"{self._before()}\n\n{mark}{self.opening}{self._loop()}{self.closing}{self.given[self.after :]}"
+        )
 
     def put_back(self, text: str) -> str:
         """The file as given with what a changed :attr:`text` has for the loop.

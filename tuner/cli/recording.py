@@ -29,6 +29,10 @@ Runs = Annotated[
     ),
 ]
 
+Tree = Annotated[
+    Path, typer.Option(help="With --build: the folder of the application's sources.", show_default=False)
+]
+
 _FEW_SAMPLES = 50
 _NAME_SHOWN = 64
 _HOT_LINE = 0.03
@@ -89,8 +93,21 @@ def record(
     ] = 2,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="With --kernel: folder to write to; else the kernel's name."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="With --kernel: folder to write to; else the kernel's name. With a spec: file for a copy of it that "
+            "takes the recordings.",
+        ),
     ] = None,
+    build: Annotated[
+        str,
+        typer.Option(
+            help="With a spec: a command that builds the application in its folder; it is built in a copy, with the "
+            "loop or function kept apart."
+        ),
+    ] = "",
+    tree: Tree = Path(),
     as_json: Json = False,
 ) -> None:
     """Record launches of an unmodified application."""
@@ -99,6 +116,8 @@ def record(
 
     if only_list and (kernel or output):
         raise UsageError("--list records nothing", "leave out --kernel and -o")
+    if (build or tree != Path()) and (only_list or kernel):
+        raise UsageError("--build and --tree go with a spec", "tuner init FILE --loop LINE writes one")
     if (only_list or kernel) and len(words) > 1 and Path(words[0]).suffix in (".yaml", ".yml"):
         option = "--list" if only_list else "--kernel"
         raise UsageError(f"{option} takes no spec", f"leave out {words[0]}, or {option}")
@@ -111,12 +130,18 @@ def record(
         folder = output or Path(kernel[0])
         _print_report(record_kernels(words, kernel, folder, instances=instances, aside=as_json), as_json)
         return
-    if output is not None:
-        raise UsageError("-o goes with --kernel", "recordings for a spec are written beside it")
     specs = load_spec(words[0])
     if len(specs) != 1:
         raise UsageError(f"{words[0]} has {len(specs)} kernels", "record them one by one with --kernel")
-    _print_report(record_spec(words[1:], specs[0], instances=instances, aside=as_json), as_json)
+    if build:
+        from tuner.driver.applications.builds import Rebuilt
+        from tuner.driver.applications.rebuilt_recording import record_rebuilt
+
+        application = Rebuilt(folder=tree, build=build, command=tuple(words[1:]), here=Path.cwd())
+        report = record_rebuilt(specs[0], application, instances=instances, aside=as_json, output=output)
+    else:
+        report = record_spec(words[1:], specs[0], instances=instances, aside=as_json, output=output)
+    _print_report(report, as_json)
 
 
 def apply(ctx: typer.Context, runs: Runs, as_json: Json = False) -> None:
@@ -151,9 +176,7 @@ def ab(
             help="A command that builds the application in its folder: the winners are put into copies of the sources."
         ),
     ] = "",
-    tree: Annotated[
-        Path, typer.Option(help="With --build: the folder of the application's sources.", show_default=False)
-    ] = Path(),
+    tree: Tree = Path(),
     rtol: Annotated[
         float,
         typer.Option(

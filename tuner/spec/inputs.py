@@ -46,7 +46,8 @@ def make_inputs(model: SpecModel, sources: Sources, workload: Workload | None, v
     if workload is not None and calls:
         workload = replace(workload, problems=call_problems(workload, model, view))
     problems = make_problems(model, view) if workload is None else workload.problems
-    further = verify_problems(model, problems, view)
+    # Values of other sizes than those that were recorded are not known.
+    further = () if calls else verify_problems(model, problems, view)
     parameters = make_parameters(model, view)
     arguments: tuple[Argument, ...] = ()
     if workload is not None and not calls:
@@ -78,6 +79,7 @@ def make_task(
     if workload is not None:
         launch = launch if inputs.calls else recorded_launch(workload, launch, view)
         problems = hold_out(problems, workload.recordings)
+        verify = replace(verify, assume=() if inputs.calls else verify.assume)
         if "nonfinite" not in (view.data.get("verify") or {}):
             # NaN and infinities of a recording are the application's own: they have to come out again.
             verify = replace(verify, nonfinite="propagate")

@@ -192,7 +192,8 @@ def unsaid_return(task: Task, tunables: Tunables) -> tuple[str, str | None]:
         own = replace(host_reader(task, tunables, tunables.view), files=kernel.variant.files)
         returned = defined_function(own, kernel.function, len(kernel.passed), tunables.view).returns
     else:
-        returned = _host_entry(task, tunables, tunables.view, ())[0].returns
+        reader = host_reader(task, tunables, tunables.view)
+        returned = check_entry(reader, kernel.entry, task.parameters, None, tunables.view).returns
     if returned is None:
         return "", None
     if not (returned.pointer or (_is_number(returned) and returned.dtypes[0] != "complex128")):

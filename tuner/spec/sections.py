@@ -96,6 +96,10 @@ def make_notices(model: SpecModel, language: str) -> tuple[str, ...]:
     notices = [f"{key} is {NOT_YET}: {effect}" for wanted, key, effect in asked if wanted]
     if model.search.llm is not None and not evolves(model, language):
         notices.append("search.llm: no model is asked, because the source does not evolve (space.source)")
+    others = [key for key in ("problems", "assume") if getattr(model.verify, key)]
+    if model.workload is not None and others:
+        shown = " and ".join(f"verify.{key}" for key in others)
+        notices.append(f"{shown}: left out, as recordings have the sizes that they have")
     return tuple(notices)
 
 

@@ -15,11 +15,11 @@ from tuner.core.types import Resolved, Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.patching import movable_head
 from tuner.evaluators.host.shared import shared_library
-from tuner.recorders.recordings.executables import own_function
+from tuner.recorders.recordings.executables import OwnFunction, own_function
 from tuner.recorders.recordings.function import Interposed, OwnHead
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["as_given", "function_library", "function_of"]
+__all__ = ["as_given", "function_library", "function_of", "head_of"]
 
 _IDENTIFIER = re.compile(r"(?!wrapper_function$|__)[A-Za-z_]\w*")
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -50,16 +50,6 @@ def function_of(task: Task, symbol: str, layout: Layout, command: Sequence[str] 
         MachineError: there is no LLVM to look at it with.
     """
     found = own_function(command[0], symbol) if command else None
-    own = None
-    if found is not None:
-        head = movable_head(found.code, task.kernel.function)
-        own = OwnHead(
-            path=str(found.path),
-            address=found.address,
-            first=found.code[: head.size],
-            moved=head.moved,
-            targets=head.targets,
-        )
     return Interposed(
         entry=task.kernel.function,
         symbol=symbol,
@@ -68,7 +58,24 @@ def function_of(task: Task, symbol: str, layout: Layout, command: Sequence[str] 
         layout=layout,
         returns=task.kernel.returns,
         sizes=task.problems[0].sizes,
-        own=own,
+        own=None if found is None else head_of(found, task.kernel.function),
+    )
+
+
+def head_of(function: OwnFunction, name: str) -> OwnHead:
+    """How a function of an executable is stood before.
+
+    Raises:
+        UsageError: its first bytes cannot be moved for certain.
+        MachineError: there is no LLVM to look at it with.
+    """
+    head = movable_head(function.code, name)
+    return OwnHead(
+        path=str(function.path),
+        address=function.address,
+        first=function.code[: head.size],
+        moved=head.moved,
+        targets=head.targets,
     )
 
 

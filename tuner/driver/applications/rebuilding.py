@@ -11,14 +11,14 @@ import math
 import random
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tuner.core import claims, statistics
 from tuner.core.errors import UsageError
-from tuner.core.types import Source
+from tuner.driver.applications.builds import Rebuilt, build_in, source_below, tree_with, with_endings
 from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.outcome.export import sources_of
 from tuner.evaluators.lane import TimingLane
@@ -28,27 +28,6 @@ __all__ = ["BuiltComparison", "Rebuilt", "compare_built", "patched"]
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _DEFINES = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S+)", re.MULTILINE)
 _DIFFERS = "give --rtol for numbers, or a command that judges with --check; times and dates have to be off"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
-    """How an application is built and judged.
-
-    Attributes:
-        folder: that holds its sources; the copies are made of it.
-        build: the command that builds it there, for a shell; empty where the run's command builds.
-        command: the application, run in ``here``.
-        here: below the folder.
-        check: a command for a shell that judges a run by its status; it gets what the run printed. Empty for none.
-        rtol: by how much numbers in what the application prints may differ, relative to the larger one.
-    """
-
-    folder: Path
-    build: str
-    command: tuple[str, ...]
-    here: Path
-    check: str = ""
-    rtol: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,38 +87,12 @@ def patched(runs: Sequence[Path], folder: Path) -> tuple[dict[str, str], tuple[t
                 "build with those of tuner show, or name another run",
             )
         for before, after in changed:
-            path = _found(
-                folder.resolve(), before, Path(found.spec.task.kernel.folder, names[before.name]), run
-            )
+            place = Path(found.spec.task.kernel.folder, names[before.name])
+            path = source_below(folder.resolve(), before, place, str(run))
             name, there = path.relative_to(folder.resolve()).as_posix(), path.read_bytes().decode("utf-8")
-            texts.setdefault(name, [there]).append(_with_endings(after.text, there))
+            texts.setdefault(name, [there]).append(with_endings(after.text, there))
         kernels.append((found.spec.name, found.result.summary.speedup[0]))
     return {name: _merged(name, *versions) for name, versions in texts.items()}, tuple(kernels)
-
-
-def _found(folder: Path, source: Source, place: Path, run: Path) -> Path:
-    """The file below the folder that is a run's source: by its name and text, of several the one at its place."""
-    wanted = source.text.replace("\r\n", "\n").encode()
-    same = [
-        path
-        for path in sorted(folder.rglob(source.name))
-        if path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") == wanted
-    ]
-    if not same:
-        message = f"no {source.name} below {folder} has the text that {run} was made of"
-        raise UsageError(message, "tune it as it is now, or name its folder with --tree")
-    if len(same) > 1 and place.resolve() not in same:
-        shown = " and ".join(str(path.relative_to(folder)) for path in same[:2])
-        raise UsageError(
-            f"{shown} below {folder} are the source of {run}", "name a smaller folder with --tree"
-        )
-    return place.resolve() if place.resolve() in same else same[0]
-
-
-def _with_endings(text: str, like: str) -> str:
-    """A text with the line ends of another."""
-    plain = text.replace("\r\n", "\n")
-    return plain.replace("\n", "\r\n") if "\r\n" in like else plain
 
 
 def _merged(name: str, given: str, *versions: str) -> str:
@@ -196,11 +149,11 @@ def compare_built(
         raise UsageError(f"{pairs} pairs of runs say nothing", f"at least {claims.MIN_PROCESSES}")
     texts, kernels = patched(runs, application.folder)
     with tempfile.TemporaryDirectory(prefix="tuner-ab-") as name:
-        plain = _tree(application, Path(name, "plain"), {})
-        with plain, _tree(application, Path(name, "winner"), texts) as winner:
+        plain = tree_with(application, Path(name, "plain"), {})
+        with plain, tree_with(application, Path(name, "winner"), texts) as winner:
             for tree, way in ((plain, "as it is"), (winner, "with the winners")):
                 note(f"building it {way}")
-                _build(tree, application, way)
+                build_in(tree, application, way)
             times = _timed(plain, winner, application, pairs=pairs, seed=seed, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)
@@ -211,26 +164,6 @@ def compare_built(
         kernels=kernels,
         files=tuple(texts),
     )
-
-
-def _tree(application: Rebuilt, scratch: Path, texts: Mapping[str, str]) -> Tree:
-    scratch.mkdir()
-    tree = Tree(application.folder, scratch)
-    for name, text in texts.items():
-        # A new time, by which `make` knows.
-        (tree.copy / name).write_bytes(text.encode())
-    return tree
-
-
-def _build(tree: Tree, application: Rebuilt, way: str) -> None:
-    built = tree.run(["sh", "-c", application.build], folder=application.folder.resolve())
-    if built.status != 0:
-        raise UsageError(
-            f"{application.build!r} fails {way} with status {built.status}: {built.said}",
-            "it has to build from --tree, by paths below it"
-            if way == "as it is"
-            else "leave that winner out",
-        )
 
 
 def _timed(

@@ -15,17 +15,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tuner.core.errors import SpecError, TunerError
+from tuner.core.errors import SpecError, TunerError, UsageError
 from tuner.core.files import write_atomically
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, module_bytes
 from tuner.recorders.recordings.capture import Ran
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.load import load_spec
+from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.machine import passes_missing
 from tuner.spec.recorded.first import target_of, write_module_spec, write_spec
 from tuner.spec.recorded.first_cuda import write_cuda_spec
+from tuner.spec.recorded.workload import FUNCTIONS
 
-__all__ = ["FOLDER", "INDEX_FILE", "RecordReport", "Taken", "file_name", "notes_of", "write_specs"]
+__all__ = [
+    "FOLDER",
+    "INDEX_FILE",
+    "RecordReport",
+    "Taken",
+    "check_output",
+    "file_name",
+    "notes_of",
+    "recordings_of",
+    "report_for",
+    "write_specs",
+]
 
 FOLDER = "recordings"
 INDEX_FILE = "kernels.json"
@@ -165,6 +177,70 @@ def notes_of(ran: Ran) -> list[str]:
             for why, count in use.refused.items()
         ]
     return notes
+
+
+def recordings_of(spec: LoadedSpec) -> Path:
+    """The folder for recordings of a spec's kernel."""
+    return Path(spec.path).resolve().parent / FOLDER
+
+
+def report_for(
+    spec: LoadedSpec, ran: Ran, found: Sequence[Taken], *, unsaid: str, output: Path | None
+) -> RecordReport:
+    """What was recorded for a spec.
+
+    Args:
+        spec: of the kernel.
+        ran: the application.
+        found: the recordings.
+        unsaid: the type that the function returns where the spec does not say it; empty where it does.
+        output: for a copy of the spec that takes the recordings; ``None`` for none.
+    """
+    kernel, folder = spec.task.kernel, recordings_of(spec)
+    notes = notes_of(ran)
+    if unsaid:
+        notes.append(
+            f"{kernel.function} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}"
+        )
+    if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
+        notes.append(
+            f"several programs have a kernel {kernel.function}; tuner record --kernel keeps them apart"
+        )
+    pattern = f"{FOLDER}/{file_name(kernel.function)}-*.rec"
+    earlier = sorted(set(folder.parent.glob(pattern)) - {taken.path for taken in found})
+    if earlier:
+        notes.append(f"{pattern} also takes {len(earlier)} earlier recordings such as {earlier[0].name}")
+    recordings = tuple(taken.path for taken in found)
+    if output is not None:
+        write_atomically(output, f"workload: {pattern}\n{spec.text}".encode())
+        return RecordReport(ran=ran, recordings=recordings, specs=(output,), notes=tuple(notes))
+    instead = "beside arguments" if kernel.language in FUNCTIONS else "in the place of arguments and problem"
+    notes.append(f"write workload: {pattern} {instead} to tune on them")
+    return RecordReport(ran=ran, recordings=recordings, notes=tuple(notes))
+
+
+def check_output(spec: LoadedSpec, output: Path | None) -> None:
+    """Refuses a place for a copy of a spec that takes its recordings, before anything is run.
+
+    Raises:
+        UsageError: it cannot be written there, or the spec has recordings or another form.
+    """
+    if output is None:
+        return
+    plain = re.search(r"^kernel\s*:", spec.text, re.MULTILINE)
+    if (
+        spec.task.kernel.language not in FUNCTIONS
+        or not plain
+        or re.search(r"^workload\s*:", spec.text, re.MULTILINE)
+    ):
+        raise UsageError(
+            f"{spec.path} cannot get recordings by a line before its own",
+            "leave out -o, and write workload: into it as record says",
+        )
+    if output.resolve().parent != Path(spec.path).resolve().parent:
+        raise UsageError(
+            f"{output} lies in another folder than {spec.path}", "paths in it would lead elsewhere"
+        )
 
 
 def file_name(kernel: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -21,8 +22,10 @@ from tuner.driver.applications.recorded_specs import (
     FOLDER,
     RecordReport,
     Taken,
+    check_output,
     file_name,
-    notes_of,
+    recordings_of,
+    report_for,
     write_specs,
 )
 from tuner.evaluators import registry as backends
@@ -37,6 +40,7 @@ __all__ = [
     "HERE",
     "Listing",
     "RecordReport",
+    "capture",
     "collect",
     "interposer",
     "list_launches",
@@ -182,16 +186,22 @@ def record_kernels(
         MachineError: the library cannot be made, or a recording not be written.
     """
     names = list(dict.fromkeys(kernels))
-    ran, found = _capture(command, names, folder / FOLDER, instances=instances, aside=aside)
+    application = _application(command, aside=aside)
+    ran, found = capture(application, names, folder / FOLDER, instances=instances)
     return write_specs(ran, found, names, folder, command=command)
 
 
 def record_spec(
-    command: Sequence[str], spec: LoadedSpec, *, instances: int, aside: bool = False
+    command: Sequence[str],
+    spec: LoadedSpec,
+    *,
+    instances: int,
+    aside: bool = False,
+    output: Path | None = None,
 ) -> RecordReport:
-    """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel`."""
+    """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel` and :func:`report_for`."""
+    check_output(spec, output)
     kernel = spec.task.kernel
-    folder = Path(spec.path).resolve().parent / FOLDER
     library, unsaid = None, ""
     backend = backends.create(spec.task.backend)
     if isinstance(backend, NamesFunctions):
@@ -205,25 +215,12 @@ def record_spec(
         raise UsageError(
             f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
         )
-    ran, found = _capture(
-        command, [kernel.function], folder, instances=instances, aside=aside, library=library
+    application = _application(command, aside=aside, library=library)
+    folder = recordings_of(spec)
+    ran, found = capture(
+        application, [kernel.function], folder, instances=instances, function=library is not None
     )
-    notes = notes_of(ran)
-    if unsaid:
-        notes.append(
-            f"{kernel.function} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}"
-        )
-    if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
-        notes.append(
-            f"several programs have a kernel {kernel.function}; tuner record --kernel keeps them apart"
-        )
-    pattern = f"{FOLDER}/{file_name(kernel.function)}-*.rec"
-    earlier = sorted(set(folder.parent.glob(pattern)) - {taken.path for taken in found})
-    if earlier:
-        notes.append(f"{pattern} also takes {len(earlier)} earlier recordings such as {earlier[0].name}")
-    instead = "beside arguments" if library else "in the place of arguments and problem"
-    notes.append(f"write workload: {pattern} {instead} to tune on them")
-    return RecordReport(ran=ran, recordings=tuple(taken.path for taken in found), notes=tuple(notes))
+    return report_for(spec, ran, found, unsaid=unsaid, output=output)
 
 
 def _application(command: Sequence[str], *, aside: bool, library: Path | None = None) -> Application:
@@ -247,27 +244,40 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
         )
 
 
-def _capture(
-    command: Sequence[str],
+def capture(
+    application: Application,
     kernels: Sequence[str],
     folder: Path,
     *,
     instances: int,
-    aside: bool,
-    library: Path | None = None,
+    function: bool = False,
+    scratch: Path | None = None,
 ) -> tuple[Ran, list[Taken]]:
+    """Runs an application and writes recordings of its launches.
+
+    Args:
+        application: with the library that records.
+        kernels: their names.
+        folder: for the recordings.
+        instances: the most recordings of each.
+        function: whether it is a function of the processor.
+        scratch: an empty folder that the application can write to, with room for them; one in ``folder`` if left out.
+
+    Raises:
+        UsageError: nothing was recorded.
+        MachineError: a recording cannot be written.
+    """
     variables = {
         "TUNER_RECORD_MODE": "record",
         "TUNER_RECORD_KERNEL": "\n".join(kernels),
         "TUNER_RECORD_INSTANCES": str(instances),
     }
-    with scratch_folder(folder) as name:
-        scratch = Path(name)
-        ran = _application(command, aside=aside, library=library).run(scratch, variables)
-        found = collect(ran, scratch, folder, kernels, instances=instances)
+    with scratch_folder(folder) if scratch is None else nullcontext(str(scratch)) as name:
+        ran = application.run(Path(name), variables)
+        found = collect(ran, Path(name), folder, kernels, instances=instances)
     if not found:
         _leave_no_empty(folder)
-        raise nothing_found(ran, command, kernels, function=library is not None)
+        raise nothing_found(ran, application.command, kernels, function=function)
     return ran, found
 
 

@@ -22,7 +22,8 @@ from tuner.core.errors import MachineError, UsageError
 __all__ = ["Tree", "TreeRun"]
 
 _LEFT_OUT = (".git", ".hg", ".svn")
-_INSIDE = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+_INSIDE = 'mount --bind "$1" "$2" && cd "$3" && shift 3 && exec "$@"'
+_UNSHARE = ("unshare", "--user", "--map-current-user", "--keep-caps", "--mount")
 _SHOWN_BYTES = 400
 
 
@@ -55,12 +56,12 @@ class Tree:
     """
 
     def __init__(self, original: Path, scratch: Path) -> None:
-        self._original = original.resolve()
+        self.original = original.resolve()
         self._scratch = scratch
         self.copy = scratch / "tree"
         try:
             shutil.copytree(
-                self._original, self.copy, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
+                self.original, self.copy, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
             )
         except (shutil.Error, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error)[:_SHOWN_BYTES]
@@ -68,11 +69,9 @@ class Tree:
                 f"{original} cannot be copied: {reason}", "name a smaller folder: --tree"
             ) from None
         runner = [sys.executable, "-I", str(Path(__file__).with_name("tree_runner.py"))]
-        mounted = ["sh", "-c", _INSIDE, "sh", str(self.copy), str(self._original), *runner]
-        own = ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount", *mounted]
         try:
             self._process = subprocess.Popen(
-                own,
+                [*self.around(self.original), *runner],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -97,6 +96,17 @@ class Tree:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
+    def around(self, folder: Path) -> tuple[str, ...]:
+        """Words of a command that runs the words behind it in a folder below the original, which is the copy then."""
+        mounted = ("sh", "-c", _INSIDE, "sh", str(self.copy), str(self.original), str(folder.resolve()))
+        return (*_UNSHARE, *mounted)
+
+    def in_copy(self, path: Path) -> Path:
+        """Where a file of the original, or one that is made there, lies in the copy; others are where they are."""
+        whole = path.absolute()
+        below = whole.is_relative_to(self.original)
+        return self.copy / whole.relative_to(self.original) if below else whole
+
     def run(self, command: Sequence[str], *, folder: Path | None = None, given: bytes = b"") -> TreeRun:
         """Runs a command to its end.
 
@@ -113,7 +123,7 @@ class Tree:
         standard.write_bytes(given)
         request = {
             "command": list(command),
-            "folder": str(folder or self._original),
+            "folder": str(folder or self.original),
             "input": str(standard),
             "output": str(output),
             "errors": str(errors),
@@ -130,7 +140,7 @@ class Tree:
             said = b"" if self._process.stderr is None else self._process.stderr.read()
             reason = " ".join(said.decode("utf-8", "replace").split())[-_SHOWN_BYTES:] or "it has ended"
             hint = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run it as root"
-            raise MachineError(f"commands cannot be run in a copy of {self._original}: {reason}", hint)
+            raise MachineError(f"commands cannot be run in a copy of {self.original}: {reason}", hint)
         answer = json.loads(line)
         if "failed" in answer:
             raise UsageError(f"{command[0]!r} cannot be run: {answer['failed']}", "check its path")

@@ -16,7 +16,7 @@ from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, pointer, reference, variables_of
-from tuner.spec.reading.signature import Function, Node, SourceReader, walk
+from tuner.spec.reading.signature import Function, Node, SourceReader, begin_of, location_of, walk
 
 __all__ = ["loop_lines", "no_loop", "outline"]
 
@@ -46,7 +46,7 @@ def loop_lines(function: Function, text: str, around: int | None = None) -> list
     data = text.encode()
     found = set()
     for node in walk(function.tree):
-        begin = _begin(node) if node.get("kind") in LOOPS else None
+        begin = begin_of(node) if node.get("kind") in LOOPS else None
         if begin is not None:
             first, last = (data.count(b"\n", 0, place) + 1 for place in (begin, _stop(node)))
             found |= {first} if around is None or first <= around <= last else set()
@@ -97,26 +97,15 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
 def _loop(function: Function, text: str, line: int) -> Node | None:
     data = text.encode()
     for node in walk(function.tree):
-        place = _begin(node) if node.get("kind") in LOOPS else None
+        place = begin_of(node) if node.get("kind") in LOOPS else None
         if place is not None and data.count(b"\n", 0, place) + 1 == line:
             return node
     return None
 
 
-def _location(place: Node) -> Node:
-    found: Node = place.get("expansionLoc", place)
-    return {} if "includedFrom" in found else found
-
-
-def _begin(node: Node) -> int | None:
-    """The byte of the file at which a node begins."""
-    offset = _location(node.get("range", {}).get("begin", {})).get("offset")
-    return None if offset is None else int(offset)
-
-
 def _stop(node: Node) -> int:
     """The byte behind a node."""
-    place = _location(node["range"]["end"])
+    place = location_of(node["range"]["end"])
     return int(place["offset"]) + int(place["tokLen"])
 
 
@@ -165,7 +154,7 @@ class _Writer:
 
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
-        start, after = _begin(self._function.tree), _stop(self._function.tree)
+        start, after = begin_of(self._function.tree), _stop(self._function.tree)
         begin, end = self._bounds()
         symbol = self._unused(f"{self._function.name}_loop{line}")
         passed, left = self._passed(), self._left()
@@ -206,7 +195,7 @@ class _Writer:
 
     def _bounds(self) -> tuple[int, int]:
         """Bytes of the loop with pragmas right above it and the semicolon that ends it."""
-        begin, end = _begin(self._loop), _stop(self._loop)
+        begin, end = begin_of(self._loop), _stop(self._loop)
         assert begin is not None
         if "expansionLoc" in self._loop["range"]["end"]:
             # A macro with arguments ends it.

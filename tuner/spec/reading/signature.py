@@ -35,6 +35,8 @@ __all__ = [
     "Function",
     "Node",
     "SourceReader",
+    "begin_of",
+    "location_of",
     "parameter_nodes",
     "walk",
 ]
@@ -297,6 +299,18 @@ def walk(node: Node) -> Iterator[Node]:
         top = stack.pop()
         yield top
         stack.extend(child for child in reversed(top.get("inner", [])) if child)
+
+
+def location_of(place: Node) -> Node:
+    """What clang's tree says of a place where it lies in the file itself; empty where in one that this includes."""
+    found: Node = place.get("expansionLoc", place)
+    return {} if "includedFrom" in found else found
+
+
+def begin_of(node: Node) -> int | None:
+    """The byte of the file at which a node begins; ``None`` for one of another file."""
+    offset = location_of(node.get("range", {}).get("begin", {})).get("offset")
+    return None if offset is None else int(offset)
 
 
 def parameter_nodes(tree: Node) -> list[Node]:

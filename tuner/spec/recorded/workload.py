@@ -126,7 +126,6 @@ def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
     if model.problems is not None:
         raise view.error(("problems",), "both workload and problems are given", "remove problems", key=True)
     names = _names(model.workload, folder, view)
-    _no_other_sizes(model, view)
     recordings, digests = _open(names, folder, view)
     _agree(names, recordings, model, view)
     for name, recording in zip(names, recordings, strict=True):
@@ -235,14 +234,10 @@ def _only_recorded(model: SpecModel, view: View) -> None:
     ):
         if given is not None:
             raise view.error((key,), f"both workload and {key} are given", f"remove {key}", key=True)
-    _no_other_sizes(model, view)
-
-
-def _no_other_sizes(model: SpecModel, view: View) -> None:
-    given = [key for key in ("problems", "assume") if getattr(model.verify, key)]
-    if given:
+    others = [key for key in ("problems", "assume") if getattr(model.verify, key)]
+    if others:
         what = "recordings have the sizes that they have"
-        raise view.error(("verify", given[0]), what, f"remove {' and '.join(given)}")
+        raise view.error(("verify", others[0]), what, f"remove {' and '.join(others)}")
 
 
 def _open(names: Sequence[str], folder: Path, view: View) -> tuple[list[Recording], list[str]]:

@@ -1,0 +1,192 @@
+"""Calls recorded in an application that was built for it: loops, static functions, those that use global variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import needs
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tuner.cli.main import app
+from tuner.core.errors import TunerError, UsageError
+from tuner.driver.applications.builds import Rebuilt
+from tuner.driver.applications.rebuilt_recording import record_rebuilt
+from tuner.driver.applications.recorded_specs import RecordReport
+from tuner.driver.check import check_spec
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.recorders.recordings.format import RecordingFile
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import load_spec
+
+pytestmark = [*needs.cc, *needs.namespaces, pytest.mark.integration]
+
+PROGRAM = """\
+#include <stdio.h>
+#include <stdlib.h>
+static double A[6][5];
+static double *row;
+static float scale = 0.5f;
+int main(int argc, char **argv)
+{
+    int n = argc > 1 ? atoi(argv[1]) : 5;
+    double *x = malloc(n * sizeof *x), sum = 100;
+    row = calloc(6, sizeof *row);
+    for (int i = 0; i < n; i++)
+        x[i] = i - 2;
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 5; j++)
+            A[i][j] = 10 * i + j;
+    for (int r = 0; r < 2; r++) {
+        for (int i = 0; i < 6; i++) {
+            for (int j = 0; j < n; j++)
+                A[i][j] += x[j] * scale;
+            row[i] += A[i][0];
+            sum += row[i];
+        }
+        scale += 1;
+    }
+    printf("%g\\n", sum);
+    return 3;
+}
+"""
+LINE = 17
+CXX = """\
+#include <iostream>
+#include <vector>
+static double weights[3];
+namespace far {
+struct grid { int nx; double *v; };
+static inline double half(double x) { return 0.5 * x; }
+static inline void smooth(grid *g)
+{
+    for (int i = 1; i < g->nx; i++)
+        g->v[i] += half(g->v[i - 1]) * weights[i % 3];
+}
+double run(int n)
+{
+    std::vector<double> a(n, 1.0);
+    for (int i = 0; i < 3; i++) weights[i] = i + half(i);
+    grid g{n, a.data()};
+    smooth(&g);
+    return a[n - 1];
+}
+}
+int main() { std::cout << far::run(40) << std::endl; }
+"""
+
+
+def compiler(name: str) -> str:
+    return find_toolchain().clang if name == "clang" else "cc"
+
+
+def recorded(folder: Path, spec: Path, build: str, *, instances: int = 2, **more: object) -> RecordReport:
+    made = {"command": ("./app",), "here": folder, **more}
+    (loaded,) = load_spec(spec)
+    return record_rebuilt(
+        loaded,
+        Rebuilt(folder=folder, build=build, **made),  # type: ignore[arg-type]
+        instances=instances,
+        aside=True,
+        output=spec.with_name("recorded.yaml"),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.c").write_text(PROGRAM)
+    return folder
+
+
+def spec_of(folder: Path, *, loop: int = LINE, passes: str = "# passes: {") -> Path:
+    path = folder.parent / "spec.yaml"
+    text = first_spec(folder / "app.c", folder=folder.parent, loop=loop).text
+    path.write_text(text.replace("passes: {", passes).replace("evolve: true", "evolve: false"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["cc", "clang"])
+def test_a_loop_is_recorded_with_its_variables(folder: Path, name: str) -> None:
+    report = recorded(folder, spec_of(folder), f"{compiler(name)} -O3 {folder}/app.c -o app")
+    assert report.ran.status == 3
+    assert sorted(path.name for path in folder.iterdir()) == ["app.c"]
+    (loaded,) = load_spec(report.specs[0])
+    names = [argument.name for argument in loaded.task.own_arguments]
+    before: dict[str, list[object]] = {}
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            for number, (which, argument) in enumerate(zip(names, loaded.task.own_arguments, strict=True)):
+                held = file.recording.arguments[number]
+                data = held.value if held.kind == "scalar" else file.before(number)
+                before.setdefault(which, []).append(np.frombuffer(data, argument.dtype).tolist())
+    given = [[10.0 * i + j for j in range(5)] for i in range(6)]
+    later = [[a + 0.5 * (j - 2) for j, a in enumerate(row)] for row in given]
+    assert before["A"] == [np.ravel(given).tolist(), np.ravel(later).tolist()]
+    assert before["scale"] == [[0.5], [1.5]]
+    assert before["n"] == [[5], [5]]
+    assert before["x"] == [[-2.0, -1.0, 0.0, 1.0, 2.0]] * 2
+    assert before["sum_at"][0] == [100.0]
+    checked = check_spec(loaded, faults=False)
+    assert checked.ok, checked.lines[-1]
+
+
+def test_a_static_function_of_a_cxx_program_that_a_script_runs(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "work.cpp").write_text(CXX)
+    (tmp_path / "run.sh").write_text("#!/bin/sh\nexec build/app\n")
+    (tmp_path / "run.sh").chmod(0o755)
+    spec = tmp_path / "spec.yaml"
+    text = first_spec(tmp_path / "src" / "work.cpp", folder=tmp_path, entry="far::smooth").text
+    spec.write_text(text.replace("passes: {", "# passes: {"))
+    build = f"mkdir -p build && c++ -O2 {tmp_path}/src/work.cpp -o build/app"
+    report = recorded(tmp_path, spec, build, command=("./run.sh",))
+    assert len(report.recordings) == 1
+    (loaded,) = load_spec(report.specs[0])
+    assert loaded.task.problems[0].sizes["nx"] == 40
+    checked = check_spec(loaded, faults=False)
+    assert checked.ok, checked.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("build", "command", "why"),
+    [
+        ("false", "./app", "'false' fails with the kernel as a function of its own with status 1"),
+        ("true", "true", "no program that 'true' makes has the function main_loop17"),
+        ("cc -O2 app.c -o app && strip app", "./app", "no program that .* makes has the function"),
+        ("cc -O2 app.c -o app", "true", "'true' never called 'main_loop17'"),
+    ],
+)
+def test_what_cannot_be_recorded_is_one_line(folder: Path, build: str, command: str, why: str) -> None:
+    spec = spec_of(folder)
+    with pytest.raises(UsageError, match=why):
+        recorded(folder, spec, build, command=(command,))
+    assert not (folder.parent / "recordings").exists()
+
+
+def test_the_source_has_to_be_below_the_folder(folder: Path) -> None:
+    spec = spec_of(folder)
+    other = folder.parent / "other"
+    other.mkdir()
+    with pytest.raises(UsageError, match=r"no app\.c below .* has the text"):
+        recorded(other, spec, "true")
+
+
+def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    spec = spec_of(folder)
+    words = ["record", str(spec), "--build", "cc -O2 app.c -o app", "-o", str(folder / "new.yaml")]
+    refused = CliRunner().invoke(app, [*words, "--", "./app"])
+    assert isinstance(refused.exception, UsageError)
+    assert "lies in another folder" in refused.exception.message
+    words[-1] = str(folder.parent / "new.yaml")
+    done = CliRunner().invoke(app, [*words, "--", "./app"])
+    assert done.exit_code == 0, done.exception
+    assert f"next: tune {words[-1]}" in done.stdout
+    with pytest.raises(TunerError, match="--build and --tree go with a spec"):
+        raise (
+            CliRunner().invoke(app, ["record", "--list", "--build", "make", "--", "./app"]).exception
+            or KeyError
+        )

@@ -1,0 +1,115 @@
+"""Builds of an application in copies of its folder: with other texts in the place of some of its sources.
+
+May not run or judge what was built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.core.errors import UsageError
+from tuner.core.types import Source
+from tuner.driver.applications.trees import Tree
+
+__all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with", "with_endings"]
+
+PLAIN = "as it is"
+"""How messages call a build of the unchanged sources."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """How an application is built and judged.
+
+    Attributes:
+        folder: that holds its sources; the copies are made of it.
+        build: the command that builds it there, for a shell; empty where the run's command builds.
+        command: the application, run in ``here``.
+        here: below the folder.
+        check: a command for a shell that judges a run by its status; it gets what the run printed. Empty for none.
+        rtol: by how much numbers in what the application prints may differ, relative to the larger one.
+    """
+
+    folder: Path
+    build: str
+    command: tuple[str, ...]
+    here: Path
+    check: str = ""
+    rtol: float = 0.0
+
+
+def source_below(folder: Path, source: Source, place: Path, user: str) -> Path:
+    """The file below a folder that is a kernel's source: by its name and text, of several the one at its place.
+
+    Args:
+        folder: of the application's sources.
+        source: as the kernel has it.
+        place: where the kernel's own lies.
+        user: the run or the spec, for messages.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    wanted = source.text.replace("\r\n", "\n").encode()
+    same = [
+        path
+        for path in sorted(folder.rglob(source.name))
+        if path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") == wanted
+    ]
+    if not same:
+        message = f"no {source.name} below {folder} has the text that {user} was made of"
+        raise UsageError(message, "tune it as it is now, or name its folder with --tree")
+    if len(same) > 1 and place.resolve() not in same:
+        shown = " and ".join(str(path.relative_to(folder)) for path in same[:2])
+        raise UsageError(
+            f"{shown} below {folder} are the source of {user}", "name a smaller folder with --tree"
+        )
+    return place.resolve() if place.resolve() in same else same[0]
+
+
+def with_endings(text: str, like: str) -> str:
+    """A text with the line ends of another."""
+    plain = text.replace("\r\n", "\n")
+    return plain.replace("\n", "\r\n") if "\r\n" in like else plain
+
+
+def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, str]) -> Tree:
+    """A copy of an application's folder with other texts.
+
+    Args:
+        application: its folder is copied.
+        scratch: where the copy is to be; must not exist.
+        texts: by path below the folder.
+
+    Raises:
+        UsageError: the folder cannot be copied.
+        MachineError: commands cannot be run in copies here.
+    """
+    scratch.mkdir()
+    tree = Tree(application.folder, scratch)
+    for name, text in texts.items():
+        # A new time, by which `make` knows.
+        (tree.copy / name).write_bytes(text.encode())
+    return tree
+
+
+def build_in(tree: Tree, application: Rebuilt, way: str) -> None:
+    """Builds it in a copy.
+
+    Args:
+        tree: the copy.
+        application: how it is built.
+        way: what is different there, for messages.
+
+    Raises:
+        UsageError: the build fails.
+    """
+    built = tree.run(["sh", "-c", application.build], folder=application.folder.resolve())
+    if built.status != 0:
+        cure = "it has to build from --tree, by paths below it"
+        raise UsageError(
+            f"{application.build!r} fails {way} with status {built.status}: {built.said}",
+            cure if way == PLAIN else "leave that out; see that it builds without",
+        )
