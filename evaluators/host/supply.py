@@ -17,6 +17,7 @@ from tuner.core.expressions import Expression
 from tuner.core.streams import seed_for
 from tuner.core.types import Argument, Problem, Resolved, Task, Value
 from tuner.evaluators.host.bundles import LARGE_BYTES, Bundle, make_bundle, set_bytes
+from tuner.evaluators.host.child import MESSAGE_BYTES
 from tuner.evaluators.host.freshness import FRESH_SETS
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.memory import needed_bytes, require_memory, said_bytes
@@ -34,6 +35,10 @@ __all__ = ["Supply", "runtime_of"]
 
 _MOST_SETS, _LEAST_SETS = 8, 2
 _MOST_ENTRIES = 256
+_MAPPINGS = 2
+"""Of a buffer in an entry, at most: where it lies, and what it is restored from."""
+_MOST_MAPPINGS = MESSAGE_BYTES // 64
+"""All are told to the process in one message, in six words each."""
 _MEMORY_BYTES = 64 << 20
 _WINDOW_S = 0.02
 _KEPT = 4
@@ -313,7 +318,9 @@ class Supply:
             return sets, 1
         wanted = int(_WINDOW_S / max(call_s, 1e-9) / sets) + 1
         room = max(1, (_MEMORY_BYTES - sets * size) // (sets * restored))
-        return sets, max(1, min(wanted, room, _MOST_ENTRIES // sets))
+        buffers = sum(argument.is_array for argument in self._task.arguments)
+        most = min(_MOST_ENTRIES, _MOST_MAPPINGS // (_MAPPINGS * buffers))
+        return sets, max(1, min(wanted, room, most // sets))
 
     def _expect(
         self,

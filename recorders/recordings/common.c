@@ -302,28 +302,36 @@ static void path_of(char *path, size_t room, size_t number, const char *suffix)
     snprintf(path, room, "%s/launch-%d-%06lu%s", out_folder, getpid(), (unsigned long)number, suffix);
 }
 
-static int is_wanted(uint64_t sign)
+/* Which of those that are kept would go for a launch: none (their number) while there is room, -1 where it is not wanted. */
+static long place_for(uint64_t sign)
 {
-    if (!instances) return 0;
+    if (!instances) return -1;
     if (!kept) {
         size_t kernels = 1;
         for (const char *at = wanted; *at; at++) kernels += *at == '\n';
         kept = calloc(kernels * instances, sizeof *kept);
     }
-    if (!kept) return 0;
-    if (has_room()) return 1;
+    if (!kept) return -1;
+    if (has_room()) return (long)kept_count;
     for (size_t i = 0; i < kept_count; i++)
-        if (kept[i].kernel == meant && kept[i].sign == sign) return 0;
+        if (kept[i].kernel == meant && kept[i].sign == sign) return -1;
     for (size_t i = kept_count; i-- > 0;)
         for (size_t j = 0; j < i; j++)
-            if (kept[i].kernel == meant && kept[j].kernel == meant && kept[i].sign == kept[j].sign) {
-                char path[4096];
-                path_of(path, sizeof path, kept[i].number, ".raw");
-                unlink(path);
-                kept[i] = kept[--kept_count];
-                return 1;
-            }
-    return 0;
+            if (kept[i].kernel == meant && kept[j].kernel == meant && kept[i].sign == kept[j].sign) return (long)i;
+    return -1;
+}
+
+static int is_wanted(uint64_t sign)
+{
+    long place = place_for(sign);
+    if (place < 0) return 0;
+    if ((size_t)place < kept_count) {
+        char path[4096];
+        path_of(path, sizeof path, kept[place].number, ".raw");
+        unlink(path);
+        kept[place] = kept[--kept_count];
+    }
+    return 1;
 }
 
 static int open_capture(Capture *capture)

@@ -175,15 +175,15 @@ def function_in(path: Path, symbol: str, *, local: bool = False) -> OwnFunction 
         return None
 
 
-def variables_of(path: Path) -> dict[str, tuple[int, ...]]:
-    """Addresses of a file's variables by symbol, relative to where it is loaded; nothing of what cannot be read."""
-    found: dict[str, tuple[int, ...]] = {}
+def variables_of(path: Path) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Addresses, relative to where a file is loaded, and bytes of its variables by symbol; none if it is unreadable."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
     try:
         data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
         for _, name, info, index, value, length in _symbols(data, _sections(data)) if data else ():
             if info & 15 == _VARIABLE and index and length:
                 symbol = _text(data, name)
-                found[symbol] = tuple(sorted({*found.get(symbol, ()), value}))
+                found[symbol] = tuple(sorted({*found.get(symbol, ()), (value, length)}))
     except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return {}
     return found

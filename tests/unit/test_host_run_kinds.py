@@ -124,6 +124,13 @@ def test_inout_is_restored_before_every_call(purpose: str) -> None:
     works(make_task(HISTOGRAM, *HISTOGRAM_ARGUMENTS), purpose=purpose, calls=30)
 
 
+def test_many_buffers_of_short_calls_are_mapped() -> None:
+    """All places are told to the process in one message, which is so long at most."""
+    names = [f"x{i}" for i in range(24)]
+    text = f"void f({', '.join(f'float *{name}' for name in names)}) {{ {' '.join(f'*{n} += 1;' for n in names)} }}"
+    works(make_task(text, *(array(name, "1", "inout") for name in names)))
+
+
 def test_candidate_that_skips_an_inout_update_is_wrong() -> None:
     task = make_task(HISTOGRAM, *HISTOGRAM_ARGUMENTS)
     text = HISTOGRAM.replace("i < n;", "i < n - (n == 1000);")

@@ -150,6 +150,64 @@ def test_a_static_function_of_a_cxx_program_that_a_script_runs(tmp_path: Path) -
     assert checked.ok, checked.lines[-1]
 
 
+BLOCKS = """\
+#include <stdlib.h>
+#include <unistd.h>
+static float table[40];
+void work(int n, const float *a, float *b, const float *c, float *d, float *e)
+{
+    for (int i = 0; i < n; i++) {
+        b[i] += a[i];
+        d[i] = c[i] + e[i];
+    }
+}
+int main(void)
+{
+    float *both = malloc(30 * sizeof *both), *more = realloc(calloc(8, 4), 9 * sizeof *more), *aligned = 0;
+    if (posix_memalign((void **)&aligned, 64, 64 * sizeof *aligned)) return 1;
+    free(malloc(100));
+    float stack[8];
+    for (int i = 0; i < 30; i++) both[i] = i;
+    for (int i = 0; i < 9; i++) more[i] = -i;
+    for (int i = 0; i < 64; i++) aligned[i] = 1;
+    for (int i = 0; i < 8; i++) stack[i] = 2;
+    if (!fork()) _exit(!malloc(10));
+    work(4, both, both + 20, table + 5, aligned, more);
+    work(4, both, both + 20, stack, aligned, more);
+    return 0;
+}
+"""
+
+
+def test_arrays_reach_as_far_as_their_blocks(tmp_path: Path) -> None:
+    """Whatever the spec says; what is to be written whole, and what lies on the stack, is as it says."""
+    (tmp_path / "app.c").write_text(BLOCKS)
+    spec = tmp_path / "spec.yaml"
+    arguments = "\n".join(
+        f"  - {{name: {name}, dtype: float32, shape: [{shape}], role: {role}}}"
+        for name, shape, role in (
+            *(("a", "n + 500", "input"), ("b", "2", "inout"), ("c", "n", "input")),
+            *(("d", "n", "output"), ("e", "n", "inout")),
+        )
+    )
+    spec.write_text(
+        "kernel: {source: app.c, entry: work}\nproblem: {n: 4}\narguments:\n"
+        f"  - {{name: n, dtype: int32, value: n}}\n{arguments}\nspace: {{passes: off, source: {{evolve: true}}}}\n"
+    )
+    report = recorded(tmp_path, spec, f"cc -O2 {tmp_path}/app.c -o app", instances=3)
+    found = []
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            found.append([one.size_bytes // 4 for one in file.recording.arguments[1:]])
+    assert sorted(found) == [[20, 10, 4, 4, 9], [20, 10, 35, 4, 9]]
+    (loaded,) = load_spec(report.specs[0])
+    sizes = [problem.sizes for problem in loaded.task.problems]
+    shapes = [[a.shape[0].integer(s) for a in loaded.task.arguments if a.shape] for s in sizes]
+    assert sorted(shapes) == sorted(found)
+    checked = check_spec(loaded, faults=False)
+    assert checked.ok, checked.lines[-1]
+
+
 @pytest.mark.parametrize(
     ("build", "command", "why"),
     [

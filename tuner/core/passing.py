@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Layout", "Passed", "structures"]
+__all__ = ["Layout", "Passed", "members", "structures"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +70,11 @@ def structures(passed: Sequence[Passed]) -> Iterator[Passed]:
         if one.members:
             yield one
             yield from structures(one.reached)
+
+
+def members(passed: Sequence[Passed]) -> Iterator[Passed]:
+    """Parameters and members that are arguments, in order."""
+    for one in passed:
+        if one.argument is not None:
+            yield one
+        yield from members(one.members)

@@ -15,13 +15,15 @@ from tuner.core.types import Resolved, Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.patching import movable_head
 from tuner.evaluators.host.shared import shared_library
-from tuner.recorders.recordings.executables import OwnFunction, own_function
+from tuner.recorders.recordings.executables import OwnFunction, own_function, variables_of
 from tuner.recorders.recordings.function import Interposed, OwnHead
 from tuner.spec.load import LoadedSpec
 
 __all__ = ["as_given", "function_library", "function_of", "head_of"]
 
 _IDENTIFIER = re.compile(r"(?!wrapper_function$|__)[A-Za-z_]\w*")
+_LEAST_ARRAY, _MOST_ARRAYS = 16, 4096
+"""Bytes of the smallest of an executable's variables that a pointer is looked for in, and how many of them."""
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -63,19 +65,22 @@ def function_of(task: Task, symbol: str, layout: Layout, command: Sequence[str] 
 
 
 def head_of(function: OwnFunction, name: str) -> OwnHead:
-    """How a function of an executable is stood before.
+    """How a function of an executable is stood before, with the arrays among the executable's variables.
 
     Raises:
         UsageError: its first bytes cannot be moved for certain.
         MachineError: there is no LLVM to look at it with.
     """
     head = movable_head(function.code, name)
+    variables = {place for places in variables_of(function.path).values() for place in places}
+    arrays = sorted((v for v in variables if v[1] >= _LEAST_ARRAY), key=lambda v: -v[1])[:_MOST_ARRAYS]
     return OwnHead(
         path=str(function.path),
         address=function.address,
         first=function.code[: head.size],
         moved=head.moved,
         targets=head.targets,
+        variables=tuple(sorted(arrays)),
     )
 
 

@@ -26,7 +26,8 @@ from tuner.evaluators import registry as backends
 from tuner.evaluators.host.symbols import entry_symbol
 from tuner.recorders.recordings.capture import Application
 from tuner.recorders.recordings.executables import code_of, function_in, variables_of
-from tuner.recorders.recordings.function import Interposed, recording_library
+from tuner.recorders.recordings.function import Interposed
+from tuner.recorders.recordings.function_calls import recording_library
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import host_reader, unsaid_return
 from tuner.spec.reading.signature import begin_of
@@ -88,7 +89,7 @@ def record_rebuilt(
             build_in(tree, application, _WAY)
             function = _function(spec, tree, application, returns)
             library = function_library(
-                recording_library(function), f"record-{kernel.function}", function.symbol
+                recording_library(function, blocks=True), f"record-{kernel.function}", function.symbol
             )
             # Where the application can read it, whatever lies in the folder's place.
             own = Path(shutil.copy(library, scratch))
@@ -165,7 +166,7 @@ def _function(spec: LoadedSpec, tree: Tree, application: Rebuilt, returns: str |
         layout=layout,
         returns=kernel.returns or returns,
         sizes=task.problems[0].sizes,
-        own=head_of(replace(found, path=there), kernel.function),
+        own=replace(head_of(found, kernel.function), path=str(there)),
         variables=_variables(spec, file),
     )
 
@@ -205,7 +206,7 @@ __attribute__((used)) void *{_TABLE}[] = {{{addresses}}};
 def _variables(spec: LoadedSpec, file: Path) -> Mapping[int, tuple[int, bool]]:
     """Where the addresses of the variables lie that stand for arguments, by the arguments' numbers."""
     arguments = {argument.name: i for i, argument in enumerate(spec.task.own_arguments)}
-    (begin,) = variables_of(file).get(_TABLE, (0,))
+    ((begin, _),) = variables_of(file).get(_TABLE, ((0, 0),))
     return {
         arguments[variable.name]: (begin + number * _POINTER_BYTES, variable.pointer)
         for number, variable in enumerate(spec.task.kernel.variables)

@@ -176,7 +176,7 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
         number = own.index(argument)
         recorded = [r.arguments[number] for r in workload.recordings]
         if argument.is_array and not (argument.by_pointer and argument.role is ArgumentRole.INPUT):
-            _same_extents(argument, recorded, workload, view)
+            argument = _as_recorded(argument, recorded, workload, view)
             initial = Initial(kind="recording", options={"paths": tuple(workload.names), "argument": number})
             made.append(replace(argument, initial=initial, fixed=False))
             continue
@@ -191,18 +191,22 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
     return tuple(made)
 
 
-def _same_extents(
+def _as_recorded(
     argument: Argument, recorded: Sequence[RecordedArgument], workload: Workload, view: View
-) -> None:
+) -> Argument:
+    """An array with as many elements as were recorded; they lie in one row where that is not what the spec says."""
+    item, counts, same = np.dtype(argument.dtype).itemsize, [], True
     for one, problem, name in zip(recorded, workload.problems, workload.names, strict=True):
-        extents = [extent.integer(problem.sizes) for extent in argument.shape or ()]
-        size = math.prod(extents) * np.dtype(argument.dtype).itemsize
-        if one.kind != "buffer" or one.size_bytes != size:
+        size = item * math.prod(extent.integer(problem.sizes) for extent in argument.shape or ())
+        same = same and one.size_bytes == size
+        if one.kind != "buffer" or one.size_bytes % item or (argument.by_pointer and one.size_bytes != size):
             raise view.error(
                 _PATH,
                 f"{name}: {argument.name} has {one.size_bytes} bytes, the spec says {size}",
                 "record it again with this spec",
             )
+        counts.append(one.size_bytes // item)
+    return argument if same else replace(argument, shape=(by_recording(counts),))
 
 
 def _check_shared(name: str, recording: Recording, arguments: Sequence[Argument], view: View) -> None:
@@ -384,11 +388,12 @@ def hold_out(problems: Sequence[Problem], recordings: Sequence[Recording]) -> tu
 
     Args:
         problems: one for each recording.
-        recordings: the same, told apart by their signatures: geometry, scalars and sizes.
+        recordings: the same, told apart by their signatures (geometry and scalars) and by the sizes of their buffers.
     """
-    kinds: dict[str, list[Problem]] = {}
+    kinds: dict[tuple[str | int, ...], list[Problem]] = {}
     for number, (problem, recording) in enumerate(zip(problems, recordings, strict=True)):
-        kinds.setdefault(recording.signature or f"#{number}", []).append(problem)
+        sizes = (one.size_bytes for one in recording.arguments)
+        kinds.setdefault((recording.signature or number, *sizes), []).append(problem)
     return tuple(
         replace(first, held_out=tuple(problem.sizes for problem in rest)) for first, *rest in kinds.values()
     )

@@ -1,0 +1,143 @@
+/* How far the arrays reach that a function is called with: blocks of memory as the application has asked for them.
+ *
+ * Stands before malloc and its like, which glibc lets another library do that has all of them ("Replacing malloc" in its
+ * manual), and keeps each block's address and size. Follows common.c. What comes from elsewhere (the stack, mmap, an
+ * allocator of the application's own) is not known here.
+ */
+
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t), __libc_free(void *);
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+extern int munmap(void *, size_t);
+
+struct block { uintptr_t address; size_t size; };
+enum { FIRST_BLOCKS = 1 << 16, BOTH = 1 | 2, PRIVATE_MEMORY = 0x02 | 0x20, LARGE_BLOCK = 256 << 20, NO_MEMORY = 12, INVALID = 22 };
+
+static struct block *blocks; /* by address, each at the first free place from its own; of size 0 where one was freed */
+static size_t block_places, block_count;
+static int block_lock;
+
+static struct block *place_of(struct block *table, size_t places, uintptr_t address)
+{
+    size_t at = (address >> 4) * 0x9E3779B97F4A7C15u >> 20 & (places - 1);
+    while (table[at].address && table[at].address != address) at = (at + 1) & (places - 1);
+    return &table[at];
+}
+
+/* Twice as large where more than half is taken; those that were freed are left behind. */
+static int make_room(void)
+{
+    if (blocks && 2 * (block_count + 1) <= block_places) return 1;
+    size_t live = 0, places = block_places ? block_places : FIRST_BLOCKS;
+    for (size_t i = 0; i < block_places; i++) live += blocks[i].size > 0;
+    while (4 * live >= places) places *= 2;
+    struct block *larger = mmap(NULL, places * sizeof *larger, BOTH, PRIVATE_MEMORY, -1, 0);
+    if (larger == (void *)-1L) return 0;
+    for (size_t i = 0; i < block_places; i++)
+        if (blocks[i].size) *place_of(larger, places, blocks[i].address) = blocks[i];
+    if (blocks) munmap(blocks, block_places * sizeof *blocks);
+    blocks = larger, block_places = places, block_count = live;
+    return 1;
+}
+
+static void lock_blocks(void) { acquire(&block_lock); }
+static void unlock_blocks(void) { release(&block_lock); }
+
+static void *given(void *address, size_t size)
+{
+    static int forks;
+    if (!address || !size) return address;
+    if (!__atomic_exchange_n(&forks, 1, __ATOMIC_ACQ_REL))
+        __register_atfork(lock_blocks, unlock_blocks, unlock_blocks, NULL);
+    lock_blocks();
+    if (make_room()) {
+        struct block *one = place_of(blocks, block_places, (uintptr_t)address);
+        block_count += !one->address;
+        one->address = (uintptr_t)address, one->size = size;
+    }
+    unlock_blocks();
+    return address;
+}
+
+static void taken(void *address)
+{
+    if (!address) return;
+    lock_blocks();
+    if (blocks) {
+        struct block *one = place_of(blocks, block_places, (uintptr_t)address);
+        if (one->address) one->size = 0;
+    }
+    unlock_blocks();
+}
+
+EXPORT void *malloc(size_t size) { return given(__libc_malloc(size), size); }
+EXPORT void *calloc(size_t count, size_t size) { return given(__libc_calloc(count, size), count * size); }
+EXPORT void *memalign(size_t align, size_t size) { return given(__libc_memalign(align, size), size); }
+EXPORT void *aligned_alloc(size_t align, size_t size) { return memalign(align, size); }
+EXPORT void *valloc(size_t size) { return memalign(4096, size); }
+EXPORT void *pvalloc(size_t size) { return memalign(4096, (size + 4095) & ~(size_t)4095); }
+EXPORT void free(void *address) { taken(address), __libc_free(address); }
+
+EXPORT void *realloc(void *address, size_t size)
+{
+    /* Before another thread can be given the same address. */
+    size_t before = 0;
+    if (address) {
+        lock_blocks();
+        if (blocks) {
+            struct block *one = place_of(blocks, block_places, (uintptr_t)address);
+            before = one->size;
+            if (one->address) one->size = 0;
+        }
+        unlock_blocks();
+    }
+    void *found = __libc_realloc(address, size);
+    if (!found && size) given(address, before);
+    return given(found, size);
+}
+
+EXPORT int posix_memalign(void **found, size_t align, size_t size)
+{
+    if (align % sizeof *found || !align || align & (align - 1)) return INVALID;
+    void *got = memalign(align, size);
+    if (!got) return NO_MEMORY;
+    *found = got;
+    return 0;
+}
+
+/* The block that an address lies in, or a variable of the executable; of size 0 where neither is known. */
+static struct block block_around(uintptr_t address)
+{
+    struct block found = {0};
+    lock_blocks();
+    for (size_t i = 0; i < block_places && !found.size; i++)
+        if (address - blocks[i].address < blocks[i].size) found = blocks[i];
+    unlock_blocks();
+#ifdef OWN_PATH
+    for (size_t i = 0; i < OWN_VARIABLES && !found.size; i++)
+        if (address - (own_base + (uintptr_t)own_variables[i][0]) < (uintptr_t)own_variables[i][1])
+            found = (struct block){own_base + (uintptr_t)own_variables[i][0], (size_t)own_variables[i][1]};
+#endif
+    return found;
+}
+
+struct reach { const void *address; long said, item; int written, whole; };
+
+/* The bytes of an array: as far as its block reaches, or to the next argument in it where either is written.
+ *
+ * As the spec says where the block is not known, where it is large, and where all that it says is to be written.
+ */
+static long reach_of(const struct reach *all, size_t count, size_t which)
+{
+    const struct reach *one = &all[which];
+    uintptr_t address = (uintptr_t)one->address;
+    struct block block = one->whole ? block_around(address) : (struct block){0};
+    if (!block.size) return one->said;
+    long left = (long)(block.address + block.size - address);
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t ahead = (uintptr_t)all[i].address - address;
+        if ((one->written || all[i].written) && ahead && (long)ahead > 0 && (long)ahead < left) left = (long)ahead;
+    }
+    if (one->said > 0 && one->said <= left && (one->written == 2 || left > LARGE_BLOCK)) return one->said;
+    return left - left % one->item;
+}

@@ -1,0 +1,249 @@
+"""C text of a library that records the calls of one function.
+
+Arrays have the extents that a spec gives, or reach as far as their blocks of memory. May not compile anything;
+:mod:`tuner.recorders.recordings.capture` runs an application with what was made of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+
+from tuner.core.passing import members
+from tuner.core.types import Argument, ArgumentRole
+from tuner.recorders.recordings.c_text import item_text, parameter_text
+from tuner.recorders.recordings.function import Interposed
+
+__all__ = ["recording_library"]
+
+
+def recording_library(function: Interposed, *, blocks: bool = False) -> str:
+    """The text that follows ``common.c``.
+
+    Args:
+        function: whose calls are recorded.
+        blocks: whether arrays are taken as far as their blocks of memory reach, where those are known, whatever the
+            spec's extents are.
+
+    Raises:
+        SpecError: a type that C does not pass by value here, or an extent that cannot be computed in C.
+    """
+    heads, before, after, signs = _captures(function)
+    call = f"function({function.passed_on})"
+    parameters = "".join(f", {parameter_text(a)} a{i}" for i, a in enumerate(function.arguments))
+    names = "".join(f", a{i}" for i in range(len(function.arguments)))
+    allocations = files(__package__).joinpath("allocations.c").read_text(encoding="utf-8")
+    return f"{function.head()}\n{allocations if blocks else _AS_SAID}" + _TEMPLATE.format(
+        definition=function.definition,
+        count=len(function.arguments),
+        comma_parameters=parameters,
+        comma_names=names,
+        call=call,
+        plain=f"return {call};",
+        result=function.result,
+        declared=function.declared,
+        said=",\n        ".join(_said(function)) or "{0}",
+        missing=_checks(function.views.missing),
+        reasons=_checks(_reasons(function)),
+        heads=heads,
+        before=before,
+        after=after,
+        signs=signs,
+    )
+
+
+def _checks(reasons: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"    if (!why && ({bad})) why = {json.dumps(why)};" for bad, why in reasons)
+
+
+def _said(function: Interposed) -> Iterator[str]:
+    """Of each argument in C: where it lies and what the spec says that it has, the bytes of an element, who writes it.
+
+    Also whether it may reach as far as its block of memory does.
+    """
+    places = {one.argument: one for one in members(function.passed)}
+    for number, argument in enumerate(function.arguments):
+        if not argument.is_array or argument.by_pointer:
+            yield "{0}"
+            continue
+        place = places.get(number)
+        fixed = place is not None and (place.rows or place.by_value)
+        variable = function.variables.get(number)
+        whole = not fixed and (variable is None or variable[1])
+        written = {ArgumentRole.INPUT: 0, ArgumentRole.OUTPUT: 2}.get(argument.role, 1)
+        said = f"{function.is_size(number)} ? {function.extent(number)} : 0"
+        yield f"{{a{number}, {said}, {item_text(argument)}, {written}, {int(whole)}}}"
+
+
+def _captures(function: Interposed) -> tuple[str, str, str, str]:
+    heads: list[str] = []
+    before: list[str] = []
+    after: list[str] = []
+    signs: list[str] = []
+    for number, argument in enumerate(function.arguments):
+        name = f"a{number}"
+        heads.append(f'    number_field(capture, "{number}/address", 0);')
+        if argument.by_pointer and argument.role is ArgumentRole.INPUT:
+            # As a scalar, whose value is what lies there: problem sizes are read from scalars.
+            size = item_text(argument)
+            heads.append(f'    field(capture, "{number}/value", {name}, (size_t)({size}));')
+            signs.append(f"    if ({name}) sign = mix(sign, {name}, (size_t)({size}));")
+            continue
+        if not argument.is_array:
+            heads.append(f'    field(capture, "{number}/value", &{name}, sizeof {name});')
+            signs.append(f"    sign = mix(sign, &{name}, sizeof {name});")
+            continue
+        size = item_text(argument) if argument.by_pointer else f"bytes[{number}]"
+        heads.append(
+            f"    {{ uint64_t words[4] = {{(uint64_t)(uintptr_t){name}, 0, (uint64_t)({size}), 0}};"
+            f' field(capture, "{number}/buffer", words, sizeof words); }}'
+        )
+        for lines, when in ((before, "before"), (after, "after")):
+            lines.append(
+                f'        array_out(&capture, "{number}/{when}", {name}, (size_t)({size}), {_unread(argument)});'
+            )
+    return "\n".join(heads), "\n".join(before), "\n".join(after), "\n".join(signs)
+
+
+def _unread(argument: Argument) -> str:
+    return json.dumps(f"{argument.name} is shorter than the spec says, or leads to no memory")
+
+
+def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
+    """Conditions in C under which a call cannot be captured, and why; each holds once those before it do not."""
+    arrays = [i for i, a in enumerate(function.arguments) if a.is_array and not a.by_pointer]
+    for i in arrays:
+        name = function.arguments[i].name
+        yield f"bytes[{i}] <= 0", f"an extent of the spec is no size here: of {name}"
+    for i, condition in function.views.in_rows(function.names).items():
+        yield f"!{condition}", f"the rows of {function.arguments[i].name} do not lie one behind the other"
+    for i in arrays:
+        yield f"!a{i}", f"{function.arguments[i].name} is a null pointer"
+        yield f"!reaches(a{i}, bytes[{i}])", json.loads(_unread(function.arguments[i]))
+
+
+_AS_SAID = """
+struct reach { const void *address; long said, item; int written, whole; };
+static long reach_of(const struct reach *all, size_t count, size_t which) { (void)count; return all[which].said; }
+"""
+"""In the place of ``allocations.c``."""
+
+_TEMPLATE = """
+static void begin_more(const char *mode) {{ (void)mode; }}
+
+/* The kernel refuses to read what is not mapped, where a copy would end the application. */
+static const char *unread;
+
+__attribute__((unused)) static void array_out(
+    Capture *capture, const char *name, const void *from, size_t size, const char *why)
+{{
+    field_head(capture, name, size);
+    if (capture->failed) return;
+    bytes_out(capture, from, size);
+    if (capture->failed && *__errno_location() == 14) unread = why;
+}}
+
+static void heads(Capture *capture, uint64_t sign, const long *bytes{comma_parameters})
+{{
+    text_field(capture, "kernel", ENTRY);
+    text_field(capture, "form", "none");
+    text_field(capture, "text", "");
+    text_field(capture, "options", "");
+    text_field(capture, "api", "c");
+    number_field(capture, "signature", sign);
+    number_field(capture, "arguments", {count});
+{heads}
+}}
+
+static int others;
+static Capture capture; /* of the call that is watched; there is one at most */
+static uint64_t watched; /* its number; 0 while there is none */
+static int capturing; /* 1 while its file is open, 2 while that is put in place */
+static __thread char *frame; /* where this thread's watched call lies on the stack */
+static char **owner; /* the frame of the thread whose call is watched */
+
+/* A call that an exception or a jump left never came back here. The stack shows it: what its thread calls next lies no
+ * deeper than it did. A signal's handler may leave this one, too: frame is forgotten last.
+ */
+static void forget_left(char *here)
+{{
+    if (!frame || here < frame) return;
+    if (__atomic_load_n(&owner, __ATOMIC_ACQUIRE) == &frame) {{
+        if (capturing == 1) close(capture.file);
+        if (capturing) unlink(capture.path);
+        capturing = 0;
+        say("launch\t%s\t0\t0\t0.0\tit was left by an exception or a jump", ENTRY);
+        __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);
+    }}
+    frame = NULL;
+}}
+
+{definition}
+{{
+    static uint64_t calls;
+    begin();
+    Function function = (Function)original(__builtin_return_address(0));
+    forget_left(__builtin_frame_address(0));
+    if (frame || !mode_record) {plain}
+    if (!is_meant((void *)function)) {{
+        say("launch\t%s\t1\t0\t0.0\tanother function of that name, of another library", ENTRY);
+        {plain}
+    }}
+    char **none = NULL;
+    frame = __builtin_frame_address(0);
+    if (!__atomic_compare_exchange_n(&owner, &none, &frame, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {{
+        /* Another thread is in it: what either changes would be taken for the other's. */
+        frame = NULL;
+        __atomic_store_n(&others, 1, __ATOMIC_RELEASE);
+        say("launch\t%s\t0\t0\t0.0\tcalls of several threads at once", ENTRY);
+        {plain}
+    }}
+    uint64_t own = watched = ++calls;
+    const char *why = NULL;
+    uint64_t sign = 0xCBF29CE484222325u;
+{declared}
+{missing}
+{signs}
+    struct reach said[] = {{
+        {said}}};
+    long bytes[{count} + 1];
+    int asked = !why && place_for(sign) >= 0;
+    for (int i = 0; i < {count}; i++) bytes[i] = asked ? reach_of(said, {count}, i) : said[i].said;
+    if (asked) {{
+{reasons}
+    }}
+    __atomic_store_n(&others, 0, __ATOMIC_RELEASE);
+    unread = NULL;
+    capturing = !why && is_wanted(sign) && open_capture(&capture);
+    if (capturing) {{
+        heads(&capture, sign, bytes{comma_names});
+{before}
+    }}
+    double start = now();
+    {result} result = {call};
+    double seconds = now() - start;
+    if (capturing && capture.process != getpid()) {{
+        /* The function has made another process of itself; the recording is the first one's. */
+        close(capture.file);
+        capturing = 0;
+        why = "it goes on in another process";
+    }}
+    /* Taken for one that was left: it runs on a stack of its own. */
+    if (__atomic_load_n(&watched, __ATOMIC_ACQUIRE) != own) return result;
+    if (capturing) {{
+{after}
+        if (__atomic_load_n(&others, __ATOMIC_ACQUIRE)) why = "calls of several threads at once";
+        if (unread) why = unread, capture.failed = 0;
+        capturing = 2;
+        close_capture(&capture, seconds, !why, sign);
+    }}
+    say("launch\\t%s\\t0\\t%016lx\\t%.9f\\t%s", ENTRY, (unsigned long)sign, seconds, why ? why : "");
+    capturing = 0;
+    __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);
+    frame = NULL;
+    return result;
+}}
+"""
