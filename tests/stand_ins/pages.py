@@ -52,6 +52,7 @@ ELSEWHERE = {
     ("docs/putting-back.md", "tuner ab work.run"): "test_docs_applications.py",
     ("docs/putting-back.md", "--out sizes"): "test_putback_sizes.py",
     ("docs/recording.md", "tuner record --list"): "test_docs_applications.py",
+    ("docs/recording.md", "tuner record loop.yaml"): "test_rebuilt_recording.py",
     ("docs/report.md", "tuner serve tuner-runs"): "test_docs_pages.py",
     ("docs/scaling.md", "pip install"): "test_docs_cluster.py",
     ("docs/scaling.md", "tuner record --kernel blur"): "test_docs_applications.py",

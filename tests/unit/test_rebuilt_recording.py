@@ -7,6 +7,7 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
+from pages import block, run
 from typer.testing import CliRunner
 
 from tuner.cli.main import app
@@ -248,3 +249,17 @@ def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             CliRunner().invoke(app, ["record", "--list", "--build", "make", "--", "./app"]).exception
             or KeyError
         )
+
+
+@needs.make
+def test_the_page(folder: Path) -> None:
+    """What a run of the last command says, for which a gain is needed, is a matter of other tests."""
+    (folder / "Makefile").write_text("app: app.c\n\t$(CC) -O2 app.c -o app\n")
+    given = block("docs/recording.md", "tuner record loop.yaml")
+    lines = [line.replace("120", str(LINE)).replace(" --size 1000", "") for line in given]
+    said = [
+        run(f"{line} --evaluations 2" if line.startswith("tune ") else line, folder) for line in lines[:3]
+    ]
+    assert "wrote recorded.yaml" in said[1]
+    assert "tuner-runs/main_loop17-1.run" in said[2]
+    assert lines[3].startswith("tuner ab tuner-runs/main_loop17-1.run --build make")
