@@ -79,7 +79,10 @@ def loops_around(source: Path, line: int) -> list[int]:
     """Lines of the loops that a line lies in, the outermost first."""
     text = source.read_text(errors="replace")
     reader = SourceReader(
-        files=(Source(name=source.name, text=text),), language="c", folder=str(source.parent)
+        files=(Source(name=source.name, text=text),),
+        language="c",
+        folder=str(source.parent),
+        flags=("-Wno-implicit-int", "-Wno-implicit-function-declaration"),
     )
     functions = (f for name in functions_of(text) for f in reader.functions(name) if f.defined)
     return next((found for f in functions if (found := loop_lines(f, text, line))), [])

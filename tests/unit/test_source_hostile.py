@@ -93,9 +93,6 @@ CAPTURED = loop(
     params="float *a, const float *b, const float *x, int n, int m",
 )
 MAYBE_NOWHERE = loop("if (n > 9) *a = b[0];")
-WRITTEN_BY_STAR = loop(
-    "for (int i = 0; i < n; i++) *(a + i) = b[i];", params="float *a, const float *b, int n"
-)
 MACRO_OF_COUNTER = loop("for (int i = 0; i < n; i++) a[i] = b[NEXT];", before="#define NEXT i + 1")
 MACRO_OF_ARRAY = loop(
     "float t[4][5]; for (int i = 0; i < 4; i++) for (int j = 0; j < 5; j++) T(i, j) = b[i * 5 + j];"
@@ -170,7 +167,6 @@ ILLEGAL: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "a row as a value": (ROWS, {"op": "hoist", "loop": "j#2", "expression": "t[i]"}, "does not hold"),
     "a place that is only there at times": (MAYBE_NOWHERE, {"op": "if_convert", "at": 0}, "effects"),
-    "a pointer that is written through": (WRITTEN_BY_STAR, {"op": "const"}, "no pointer could be const"),
     "copies with a macro of the counter": (
         MACRO_OF_COUNTER,
         {"op": "unroll_copies", "loop": "i", "count": 2},

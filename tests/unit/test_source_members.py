@@ -486,12 +486,6 @@ def test_edits_of_loops_over_structures(name: str) -> None:
         apply_edits(given, edits)
 
 
-def test_pointers_are_const_only_where_no_member_is_written() -> None:
-    given = kernel("a[i].x = b[i].p.u;", "body *a, struct cell *b", BODY + CELL)
-    made = apply_edits(given, [MEMBERS, {"op": "const", "function": "f"}]).variant.files[0].text
-    assert "(body *a, const struct cell *b, int n)" in made
-
-
 def test_pointers_to_elements_are_followed() -> None:
     given = kernel("struct cell *c = &a[i]; c->x += c->f[2]; c->k = 1;", "struct cell *a", CELL)
     made = apply_edits(given, [MEMBERS, {"op": "forward_pointer", "function": "f", "pointer": "c"}])

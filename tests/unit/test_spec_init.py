@@ -378,3 +378,15 @@ def test_a_definition_that_others_go_with_is_no_tunable(tmp_path: Path) -> None:
     body = "void k(float *x, int n) { for (int i = TRUE - 1; i < n; i += TILE) x[i] = FALSE; }\n"
     (tmp_path / "k.c").write_text(guarded + body)
     assert yaml.safe_load(init_spec(tmp_path / "k.c"))["space"]["parameters"] == {"TILE": [8, 4, 16, 32]}
+
+
+def test_c_as_it_was_before_1999_is_read_as_that(tmp_path: Path) -> None:
+    """clang refuses what other compilers take: types and declarations that are left out."""
+    (tmp_path / "k.c").write_text(
+        "static scale;\nadd(n, x) double *x; { int i; scale = 1; for (i = 0; i < n; i++) x[i] += twice(scale); }\n"
+        "twice(i) { return 2 * i; }\n"
+    )
+    text = init_spec(tmp_path / "k.c", entry="add")
+    assert "-std=gnu89" in text
+    (tmp_path / "k.yaml").write_text(text)
+    assert load_spec(tmp_path / "k.yaml")

@@ -200,14 +200,16 @@ def restrict(function: Function, args: Args) -> Function:
 
 
 def const(function: Function, args: Args) -> Function:
-    """Promises not to write through pointers that the function does not write through.
+    """Promises not to write through pointers that a device's function does not write through.
+
+    A device's compiler may then read by another path; on the host no compiler makes other code of it.
 
     Args:
         function: to change.
         args: none.
     """
     del args
-    if function.language in ("c++", "cuda") and not _keeps_its_symbol(function):
+    if function.language == "cuda" and not _keeps_its_symbol(function):
         raise Refused(f'{function.name} would be another function to those who call it: it is not extern "C"')
     require_known(tuple(s for s in statements(function.body) if not _returns(s)), "the function")
     passed = {
@@ -323,5 +325,12 @@ OPERATORS: Iterable[Operator] = (
         members=True,
     ),
     Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once, members=True),
-    Operator(name="const", summary="promises not to write", apply=const, sites=_once, members=True),
+    Operator(
+        name="const",
+        summary="promises not to write",
+        apply=const,
+        sites=_once,
+        languages=DEVICE,
+        members=True,
+    ),
 )

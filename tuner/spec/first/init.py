@@ -42,6 +42,8 @@ from tuner.spec.yaml_places import Document, View, closest
 __all__ = ["FirstSpec", "first_spec", "init_spec"]
 
 _MOST_MISSING = 16
+_OLD = re.compile(r"\[-Wimplicit-(?:int|function-declaration)\]")
+_OLD_DIALECT = "-std=gnu89"
 _UNDECLARED = re.compile(r"use of undeclared identifier '([A-Z][A-Z0-9_]*)'")
 
 
@@ -139,6 +141,7 @@ def first_spec(
     )
     text = sources.variant.files[0].text
     reader = _with_missing(reader, text)
+    defines += tuple(flag for flag in reader.flags if flag == _OLD_DIALECT and flag not in defines)
     outlined = None if loop is None else _outlined(reader, entry, loop)
     if outlined is not None:
         first, *others = reader.files
@@ -302,13 +305,19 @@ def _read(path: Path) -> str:
 
 
 def _with_missing(reader: SourceReader, text: str) -> SourceReader:
-    """The reader with a value for macros that C sources use and that only a build defines."""
+    """The reader with a value for macros that C sources use and that only a build defines, or the older dialect.
+
+    What C has no longer since 1999 (types and declarations left out) compilers other than clang still take.
+    """
     names = functions_of(text)
     for _ in range(_MOST_MISSING if names else 0):
         try:
             reader.functions(names[0])
             break
         except BaselineError as error:
+            if _OLD.search(error.message) and reader.language == "c" and _OLD_DIALECT not in reader.flags:
+                reader = replace(reader, flags=(*reader.flags, _OLD_DIALECT))
+                continue
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:
                 raise
