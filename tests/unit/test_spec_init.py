@@ -10,6 +10,7 @@ import yaml
 from tuner.core.errors import BaselineError, UsageError
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.reading.lookup import functions_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -387,6 +388,7 @@ def test_c_as_it_was_before_1999_is_read_as_that(tmp_path: Path) -> None:
         "twice(i) { return 2 * i; }\n"
     )
     text = init_spec(tmp_path / "k.c", entry="add")
+    assert functions_of((tmp_path / "k.c").read_text()) == ["add", "twice"]
     assert "-std=gnu89" in text
     (tmp_path / "k.yaml").write_text(text)
     assert load_spec(tmp_path / "k.yaml")

@@ -11,6 +11,8 @@ from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["entries_of", "function_lookup", "functions_of"]
 
+_BODY = re.compile(r"\s*(?:\{|noexcept|__attribute__|(?:[A-Za-z_][\w\s*,[\]]*;\s*)+\{)")
+"""What follows the parameters of a function that is defined: their types as C had them before 1989, at times."""
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
@@ -26,8 +28,7 @@ def functions_of(text: str) -> list[str]:
         while at < len(plain) and depth:
             depth += {"(": 1, ")": -1}.get(plain[at], 0)
             at += 1
-        rest = plain[at : at + 40].lstrip()
-        if depth == 0 and rest.startswith(("{", "noexcept", "__attribute__")) and found[1] not in _KEYWORDS:
+        if depth == 0 and _BODY.match(plain, at) and found[1] not in _KEYWORDS:
             names.append(found[1])
     return list(dict.fromkeys(names))
 
