@@ -46,6 +46,13 @@ int f(int n) { double t[n][n], (*p)[n] = t; int s = 0;
   for (int i = 0; i < n * n; i++) t[i / n][i % n] = i;
   for (int i = 0; i < n - 1; i++) { s += (*p)[1]; p++; } // LINE
   return s + (*p)[0] * 1000; }""",
+    "values that each round gives, or had before": """
+int f(int n) { int given, before, again, left, s = 0; before = 3; again = left = 1;
+  for (int r = 0; r < 3; r++) {
+    s += again;
+    for (int i = r; i < n; i++) { given = i * 2; s += given + before; before += given; again = i; left = s; } // LINE
+  }
+  return s + left; }""",
     "a constant whose address is given": """
 int f(int n) { const int k = 4; int s = 0;
   for (int i = 0; i < n; i++) s += of(&k); // LINE
@@ -186,6 +193,16 @@ def test_a_loop_does_the_same_in_a_function_of_its_own(case: str, tmp_path: Path
     made = outlined(text, "f", "LINE")
     assert said(made.text, tmp_path) == said(text, tmp_path)
     assert made.put_back(made.text) == text
+
+
+def test_what_each_round_gives_anew_is_no_parameter() -> None:
+    """Where nothing behind the loop asks for it."""
+    loop = "for (int i = 0; i < n; i++) { t = i; s += t; } // LINE"
+    function = f"int f(int n) {{ int s = 0, t; t = 1;\n {loop}\n return s; }}"
+    made = outlined(FILE.format(functions=function, call="f(5)"), "f", "LINE")
+    assert made.opening.startswith("void f_loop")
+    assert "t_at" not in made.opening
+    assert "int t;" in made.opening
 
 
 @pytest.mark.parametrize("before", REFUSED)

@@ -48,7 +48,8 @@ class Variable:
         shared: whether the loop may reach it by more than its name, or be left while it is changed.
         whole: whether the loop asks for an array as such.
         brought: whether the loop may use a value that it had before.
-        outside: whether what is outside of the loop uses it.
+        before: whether what stands before the loop uses it.
+        outside: whether what is outside of the loop may use what the loop makes of it, or the loop what was before.
     """
 
     node: Node
@@ -60,6 +61,7 @@ class Variable:
     shared: bool = False
     whole: bool = False
     brought: bool = False
+    before: bool = False
     outside: bool = False
 
     @property
@@ -236,11 +238,13 @@ def _look(
     function: Function, loop: Node, known: dict[str, Variable], inside: set[int]
 ) -> tuple[set[str], set[str]]:
     """Which variables the loop uses, and which change anywhere behind their declaration."""
-    used, changed, again = set[str](), set[str](), frozenset[int]()
+    used, changed, again, behind = set[str](), set[str](), frozenset[int](), False
+    jumps = any(node.get("kind") == "LabelStmt" for node in walk(function.tree))
     own = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
+    given = _given_first(loop)
     for node, parents in paths(function.tree):
         if node is loop:
-            again = _loops(parents)
+            again, behind = _loops(parents), True
         key = node.get("referencedDecl", {}).get("id", "") if node.get("kind") == "DeclRefExpr" else ""
         variable = known.get(key)
         if variable is None:
@@ -251,17 +255,19 @@ def _look(
         around = [parent for parent in parents if within == (id(parent) in inside)]
         counted = _counted_anew(key, around, loop)
         if not within:
-            variable.outside |= not counted
+            # What stands before the loop is not reached again without a loop around both, or a jump.
+            variable.outside |= not counted and (behind or jumps or bool(_loops(parents) - variable.around))
+            variable.before |= not counted
             continue
         used.add(key)
         variable.inside |= not read
-        variable.brought |= not counted
+        variable.brought |= not (counted or key in given)
         variable.whole |= variable.array and is_whole(parents)
-    jumps = any(node.get("kind") == "LabelStmt" for node in walk(function.tree))
     for variable in known.values():
         node = variable.node
         began = node.get("init") or node.get("storageClass") == "static" or node["kind"] == "ParmVarDecl"
-        variable.outside |= variable.brought and bool(began or jumps or again - variable.around)
+        before = began or variable.before or jumps or again - variable.around
+        variable.outside |= variable.brought and bool(before)
     return used, changed
 
 
@@ -290,6 +296,31 @@ def _only_read(node: Node, parents: Sequence[Node]) -> bool:
             continue
         return False
     return False
+
+
+def _given_first(loop: Node) -> set[str]:
+    """Variables that each round of a loop gives a value before it asks for theirs."""
+    *parts, body = [child for child in loop.get("inner", []) if child] or [{}]
+    if loop["kind"] == "DoStmt":
+        # Its condition follows.
+        parts, body = [], loop["inner"][0]
+    met = {n.get("referencedDecl", {}).get("id", "") for part in parts for n in walk(part)}
+    found = set[str]()
+    for statement in body.get("inner", []) if body.get("kind") == "CompoundStmt" else [body]:
+        target = ""
+        if statement.get("kind") == "BinaryOperator" and statement.get("opcode") == "=":
+            place, value = statement["inner"]
+            met |= {n.get("referencedDecl", {}).get("id", "") for n in walk(value)}
+            if place.get("kind") == "DeclRefExpr":
+                target = place["referencedDecl"]["id"]
+        if target and target not in met:
+            found.add(target)
+        met |= {n.get("referencedDecl", {}).get("id", "") for n in walk(statement)}
+        if any(
+            n.get("kind") in ("ContinueStmt", "BreakStmt", "GotoStmt", "LabelStmt") for n in walk(statement)
+        ):
+            break
+    return found
 
 
 def _counted_anew(key: str, parents: Sequence[Node], loop: Node) -> bool:
