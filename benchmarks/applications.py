@@ -14,7 +14,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,6 +39,8 @@ BUILD = "gcc -O3 -march=native -g -w {name} -o app -lm"
 LEAST_SHARE = 0.2
 """Of the processor time, for a loop to be tuned."""
 RTOL = 1e-6
+CALL_S = 0.05
+"""Of a loop, for enough candidates to be timed in a minute or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,8 @@ def loops_around(source: Path, line: int) -> list[int]:
 def kernels(folder: Path, source: Path, most: int) -> Iterator[tuple[int, Path, bool]]:
     """Lines and specs of the loops that take most, each with whether it is recorded.
 
-    Of loops in one another it is the outermost that checks on what was recorded; without one, that checks at all.
+    Of loops in one another it is the outermost that checks and of which a call takes no longer than CALL_S, or the
+    innermost that checks; on what was recorded, or without anything recorded on made-up inputs.
     """
     shares: dict[tuple[int, ...], float] = {}
     for line, share in hot_lines(folder, source):
@@ -103,13 +106,22 @@ def kernels(folder: Path, source: Path, most: int) -> Iterator[tuple[int, Path, 
         if not around or around[0] in taken or total < LEAST_SHARE or len(taken) == most:
             continue
         specs = {line: spec for line in around if (spec := first(folder, source, line)) is not None}
-        for recorded in (True, False):
-            found = ((n, recording(folder, spec) if recorded else spec) for n, spec in specs.items())
-            usable = next(((n, spec) for n, spec in found if spec is not None and checks(spec)), None)
-            if usable is not None:
-                taken.add(around[0])
-                yield (*usable, recorded)
+        chosen = choose(folder, specs, record=True) or choose(folder, specs, record=False)
+        if chosen is not None:
+            taken.add(around[0])
+            yield chosen
+
+
+def choose(folder: Path, specs: Mapping[int, Path], *, record: bool) -> tuple[int, Path, bool] | None:
+    """The loop to tune among some that lie in one another, outer ones first."""
+    found = None
+    for line, spec in specs.items():
+        usable, call_s = recording(folder, spec) if record else (spec, 0.0)
+        if usable is not None and checks(usable):
+            found = line, usable, record
+            if call_s <= CALL_S:
                 break
+    return found
 
 
 def first(folder: Path, source: Path, line: int) -> Path | None:
@@ -123,16 +135,17 @@ def first(folder: Path, source: Path, line: int) -> Path | None:
     return spec
 
 
-def recording(folder: Path, spec: Path) -> Path | None:
-    """The spec with recordings of its loop in the application, if there are any."""
+def recording(folder: Path, spec: Path) -> tuple[Path | None, float]:
+    """The spec with recordings of its loop in the application, if there are any, and what a call takes."""
     output = spec.with_name(f"recorded-{spec.name}")
     try:
         (loaded,) = load_spec(spec)
-        record_rebuilt(loaded, application(folder), instances=2, aside=True, output=output)
+        report = record_rebuilt(loaded, application(folder), instances=2, aside=True, output=output)
     except TunerError as error:
         note(f"{folder.name}/{spec.stem}: not recorded: {error.message}")
-        return None
-    return output
+        return None, 0.0
+    (use,) = report.ran.kernels
+    return output, use.seconds / use.launches
 
 
 def checks(spec: Path) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import needs
@@ -52,8 +54,11 @@ def cost(variant: Variant, resolved: Resolved) -> float:
     return 0.5 if any(edit["op"] == "interchange" for edit in variant.edits) else 1.0
 
 
-def run_of(folder: Path, line: int) -> Path:
-    """A run whose winner has the loops at a line interchanged."""
+Cost = Callable[[Variant, Resolved], float]
+
+
+def run_of(folder: Path, line: int, cost: Cost = cost, *, evaluations: int = 16, name: str = "") -> Path:
+    """A run whose winner has the loops at a line interchanged, or what else costs little."""
     spec = folder / f"line{line}.yaml"
     spec.write_text(
         first_spec(folder / "app.c", folder=folder, loop=line).text.replace("passes: {", "# passes: {")
@@ -61,9 +66,9 @@ def run_of(folder: Path, line: int) -> Path:
     (loaded,) = load_spec(spec)
     backend = SimulatedBackend(seconds=lambda _: 1e-3, of_variant=cost)
     options = Options(
-        seed=1, workers=1, evaluations=16, settings={"choose_processes": 2, "confirm_processes": 4}
+        seed=1, workers=1, evaluations=evaluations, settings={"choose_processes": 2, "confirm_processes": 4}
     )
-    result = begin(loaded, folder.parent / f"line{line}.run", options, backend=backend)
+    result = begin(loaded, folder.parent / f"{name or 'line'}{line}.run", options, backend=backend)
     assert result.summary.improved
     return result.path
 
@@ -128,6 +133,33 @@ def test_winners_of_one_file_go_into_it_together(made: tuple[Path, tuple[Path, .
     (far / "app.c").write_text(PROGRAM.replace("3;", "4;"))
     with pytest.raises(UsageError, match=r"no app\.c below .* has the text that .* was made of"):
         patched(runs[:1], tmp_path)
+
+
+@needs.cc
+@pytest.mark.integration
+def test_tunables_of_one_name_are_each_winner_s_own(
+    made: tuple[Path, tuple[Path, ...]], tmp_path: Path
+) -> None:
+    folder, _ = made
+
+    def tiled(sign: int) -> Cost:
+        def cost(variant: Variant, resolved: Resolved) -> float:
+            tiles = [value for name, value in resolved.macros.items() if name.startswith("TILE_I")]
+            return 0.5 + sign * float(tiles[0]) / 1000 if tiles else 1.0
+
+        return cost
+
+    runs = [
+        run_of(folder, line, tiled(sign), evaluations=40, name="tiled")
+        for line, sign in zip(LINES, (1, -1), strict=True)
+    ]
+    values = [re.findall(r"#define TILE_I (\d+)", patched([run], folder)[0]["app.c"]) for run in runs]
+    assert values[0] != values[1]
+    text = patched(runs, folder)[0]["app.c"]
+    assert re.findall(r"#define TILE_I(?:_2)? (\d+)", text) == [*values[0], *values[1]]
+    (tmp_path / "app.c").write_text(text)
+    subprocess.run(["cc", "-Werror", "app.c", "-o", "app"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "app"], capture_output=True, check=False).returncode == 3
 
 
 def run_like(run: Path, folder: Path, scratch: Path) -> Path:

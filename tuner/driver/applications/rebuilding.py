@@ -98,16 +98,25 @@ def patched(runs: Sequence[Path], folder: Path) -> tuple[dict[str, str], tuple[t
 def _merged(name: str, given: str, *versions: str) -> str:
     """A file with the changes of several versions of it."""
     before = given.splitlines(keepends=True)
-    changes = sorted({change for version in versions for change in _changes(before, version)})
     values: dict[str, str] = {}
-    end, made = 0, list[str]()
-    for first, last, text in changes:
-        for macro, value in _DEFINES.findall(text):
-            if values.setdefault(macro, value) != value:
+    found: set[tuple[int, int, str]] = set()
+    for version in versions:
+        changes = list(_changes(before, version))
+        own = {macro: value for *_, text in changes for macro, value in _DEFINES.findall(text)}
+        for macro in [macro for macro, value in own.items() if values.get(macro, value) != value]:
+            if re.search(rf"\b{macro}\b", given):
                 raise UsageError(
                     f"two winners have values of their own for {macro} in {name}",
                     "put one in, then tune the other",
                 )
+            # Each winner's own, which edits of the source have made.
+            free = next(f"{macro}_{i}" for i in range(2, len(versions) + 2) if f"{macro}_{i}" not in values)
+            changes = [(i, j, re.sub(rf"\b{macro}\b", free, text)) for i, j, text in changes]
+            own[free] = own.pop(macro)
+        values |= own
+        found.update((first, last, text) for first, last, text in changes)
+    end, made = 0, list[str]()
+    for first, last, text in sorted(found):
         if first < end:
             raise UsageError(
                 f"two winners change line {first + 1} of {name}", "put one in, then tune the other"
