@@ -21,6 +21,7 @@ OUTLINED = "outlined.json"
 """Under what name a record keeps it."""
 
 _LOOPS = ("for_statement", "while_statement", "for_range_loop")
+_DECLARES = re.compile(r"\s*\w[\w\s]*;")
 _LEAVES = re.compile(r"\breturn\b")
 
 
@@ -76,7 +77,9 @@ class Outlined:
         if not text.startswith(before) or not text.endswith(behind):
             return text
         middle = text[len(before) : len(text) - len(behind)]
-        opening, closing = _like(self.opening).search(middle), _like(self.closing, r"\s*\Z").search(middle)
+        head = "".join(_like(line, optional=True) for line in self.opening.split("\n"))
+        opening = re.search(head, middle)
+        closing = re.search(_like(self.closing) + r"\s*\Z", middle)
         if opening is None or closing is None:
             return text
         loop = middle[opening.end() : closing.start()]
@@ -153,6 +156,12 @@ class Outlined:
         )
 
 
-def _like(text: str, end: str = "") -> re.Pattern[str]:
-    """A pattern of the same tokens with any white space between them."""
-    return re.compile(r"\s*".join(map(re.escape, tokens(text))) + end)
+def _like(text: str, *, optional: bool = False) -> str:
+    """A pattern of the same tokens with any white space between them, and before them.
+
+    Args:
+        text: of whole tokens.
+        optional: whether a line that declares a variable, and gives it no value, may be missing.
+    """
+    found = "".join(rf"\s*{re.escape(token)}" for token in tokens(text))
+    return f"(?:{found})?" if optional and _DECLARES.fullmatch(text) else found

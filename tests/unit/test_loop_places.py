@@ -203,6 +203,9 @@ def test_what_each_round_gives_anew_is_no_parameter() -> None:
     assert made.opening.startswith("void f_loop")
     assert "t_at" not in made.opening
     assert "int t;" in made.opening
+    # An operator may declare it where it is given its value.
+    changed = made.text.replace("    int t;\n", "").replace("{ t = i;", "{ int t = i;")
+    assert made.put_back(changed) == made.given.replace("{ t = i;", "{ int t = i;")
 
 
 @pytest.mark.parametrize("before", REFUSED)

@@ -84,8 +84,11 @@ SHARED = """static float weighted(const float *row, const float *x, int n, float
 
 void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
 {
-    for (int i = 0; i < m; i++)
-        tmp[i] = weighted(a + i * n, x, n, 0.0f);
+    float sum;
+    for (int i = 0; i < m; i++) {
+        sum = weighted(a + i * n, x, n, 0.0f);
+        tmp[i] = sum;
+    }
     for (int j = 0; j < n; j++) {
         int at = j;
         y[at] = 0.0f;
@@ -169,8 +172,9 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
     "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
     "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
-    # A function of the same file, a pointer into a row, a subscript in a variable.
+    # A function of the same file, a local of each round, a pointer into a row, a subscript in a variable.
     "inline_call": ("shared", []),
+    "declare_inside": ("shared", []),
     "forward_pointer": ("shared", []),
     "settle_locals": ("shared", []),
     # Members and lists of first values.

@@ -24,6 +24,7 @@ from tuner.spaces.source.operators.opening import (
     members,
     pointers,
     row_pointers,
+    scopes,
     steady,
     taking,
     versions,
@@ -50,7 +51,7 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (cases, calls, pointers, steady, members, taking, row_pointers, versions)
+_OPENING = (cases, calls, pointers, steady, scopes, members, taking, row_pointers, versions)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -241,7 +241,7 @@ def _look(
     used, changed, again, behind = set[str](), set[str](), frozenset[int](), False
     jumps = any(node.get("kind") == "LabelStmt" for node in walk(function.tree))
     own = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
-    given = _given_first(loop)
+    given = set[str]() if jumps else _given_first(loop)
     for node, parents in paths(function.tree):
         if node is loop:
             again, behind = _loops(parents), True
@@ -298,29 +298,36 @@ def _only_read(node: Node, parents: Sequence[Node]) -> bool:
     return False
 
 
-def _given_first(loop: Node) -> set[str]:
-    """Variables that each round of a loop gives a value before it asks for theirs."""
-    *parts, body = [child for child in loop.get("inner", []) if child] or [{}]
-    if loop["kind"] == "DoStmt":
-        # Its condition follows.
-        parts, body = [], loop["inner"][0]
-    met = {n.get("referencedDecl", {}).get("id", "") for part in parts for n in walk(part)}
-    found = set[str]()
-    for statement in body.get("inner", []) if body.get("kind") == "CompoundStmt" else [body]:
-        target = ""
-        if statement.get("kind") == "BinaryOperator" and statement.get("opcode") == "=":
-            place, value = statement["inner"]
-            met |= {n.get("referencedDecl", {}).get("id", "") for n in walk(value)}
-            if place.get("kind") == "DeclRefExpr":
-                target = place["referencedDecl"]["id"]
-        if target and target not in met:
-            found.add(target)
-        met |= {n.get("referencedDecl", {}).get("id", "") for n in walk(statement)}
-        if any(
-            n.get("kind") in ("ContinueStmt", "BreakStmt", "GotoStmt", "LabelStmt") for n in walk(statement)
-        ):
-            break
+def _given_first(statement: Node) -> set[str]:
+    """Variables that a statement gives a value before any of its own uses, each time that it comes to one."""
+    kind, inner = statement.get("kind"), [child for child in statement.get("inner", []) if child]
+    if kind == "BinaryOperator" and statement.get("opcode") == "=" and inner[0].get("kind") == "DeclRefExpr":
+        return {inner[0]["referencedDecl"]["id"]} - _names(inner[1])
+    if kind in LOOPS and inner:
+        *others, body = inner if kind != "DoStmt" else reversed(inner)
+        return _given_first(body).difference(*map(_names, others))
+    if kind == "IfStmt":
+        # What is asked, and what is done.
+        head, branches = (inner[:-2], inner[-2:]) if statement.get("hasElse") else (inner[:-1], inner[-1:])
+        given = [(_given_first(branch), _names(branch)) for branch in branches]
+        found = set[str]().union(*(own for own, _ in given)).difference(*map(_names, head))
+        return {key for key in found if all(key in own or key not in names for own, names in given)}
+    found, asked = set[str](), set[str]()
+    for part in inner if kind == "CompoundStmt" else ():
+        own, always = _given_first(part), part.get("kind") == "BinaryOperator"
+        for key in _names(part) - (found & asked):
+            # In ``found`` alone: so far given anew wherever it is used; in both: given for all that follows.
+            if key in own and (key in found or key not in asked):
+                found.add(key)
+                asked |= {key} if always else set()
+            else:
+                found.discard(key)
+                asked.add(key)
     return found
+
+
+def _names(node: Node) -> set[str]:
+    return {n["referencedDecl"]["id"] for n in walk(node) if n.get("kind") == "DeclRefExpr"}
 
 
 def _counted_anew(key: str, parents: Sequence[Node], loop: Node) -> bool:
