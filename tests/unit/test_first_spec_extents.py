@@ -16,7 +16,7 @@ import yaml
 from tuner.core.errors import SpecError
 from tuner.driver.check import check_spec
 from tuner.evaluators.workloads import make_workload
-from tuner.spec.first.init import init_spec
+from tuner.spec.first.init import first_spec, init_spec
 from tuner.spec.load import load_spec
 
 MULTIGRID = """
@@ -68,6 +68,25 @@ void sweep() {
             rhs[j][i][0] += lines[i];
         }
     if (debug[2] >= 1) printf("%g\\n", rhs[0][0][0]);
+}
+"""
+
+OFFSETS = """
+#define N 5000
+static float a[N], b[N];
+void loops(const int *given)
+{
+    int by = *given, half = N / 2, one = 1, at;
+    int none = 2 * one - 2;
+    for (int t = 0; t < 10; t++) {
+        for (int i = 0; i < N - 3; i++) a[i] += b[i + by]; // offset
+        for (int i = 0; i < N; i++) a[i] += b[i + none]; // none
+        for (int j = 0; j < N / 2; j++) // mirrored
+            for (int i = 0; i < half; i++) a[i] += b[i + half - j - 1];
+        at = 0;
+        at += by;
+        for (int i = 1; i < N; i++) { if (a[at] > 3) a[i] -= 1; at += by; } // steps
+    }
 }
 """
 
@@ -172,6 +191,34 @@ def test_such_kernels_check_as_they_are(
     missed = [what for kind, what in report.lines if kind == "missed"]
     assert len(missed) == int(planted) - int(found)
     assert all(what.startswith(f"k.{suffix}:{line}:") for what in missed), missed
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("loop", "sizes", "argument"),
+    [
+        ("offset", [{"by": 3}, {"by": 2}], {"value": "by"}),
+        ("none", [{}, {}], {"value": 0}),
+        ("mirrored", [{"half": 2500}, {}], {"value": "half"}),
+        ("steps", [{}, {}], {"value": 1}),
+    ],
+)
+def test_numbers_of_a_loop_keep_it_in_its_arrays(
+    loop: str, sizes: list[dict[str, int]], argument: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "k.c"
+    path.write_text(OFFSETS)
+    line = next(i for i, each in enumerate(OFFSETS.splitlines(), 1) if each.endswith(f"// {loop}"))
+    text = first_spec(path, loop=line).text
+    (tmp_path / "k.yaml").write_text(text)
+    data = yaml.safe_load(text)
+    assert [data.get("problem", {}), *data["verify"].get("problems", [{}])] == sizes
+    assert {"dtype": "int32", **argument}.items() <= data["arguments"][0].items()
+    if loop == "steps":
+        assert data["arguments"][1]["init"] == {"constant": 1}
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec, faults=False)
+    assert report.ok, report.lines
 
 
 def test_an_array_is_as_long_as_its_longest_loop(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tuner.spec.first.divisions import ROOTS
 from tuner.spec.first.indexing import NARROW
 from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import c_type
-from tuner.spec.reading.extents import extents, reach
+from tuner.spec.reading.extents import extents, least, reach
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.polynomials import Polynomial, constant
 from tuner.spec.reading.signature import Function, Node, parameter_nodes
@@ -48,6 +48,8 @@ class Visitor:
         self.counts: set[int] = set()
         self.fixed: list[Use] = []
         """Accesses of arrays that are no arguments."""
+        self.lowest: set[Polynomial] = set()
+        """The smallest values of indices that sizes keep from being negative."""
         self.deepest = 0
 
     def run(self, frame: Frame, depth: int) -> None:
@@ -252,6 +254,7 @@ class Visitor:
                 inside.values[parameter["id"]] = value
         # Counters of the caller keep their bounds: offsets and values may be made of them.
         inside.bounds.update(frame.bounds)
+        inside.starts.update(frame.starts)
         self._calls.append(name)
         self.run(inside, depth)
         self._calls.pop()
@@ -273,6 +276,8 @@ class Visitor:
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)
+        lowest = [least(i, frame.bounds, frame.starts) for i in indices if i is not None]
+        self.lowest |= {low for low in lowest if low is not None and low.rounded_up().names}
         found: tuple[Polynomial | None, ...] | None
         if len(indices) == 1:
             found = None if indices[0] is None else extents(indices[0], frame.bounds)

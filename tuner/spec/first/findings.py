@@ -51,6 +51,12 @@ class Findings:
     exponents: frozenset[str] = frozenset()
     elements: dict[int, dict[int, str]] = field(default_factory=dict)
 
+    @property
+    def shaping(self) -> frozenset[str]:
+        """Names that extents of arrays have."""
+        shapes = [use.shape or () for use in self.uses.values()]
+        return frozenset(name for shape in shapes for extent in shape for name in extent.names)
+
 
 def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
     """Looks through a function.
@@ -130,7 +136,8 @@ def _examined(
         margins=frozenset(visitor.bound_names - visitor.ends),
         counts=frozenset(visitor.counts),
         least=_least(frame, named),
-        limits=limits([*uses.values(), *visitor.fixed]) | {_not_negative(each) for each in frame.exponents},
+        limits=limits([*uses.values(), *visitor.fixed])
+        | {_not_negative(each) for each in (*frame.exponents, *visitor.lowest)},
         exponents=frozenset().union(*(each.names for each in frame.exponents)),
         elements={position: names for position, names in elements.items() if names},
     )

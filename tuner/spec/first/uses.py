@@ -77,6 +77,11 @@ class Use:
         return bool(self.places) and not (self.anywhere or self.written or self.unclear)
 
     @property
+    def known(self) -> bool:
+        """Whether the shape is certain."""
+        return self.shape is not None and (not self.lost or bool(self.declared and all(self.declared)))
+
+    @property
     def shape(self) -> tuple[Polynomial, ...] | None:
         """As declared; else the best guess: most dimensions, each as long as any access needs."""
         guess = max(self.shapes, key=lambda s: (len(s), [(e.at(_LARGE), e.text()) for e in s]), default=None)

@@ -32,6 +32,8 @@ class Frame:
         """What lies behind parameters that point to one whole number, which stays as it is."""
         self.bounds: dict[str, Polynomial] = {}
         """Of counters one more than the largest value, in the loop that was entered last."""
+        self.starts: dict[str, Polynomial] = {}
+        """Of counters the smallest value."""
         self._of_loops: dict[str, dict[str, Polynomial]] = {}
         self.short: set[str] = set()
         self.bound_names: set[str] = set()
@@ -142,13 +144,15 @@ class Frame:
             if bound.value is not None:
                 self.short.add(loop["id"])
             found.setdefault(counter, bound)
+            self._begins(counter, loop)
 
     def _count(self, condition: Node, loop: Node, bounds: dict[str, Polynomial]) -> None:
         """Of `for (j = 0; j < length[i]; j++)`, where it is read into a variable too, how far `j` goes is made up."""
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "!="):
             return
         left, right = (peeled(node) for node in inner_nodes(condition))
-        if referenced(left) not in self._begun(loop):
+        first = self._begun(loop).get(referenced(left))
+        if first is None or first.value is None:
             return
         value, frame = self.made.get(referenced(right), (right, self))
         found = frame.element(value)
@@ -156,8 +160,15 @@ class Frame:
             bounds[referenced(left)] = constant(MOST_COUNTED)
             self.counts.add(found)
 
-    def _begun(self, loop: Node) -> Iterator[str]:
-        """The counters that a loop begins at a constant."""
+    def _begins(self, counter: str, loop: Node) -> None:
+        """Of a counter that goes up the value that it begins with; unknown where loops differ."""
+        first = self._begun(loop).get(counter, variable(symbol(counter)))
+        if self.starts.setdefault(counter, first) != first:
+            self.starts[counter] = variable(symbol(counter))
+
+    def _begun(self, loop: Node) -> dict[str, Polynomial]:
+        """What a loop gives its counters to begin with."""
+        found = {}
         for node in walk(inner_nodes(loop)[0]) if loop["kind"] == "ForStmt" else ():
             inner = inner_nodes(node)
             if node.get("kind") == "VarDecl" and inner:
@@ -167,8 +178,9 @@ class Frame:
             else:
                 continue
             first = self.polynomial(value)
-            if first is not None and first.value is not None:
-                yield name
+            if first is not None:
+                found[name] = first
+        return found
 
     def element(self, node: Node) -> int | None:
         """The argument that an expression is one element of."""
@@ -317,9 +329,14 @@ class Frame:
             return {"+": left + right, "-": left - right, "*": left * right}[operator]
         if operator == "<<":
             return self._shifted(left, right)
-        # Of constants some stand for sizes in bytes.
-        if operator not in ("/", "%") or not left.names or moves(left) or moves(right):
+        if operator not in ("/", "%") or moves(left) or moves(right):
             return None
+        if left.value is not None:
+            by = right.value or 0
+            # Some stand for sizes in bytes.
+            if left.value < 0 or by <= 0 or any(part.get("name") == "sizeof" for part in walk(node)):
+                return None
+            return constant(left.value // by if operator == "/" else left.value % by)
         low, high = (p.text() if re.fullmatch(r"\w+", p.text()) else f"({p.text()})" for p in (left, right))
         return variable(f"{low} {operator.replace('/', '//')} {high}")
 
