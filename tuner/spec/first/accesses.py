@@ -15,7 +15,7 @@ from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import extents, least, reach
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.polynomials import Polynomial, constant
-from tuner.spec.reading.signature import Function, Node, parameter_nodes
+from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["Visitor"]
@@ -26,6 +26,8 @@ _PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
 _FIXED = re.compile(r"[\w ]+?((?:\[\d+\])+)")
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
 
+_ENDS = {"exit", "_exit", "_Exit", "quick_exit", "abort"}
+"""Functions that end a process."""
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
 Index = tuple[Polynomial | None, ...]
 """One index for each dimension in the source; ``None`` for one that is no polynomial."""
@@ -107,6 +109,8 @@ class Visitor:
             parts = inner[1:]
         elif node.get("kind") == "CallExpr" and re.fullmatch(ROOTS, callee_name(inner[0])):
             parts = inner[1:2]
+        elif node.get("kind") == "IfStmt" and any(callee_name(n) in _ENDS for n in walk(inner[1])):
+            parts = [small for n in walk(inner[0]) if (small := _smaller(n))]
         else:
             return
         for position in {p for part in parts for p in frame.factors(part)}:
@@ -290,6 +294,14 @@ class Visitor:
             use.partly.append(found or ())
         else:
             use.shapes.append(shape)
+
+
+def _smaller(condition: Node) -> Node:
+    """Of `x < 0` what is smaller; nothing of other conditions."""
+    inner = inner_nodes(condition)
+    if condition.get("opcode") in (">", ">="):
+        inner.reverse()
+    return inner[0] if condition.get("opcode") in ("<", "<=", ">", ">=") else {}
 
 
 def _counters(index: Polynomial | None) -> list[str]:

@@ -22,12 +22,12 @@ def initial_values(dtype: str, whole: str, *, divides: bool) -> tuple[str, str]:
     Args:
         dtype: of the elements.
         whole: the end of the range of integers.
-        divides: whether something is divided by them, or their roots or logarithms are taken.
+        divides: whether something is divided by them, or they are to be positive for another reason.
     """
     if not dtype.startswith(("float", "complex")):
         return f"init: {{randint: [{int(divides)}, {whole}]}}", ""
     if divides and dtype.startswith("float"):
-        return "init: {uniform: [0.5, 2]}", "positive: divided by, or a root is taken"
+        return "init: {uniform: [0.5, 2]}", "positive: divided by, a root is taken, or else it ends"
     return "init: normal", ""
 
 

@@ -42,7 +42,7 @@ class Use:
     anywhere: bool = False
     """Whether others are accessed, too."""
     divides: bool = False
-    """Whether something is divided by its elements, or their roots or logarithms are taken."""
+    """Whether something is divided by its elements, or they are to be positive for another reason."""
 
     def note(self, mode: str) -> None:
         """Adds one access: ``read``, ``write`` or ``both``."""
