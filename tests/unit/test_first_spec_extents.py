@@ -234,6 +234,28 @@ void f(double *a, double *b, double *c, int n, int m) {
     assert [found[name]["shape"] for name in "abc"] == [["n"], ["max(m, n)"], ["m"]]
 
 
+WALKS = """
+void walk(int n, int m, const float *from, float *to, float *rows, const float *again) {
+    for (int i = 0; i < n; i++) {
+        const float *each = again;
+        for (int j = 0; j < m; j++) { *to++ = *from; from++; rows[0] += *each++; }
+        for (int j = 0; j < 8; j++) rows[j] *= 2;
+        rows += 8;
+    }
+}
+"""
+
+
+@pytest.mark.integration
+def test_pointers_that_go_on_in_loops(tmp_path: Path) -> None:
+    found = written(tmp_path, WALKS, "walk")
+    shapes = {name: found[name]["shape"] for name in ("from", "to", "rows", "again")}
+    assert shapes == {"from": ["m * n"], "to": ["m * n"], "rows": ["8 * n"], "again": ["m"]}
+    assert found["to"]["role"] == "output"
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert check_spec(spec, faults=False).ok
+
+
 def test_arrays_are_not_larger_than_a_check_can_make(tmp_path: Path) -> None:
     text = """
 void f(int n, int m, double a[n][n][n][n], double b[m]) {

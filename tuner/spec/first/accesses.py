@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tuner.spec.first.divisions import ROOTS
+from tuner.spec.first.divisions import ROOTS, factors
 from tuner.spec.first.indexing import NARROW
 from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import c_type
@@ -81,9 +81,9 @@ class Visitor:
             self._visit(inner[0], "write", frame, depth)
         elif kind == "CompoundAssignOperator":
             self._visit(inner[1], "read", frame, depth)
-            self._visit(inner[0], "both", frame, depth)
+            self._change(node, frame, depth)
         elif kind == "UnaryOperator" and node.get("opcode") in ("++", "--"):
-            self._visit(inner[0], "both", frame, depth)
+            self._change(node, frame, depth)
         elif kind == "UnaryOperator" and node.get("opcode") == "*":
             self._dereference(inner[0], mode, frame, depth)
         elif kind == "VarDecl" and inner and self._alias(node, frame):
@@ -102,6 +102,17 @@ class Visitor:
             for child in inner:
                 self._visit(child, "read", frame, depth)
 
+    def _change(self, node: Node, frame: Frame, depth: int) -> None:
+        """Something is added to a place; behind that a pointer leads further."""
+        place = inner_nodes(node)[0]
+        name = referenced(peeled(place))
+        if name in frame.pointers and name not in frame.references:
+            step, bound = frame.step(node), frame.bounds.get(name)
+            if step is not None and bound is not None:
+                frame.bounds[name] = bound + step
+        else:
+            self._visit(place, "both", frame, depth)
+
     def _divisions(self, node: Node, frame: Frame) -> None:
         """Notes the arguments by whose elements is divided, or which have to be positive for another reason."""
         inner = inner_nodes(node)
@@ -113,7 +124,7 @@ class Visitor:
             parts = [small for n in walk(inner[0]) if (small := _smaller(n))]
         else:
             return
-        for position in {p for part in parts for p in frame.factors(part)}:
+        for position in {p for part in parts for p in factors(part, frame)}:
             self._uses[position].divides = True
 
     def _alias(self, node: Node, frame: Frame) -> bool:
@@ -134,7 +145,7 @@ class Visitor:
                 if offset == constant(0) and "[" in written:
                     # `double (*u)[n] = (double (*)[n])memory;` says what lies there.
                     self._uses[position].declare(frame.declared(node), c_type(kind).inner)
-                frame.pointers[node["id"]] = (position, None if node["id"] in frame.modified else offset)
+                frame.pointers[node["id"]] = (position, frame.moved(node["id"], offset))
                 return True
         elif node["id"] not in frame.modified:
             known = frame.polynomial(value)
@@ -195,6 +206,8 @@ class Visitor:
         use = self._uses[found[0]]
         use.note(mode)
         self._extent(use, (found[1],), frame)
+        if peeled(pointer).get("opcode") == "++":
+            self._visit(peeled(pointer), "read", frame, depth)
 
     def _name(self, node: Node, mode: str, frame: Frame) -> None:
         found = frame.pointers.get(referenced(node))

@@ -161,7 +161,8 @@ def _frame(function: Function) -> Frame:
             if node["id"] not in frame.modified and _is_whole(kind):
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
-            frame.pointers[node["id"]] = (i, constant(0))
+            begin = constant(0)
+            frame.pointers[node["id"]] = (i, begin if kind.reference else frame.moved(node["id"], begin))
             if node["id"] in numbers and _is_whole(kind):
                 frame.pointed[node["id"]] = variable(name)
         elif _is_whole(kind):

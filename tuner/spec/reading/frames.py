@@ -5,13 +5,21 @@ Read from the function's syntax tree; guesses for a first spec only. May not jud
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
 
 from tuner.spec.reading.extents import moves, symbol
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function, Node, walk
-from tuner.spec.reading.trees import assigned_only, changes, inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import (
+    assigned_only,
+    changes,
+    conjuncts,
+    inner_nodes,
+    peeled,
+    referenced,
+    walked,
+)
 
 __all__ = ["MOST_COUNTED", "Frame"]
 
@@ -62,6 +70,9 @@ class Frame:
             for child in (peeled(inner_nodes(node)[0]),)
             if child.get("kind") == "DeclRefExpr"
         }
+        self.walked = walked(function.tree)
+        self._times: dict[str, Polynomial] = {}
+        """How often loops go round, by their identity."""
         self._assigned = assigned_only(function.tree)
         """Values that variables without an initial value are given."""
 
@@ -107,12 +118,37 @@ class Frame:
             inner[2] if loop["kind"] == "ForStmt" and len(inner) > 2 else inner[0] if inner else {}
         )
         # Of `i < begin + TILE && i < n` the second says how far it goes.
-        parts = sorted(_conjuncts(condition), key=self._moves)
+        parts = sorted(conjuncts(condition), key=self._moves)
         found = self._of_loops[loop["id"]] = {}
         for part in parts:
             self._count(part, loop, found)
             self._limit(part, loop, found)
+        self._walk(loop, found)
         self.enter(loop)
+
+    def _walk(self, loop: Node, found: dict[str, Polynomial]) -> None:
+        """How far pointers get that go on by a constant in a loop, from where they are before the loops around it."""
+        begun = self._begun(loop)
+        times = [bound - begun[counter] for counter, bound in found.items() if counter in begun]
+        if len(times) == 1 and not moves(times[0]):
+            self._times[loop["id"]] = times[0]
+        for name, (loops, change) in self.walked.items():
+            step = self.step(change)
+            if loop["id"] == loops[-1] and step is not None and all(each in self._times for each in loops):
+                last = math.prod((self._times[each] for each in loops), start=constant(1)) - constant(1)
+                found[name] = last * step + constant(1)
+
+    def step(self, change: Node) -> Polynomial | None:
+        """What is added where a pointer is changed; ``None`` where that is no positive number."""
+        inner = inner_nodes(change)
+        step = constant(1) if change["opcode"] == "++" else self.polynomial(inner[1])
+        return step if step is not None and (step.value or 0) > 0 else None
+
+    def moved(self, name: str, offset: Polynomial | None) -> Polynomial | None:
+        """Where a pointer leads that begins at an offset and may change; ``None`` where that cannot be told."""
+        if offset is None or name not in self.modified:
+            return offset
+        return offset + variable(symbol(name)) if name in self.walked else None
 
     def _moves(self, condition: Node) -> bool:
         inner = inner_nodes(condition)
@@ -233,6 +269,8 @@ class Frame:
         node = peeled(node)
         if node.get("kind") == "DeclRefExpr":
             return self.pointers.get(referenced(node))
+        if node.get("opcode") == "++" and node.get("isPostfix"):
+            return self.pointer(inner_nodes(node)[0])
         if node.get("kind") == "UnaryOperator" and node.get("opcode") == "&":
             target = peeled(inner_nodes(node)[0])
             if target.get("kind") == "DeclRefExpr" and referenced(target) in self.references:
@@ -258,27 +296,6 @@ class Frame:
         if offset is None or step is None:
             return position, None
         return position, offset - step if back else offset + step
-
-    def factors(self, node: Node) -> Iterator[int]:
-        """Arguments of whose elements a value is the product or the sum, its roots and functions included."""
-        node = peeled(node)
-        kind, operator, inner = node.get("kind"), node.get("opcode"), inner_nodes(node)
-        parts: list[Node] = []
-        if kind == "DeclRefExpr":
-            value, frame = self.made.get(referenced(node), ({}, self))
-            yield from frame.factors(value)
-        elif kind == "ArraySubscriptExpr" or (kind, operator) == ("UnaryOperator", "*"):
-            found = self.pointer(_pointer_of(node))
-            if found is not None:
-                yield found[0]
-        elif kind == "CallExpr":
-            parts = inner[1:]
-        elif kind == "BinaryOperator" and operator in ("*", "+"):
-            parts = inner
-        elif (kind, operator) in (("BinaryOperator", "/"), ("UnaryOperator", "-")):
-            parts = inner[:1]
-        for part in parts:
-            yield from self.factors(part)
 
     def polynomial(self, node: Node) -> Polynomial | None:
         """What an expression is; ``None`` for what is no polynomial."""
@@ -366,17 +383,3 @@ class Frame:
                 found.append(extent or (variable(symbol("")) if any(inner[1:]) else None))
             kind = next((child for child in inner if child.get("kind", "").endswith("Type")), {})
         return tuple(found)
-
-
-def _pointer_of(element: Node) -> Node:
-    """The pointer that an element's subscripts, however many, or star begin with."""
-    while element.get("kind") == "ArraySubscriptExpr" or element.get("opcode") == "*":
-        element = peeled(inner_nodes(element)[0])
-    return element
-
-
-def _conjuncts(condition: Node) -> list[Node]:
-    condition = peeled(condition)
-    if condition.get("kind") == "BinaryOperator" and condition.get("opcode") == "&&":
-        return [part for side in inner_nodes(condition) for part in _conjuncts(side)]
-    return [condition]

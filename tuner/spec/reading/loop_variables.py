@@ -31,6 +31,7 @@ _EXTENT = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
 )
+_POINTER = re.compile(r"\*(?:\s*(?:const|restrict|__restrict))*$|\(\*")
 _UNNAMED = re.compile(r"\bvolatile\b|\(unnamed|\(anonymous|\(lambda")
 
 
@@ -49,6 +50,7 @@ class Variable:
         whole: whether the loop asks for an array as such.
         brought: whether the loop may use a value that it had before.
         outside: whether what is outside of the loop uses it.
+        behind: whether what comes after the loop may use the value that it has then.
     """
 
     node: Node
@@ -61,6 +63,7 @@ class Variable:
     whole: bool = False
     brought: bool = False
     outside: bool = False
+    behind: bool = True
 
     @property
     def name(self) -> str:
@@ -121,7 +124,7 @@ class Variable:
             return False
         if self.array:
             return self.whole
-        pointer = re.search(r"\*(?:\s*(?:const|__restrict))*$|\(\*", self.plain)
+        pointer = _POINTER.search(self.plain)
         return (not _NUMBER.fullmatch(self.plain) and not pointer) or (self.shared and not self.constant)
 
 
@@ -149,6 +152,7 @@ def variables_of(function: Function, loop: Node, text: bytes, language: str) -> 
                 around=_loops(parents),
                 deduced=_deduced(node, text),
                 own_types=own_types,
+                behind=not _begins_anew(node, parents),
             )
     used, changed = _look(function, loop, known, inside)
     for key in list(used):
@@ -236,11 +240,11 @@ def _look(
     function: Function, loop: Node, known: dict[str, Variable], inside: set[int]
 ) -> tuple[set[str], set[str]]:
     """Which variables the loop uses, and which change anywhere behind their declaration."""
-    used, changed, again = set[str](), set[str](), frozenset[int]()
+    used, changed, again, seen = set[str](), set[str](), frozenset[int](), False
     own = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
     for node, parents in paths(function.tree):
         if node is loop:
-            again = _loops(parents)
+            again, seen = _loops(parents), True
         key = node.get("referencedDecl", {}).get("id", "") if node.get("kind") == "DeclRefExpr" else ""
         variable = known.get(key)
         if variable is None:
@@ -252,6 +256,7 @@ def _look(
         counted = _counted_anew(key, around, loop)
         if not within:
             variable.outside |= not counted
+            variable.behind |= seen
             continue
         used.add(key)
         variable.inside |= not read
@@ -261,8 +266,22 @@ def _look(
     for variable in known.values():
         node = variable.node
         began = node.get("init") or node.get("storageClass") == "static" or node["kind"] == "ParmVarDecl"
-        variable.outside |= variable.brought and bool(began or jumps or again - variable.around)
+        repeated = jumps or bool(again - variable.around)
+        variable.outside |= variable.brought and bool(began or repeated)
+        variable.behind |= repeated or variable.shared
     return used, changed
+
+
+def _begins_anew(node: Node, parents: Sequence[Node]) -> bool:
+    """Whether a variable is a number or a pointer that has a first value each time when its block is entered."""
+    kind = node["type"].get("desugaredQualType", node["type"]["qualType"])
+    if any(child.get("kind") == "CleanupAttr" for child in node.get("inner", [])):
+        return False
+    if not _NUMBER.fullmatch(kind) and not _POINTER.search(kind):
+        return False
+    stands = [parent.get("kind") for parent in parents[:2]]
+    inside = stands == ["DeclStmt", "CompoundStmt"] and "init" in node and "storageClass" not in node
+    return inside or node["kind"] == "ParmVarDecl"
 
 
 def _loops(parents: Sequence[Node]) -> frozenset[int]:
