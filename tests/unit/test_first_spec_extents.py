@@ -243,6 +243,7 @@ void walk(int n, int m, const float *from, float *to, float *rows, const float *
         rows += 8;
     }
 }
+void down(int n, float *to) { to += n; while (n > 0) { to--; *to = n; n--; } }
 """
 
 
@@ -254,6 +255,7 @@ def test_pointers_that_go_on_in_loops(tmp_path: Path) -> None:
     assert found["to"]["role"] == "output"
     (spec,) = load_spec(tmp_path / "k.yaml")
     assert check_spec(spec, faults=False).ok
+    assert written(tmp_path, WALKS, "down")["to"]["shape"] == ["n"]
 
 
 def test_arrays_are_not_larger_than_a_check_can_make(tmp_path: Path) -> None:

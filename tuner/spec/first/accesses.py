@@ -107,9 +107,9 @@ class Visitor:
         place = inner_nodes(node)[0]
         name = referenced(peeled(place))
         if name in frame.pointers and name not in frame.references:
-            step, bound = frame.step(node), frame.bounds.get(name)
-            if step is not None and bound is not None:
-                frame.bounds[name] = bound + step
+            step = frame.step(node) if name in frame.walked else None
+            if step is not None and name in frame.bounds:
+                frame.bounds[name] += step
         else:
             self._visit(place, "both", frame, depth)
 
