@@ -123,7 +123,7 @@ def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
     declared: dict[str, tuple[str, ...]] = {}
     found: dict[str, tuple[tuple[str, ...], Node]] = {}
     times: Counter[str] = Counter()
-    for node, loops in _with_loops(tree, ()):
+    for node, loops in _with_loops(tree):
         if node.get("kind") == "VarDecl":
             declared[node["id"]] = loops
         elif changes(node):
@@ -135,10 +135,12 @@ def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
     return {name: (loops, found[name][1]) for name, loops in around.items() if loops and times[name] == 1}
 
 
-def _with_loops(node: Node, loops: tuple[str, ...]) -> Iterator[tuple[Node, tuple[str, ...]]]:
-    """A node and all below it, each with the identities of the loops around it."""
-    if node.get("kind") in ("ForStmt", "WhileStmt", "DoStmt"):
-        loops = (*loops, node["id"])
-    yield node, loops
-    for child in inner_nodes(node):
-        yield from _with_loops(child, loops)
+def _with_loops(tree: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    """A node and all below it, each with the identities of the loops that it is or stands in."""
+    stack: list[tuple[Node, tuple[str, ...]]] = [(tree, ())]
+    while stack:
+        node, loops = stack.pop()
+        if node.get("kind") in ("ForStmt", "WhileStmt", "DoStmt"):
+            loops = (*loops, node["id"])
+        yield node, loops
+        stack.extend((child, loops) for child in inner_nodes(node))
