@@ -16,7 +16,7 @@ import yaml
 from tuner.core.errors import SpecError
 from tuner.driver.check import check_spec
 from tuner.evaluators.workloads import make_workload
-from tuner.spec.first.init import init_spec
+from tuner.spec.first.init import first_spec, init_spec
 from tuner.spec.load import load_spec
 
 MULTIGRID = """
@@ -68,6 +68,27 @@ void sweep() {
             rhs[j][i][0] += lines[i];
         }
     if (debug[2] >= 1) printf("%g\\n", rhs[0][0][0]);
+}
+"""
+
+OFFSETS = """
+#define N 5000
+void exit(int);
+static float a[N], b[N];
+void loops(const int *given)
+{
+    int by = *given, half = N / 2, one = 1, at;
+    int none = 2 * one - 2;
+    for (int t = 0; t < 10; t++) {
+        for (int i = 0; i < N - 3; i++) a[i] += b[i + by]; // offset
+        for (int i = 0; i < N; i++) a[i] += b[i + none]; // none
+        for (int j = 0; j < N / 2; j++) // mirrored
+            for (int i = 0; i < half; i++) a[i] += b[i + half - j - 1];
+        at = 0;
+        at += by;
+        for (int i = 1; i < N; i++) { if (a[at] > 3) a[i] -= 1; at += by; } // steps
+        for (int i = 0; i < N; i++) { if (b[i] <= 0) exit(1); a[i] += b[i]; } // ends
+    }
 }
 """
 
@@ -174,6 +195,33 @@ def test_such_kernels_check_as_they_are(
     assert all(what.startswith(f"k.{suffix}:{line}:") for what in missed), missed
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("loop", "sizes", "argument"),
+    [
+        ("offset", [{"by": 3}, {"by": 2}], {"name": "by", "value": "by"}),
+        ("none", [{}, {}], {"name": "none", "value": 0}),
+        ("mirrored", [{"half": 2500}, {}], {"name": "half", "value": "half"}),
+        ("steps", [{}, {}], {"name": "at_at", "init": {"constant": 1}}),
+        ("ends", [{}, {}], {"name": "b", "init": {"uniform": [0.5, 2]}}),
+    ],
+)
+def test_numbers_of_a_loop_keep_it_in_its_arrays(
+    loop: str, sizes: list[dict[str, int]], argument: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "k.c"
+    path.write_text(OFFSETS)
+    line = next(i for i, each in enumerate(OFFSETS.splitlines(), 1) if each.endswith(f"// {loop}"))
+    text = first_spec(path, loop=line).text
+    (tmp_path / "k.yaml").write_text(text)
+    data = yaml.safe_load(text)
+    assert [data.get("problem", {}), *data["verify"].get("problems", [{}])] == sizes
+    assert any(argument.items() <= each.items() for each in data["arguments"])
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec, faults=False)
+    assert report.ok, report.lines
+
+
 def test_an_array_is_as_long_as_its_longest_loop(tmp_path: Path) -> None:
     text = """
 void f(double *a, double *b, double *c, int n, int m) {
@@ -184,6 +232,30 @@ void f(double *a, double *b, double *c, int n, int m) {
 """
     found = written(tmp_path, text, "f")
     assert [found[name]["shape"] for name in "abc"] == [["n"], ["max(m, n)"], ["m"]]
+
+
+WALKS = """
+void walk(int n, int m, const float *from, float *to, float *rows, const float *again) {
+    for (int i = 0; i < n; i++) {
+        const float *each = again;
+        for (int j = 0; j < m; j++) { *to++ = *from; from++; rows[0] += *each++; }
+        for (int j = 0; j < 8; j++) rows[j] *= 2;
+        rows += 8;
+    }
+}
+void down(int n, float *to) { to += n; while (n > 0) { to--; *to = n; n--; } }
+"""
+
+
+@pytest.mark.integration
+def test_pointers_that_go_on_in_loops(tmp_path: Path) -> None:
+    found = written(tmp_path, WALKS, "walk")
+    shapes = {name: found[name]["shape"] for name in ("from", "to", "rows", "again")}
+    assert shapes == {"from": ["m * n"], "to": ["m * n"], "rows": ["8 * n"], "again": ["m"]}
+    assert found["to"]["role"] == "output"
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert check_spec(spec, faults=False).ok
+    assert written(tmp_path, WALKS, "down")["to"]["shape"] == ["n"]
 
 
 def test_arrays_are_not_larger_than_a_check_can_make(tmp_path: Path) -> None:

@@ -208,6 +208,34 @@ def test_what_each_round_gives_anew_is_no_parameter() -> None:
     assert made.put_back(changed) == made.given.replace("{ t = i;", "{ int t = i;")
 
 
+@needs.cc
+@pytest.mark.parametrize(
+    ("before", "behind", "head"),
+    [
+        ("for (int t = 0; t < 3; t++) { int k = t;", "}", "int k"),
+        ("for (int t = 0; t < 3; t++) { int k = t;", "s += k; }", "int *k_at"),
+        ("for (int k = 0; k < n; k++) {", "}", "int *k_at"),
+        ("int k = 0; do {", "} while (k < n * n);", "int *k_at"),
+        ("int k = 0; more: {", "} if (s < 99) goto more;", "int *k_at"),
+        ("int k = 0, *p = &k;", "s += *p;", ""),
+        ("{ int k = 0;", "} { int k = 0; s += k; }", "int k"),
+    ],
+)
+def test_a_value_that_nothing_uses_behind_a_loop_is_all_that_it_gets(
+    before: str, behind: str, head: str, tmp_path: Path
+) -> None:
+    loop = "for (int i = 0; i < 4; i++) { s += k; k++; } // LINE"
+    function = f"int f(int n) {{ int s = 0; {before}\n {loop}\n {behind}\n return s; }}"
+    text = FILE.format(functions=function, call="f(5)")
+    if not head:
+        with pytest.raises(UsageError, match="by another way than its name"):
+            outlined(text, "f", "LINE")
+        return
+    made = outlined(text, "f", "LINE")
+    assert head in made.opening.splitlines()[0]
+    assert said(made.text, tmp_path) == said(text, tmp_path)
+
+
 @pytest.mark.parametrize("before", REFUSED)
 def test_a_loop_that_would_be_another_is_refused(before: str) -> None:
     body, message = REFUSED[before]

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tuner.spec.first.divisions import ROOTS
+from tuner.spec.first.divisions import ROOTS, factors
 from tuner.spec.first.indexing import NARROW
 from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import c_type
-from tuner.spec.reading.extents import extents, reach
+from tuner.spec.reading.extents import extents, least, reach
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.polynomials import Polynomial, constant
-from tuner.spec.reading.signature import Function, Node, parameter_nodes
+from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["Visitor"]
@@ -26,6 +26,8 @@ _PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
 _FIXED = re.compile(r"[\w ]+?((?:\[\d+\])+)")
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
 
+_ENDS = {"exit", "_exit", "_Exit", "quick_exit", "abort"}
+"""Functions that end a process."""
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
 Index = tuple[Polynomial | None, ...]
 """One index for each dimension in the source; ``None`` for one that is no polynomial."""
@@ -48,6 +50,8 @@ class Visitor:
         self.counts: set[int] = set()
         self.fixed: list[Use] = []
         """Accesses of arrays that are no arguments."""
+        self.lowest: set[Polynomial] = set()
+        """The smallest values of indices that sizes keep from being negative."""
         self.deepest = 0
 
     def run(self, frame: Frame, depth: int) -> None:
@@ -77,9 +81,9 @@ class Visitor:
             self._visit(inner[0], "write", frame, depth)
         elif kind == "CompoundAssignOperator":
             self._visit(inner[1], "read", frame, depth)
-            self._visit(inner[0], "both", frame, depth)
+            self._change(node, frame, depth)
         elif kind == "UnaryOperator" and node.get("opcode") in ("++", "--"):
-            self._visit(inner[0], "both", frame, depth)
+            self._change(node, frame, depth)
         elif kind == "UnaryOperator" and node.get("opcode") == "*":
             self._dereference(inner[0], mode, frame, depth)
         elif kind == "VarDecl" and inner and self._alias(node, frame):
@@ -98,6 +102,17 @@ class Visitor:
             for child in inner:
                 self._visit(child, "read", frame, depth)
 
+    def _change(self, node: Node, frame: Frame, depth: int) -> None:
+        """Something is added to a place; behind that a pointer leads further."""
+        place = inner_nodes(node)[0]
+        name = referenced(peeled(place))
+        if name in frame.pointers and name not in frame.references:
+            step = frame.step(node) if name in frame.walked else None
+            if step is not None and name in frame.bounds:
+                frame.bounds[name] += step
+        else:
+            self._visit(place, "both", frame, depth)
+
     def _divisions(self, node: Node, frame: Frame) -> None:
         """Notes the arguments by whose elements is divided, or which have to be positive for another reason."""
         inner = inner_nodes(node)
@@ -105,9 +120,11 @@ class Visitor:
             parts = inner[1:]
         elif node.get("kind") == "CallExpr" and re.fullmatch(ROOTS, callee_name(inner[0])):
             parts = inner[1:2]
+        elif node.get("kind") == "IfStmt" and any(callee_name(n) in _ENDS for n in walk(inner[1])):
+            parts = [small for n in walk(inner[0]) if (small := _smaller(n))]
         else:
             return
-        for position in {p for part in parts for p in frame.factors(part)}:
+        for position in {p for part in parts for p in factors(part, frame)}:
             self._uses[position].divides = True
 
     def _alias(self, node: Node, frame: Frame) -> bool:
@@ -128,7 +145,7 @@ class Visitor:
                 if offset == constant(0) and "[" in written:
                     # `double (*u)[n] = (double (*)[n])memory;` says what lies there.
                     self._uses[position].declare(frame.declared(node), c_type(kind).inner)
-                frame.pointers[node["id"]] = (position, None if node["id"] in frame.modified else offset)
+                frame.pointers[node["id"]] = (position, frame.moved(node["id"], offset))
                 return True
         elif node["id"] not in frame.modified:
             known = frame.polynomial(value)
@@ -189,6 +206,8 @@ class Visitor:
         use = self._uses[found[0]]
         use.note(mode)
         self._extent(use, (found[1],), frame)
+        if peeled(pointer).get("opcode") == "++":
+            self._visit(peeled(pointer), "read", frame, depth)
 
     def _name(self, node: Node, mode: str, frame: Frame) -> None:
         found = frame.pointers.get(referenced(node))
@@ -252,6 +271,7 @@ class Visitor:
                 inside.values[parameter["id"]] = value
         # Counters of the caller keep their bounds: offsets and values may be made of them.
         inside.bounds.update(frame.bounds)
+        inside.starts.update(frame.starts)
         self._calls.append(name)
         self.run(inside, depth)
         self._calls.pop()
@@ -273,6 +293,8 @@ class Visitor:
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)
+        lowest = [least(i, frame.bounds, frame.starts) for i in indices if i is not None]
+        self.lowest |= {low for low in lowest if low is not None and low.rounded_up().names}
         found: tuple[Polynomial | None, ...] | None
         if len(indices) == 1:
             found = None if indices[0] is None else extents(indices[0], frame.bounds)
@@ -285,6 +307,14 @@ class Visitor:
             use.partly.append(found or ())
         else:
             use.shapes.append(shape)
+
+
+def _smaller(condition: Node) -> Node:
+    """Of `x < 0` what is smaller; nothing of other conditions."""
+    inner = inner_nodes(condition)
+    if condition.get("opcode") in (">", ">="):
+        inner.reverse()
+    return inner[0] if condition.get("opcode") in ("<", "<=", ">", ">=") else {}
 
 
 def _counters(index: Polynomial | None) -> list[str]:

@@ -51,6 +51,12 @@ class Findings:
     exponents: frozenset[str] = frozenset()
     elements: dict[int, dict[int, str]] = field(default_factory=dict)
 
+    @property
+    def shaping(self) -> frozenset[str]:
+        """Names that extents of arrays have."""
+        shapes = [use.shape or () for use in self.uses.values()]
+        return frozenset(name for shape in shapes for extent in shape for name in extent.names)
+
 
 def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
     """Looks through a function.
@@ -130,7 +136,8 @@ def _examined(
         margins=frozenset(visitor.bound_names - visitor.ends),
         counts=frozenset(visitor.counts),
         least=_least(frame, named),
-        limits=limits([*uses.values(), *visitor.fixed]) | {_not_negative(each) for each in frame.exponents},
+        limits=limits([*uses.values(), *visitor.fixed])
+        | {_not_negative(each) for each in (*frame.exponents, *visitor.lowest)},
         exponents=frozenset().union(*(each.names for each in frame.exponents)),
         elements={position: names for position, names in elements.items() if names},
     )
@@ -154,7 +161,8 @@ def _frame(function: Function) -> Frame:
             if node["id"] not in frame.modified and _is_whole(kind):
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
-            frame.pointers[node["id"]] = (i, constant(0))
+            begin = constant(0)
+            frame.pointers[node["id"]] = (i, begin if kind.reference else frame.moved(node["id"], begin))
             if node["id"] in numbers and _is_whole(kind):
                 frame.pointed[node["id"]] = variable(name)
         elif _is_whole(kind):

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.findings import Findings
 from tuner.spec.first.members import Line, grouped
-from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.first.scalars import first_value, floating_scalars, settled, whole_numbers
 from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import CType
@@ -106,7 +106,6 @@ class _Writer:
         kernel: str | None,
         values: Mapping[str, str],
     ) -> None:
-        self._values = values
         self._named = kernel
         self._variables = variables
         self._flags = flags
@@ -117,19 +116,26 @@ class _Writer:
         self._flat = flat
         self._function = flat.function
         self._findings = findings
-        self._sizes = findings.sizes or self._likely_sizes()
+        numbers = whole_numbers(values)
+        less = {name for name in findings.pitches - findings.shaping if numbers.get(name, 1) < 1}
+        self._sizes = [n for n in findings.sizes if n not in less] or self._likely_sizes()
+        self._numbers = {n: v for n, v in numbers.items() if v > 0 or n not in self._sizes}
+        whole = [n for n, kind in flat.function.parameters if _whole(kind) and n not in self._sizes]
+        self._values = settled(values, self._sizes, whole)
         self._bytes: list[str] = []
         """Of the arrays written so far."""
 
     def _likely_sizes(self) -> list[str]:
-        whole = [n for n, t in self._function.parameters if _whole(t)]
-        return whole[:1]
+        """The first whole number, where loops or arrays are of a length of which nothing is known."""
+        uses = self._findings.uses.values()
+        if uses and not self._findings.depth and all(use.known for use in uses):
+            return []
+        return [n for n, t in self._function.parameters if _whole(t)][:1]
 
     def text(self, files: str, doubts: Sequence[str]) -> str:
         """The spec, with what is said of files beside the source."""
-        deep = self._findings.depth >= 3
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
-        odd = _ODD_DEEP if deep else _ODD
+        odd = _ODD_DEEP if self._findings.depth >= 3 else _ODD
         arguments = [self._argument(i) for i in range(len(self._function.parameters))]
         usual = self._usual(size)
         sizes = ", ".join(f"{n}: {value}" for n, value in usual.items())
@@ -162,23 +168,22 @@ class _Writer:
                 "  # numerics: reassociate               # sums in another order, within the tolerance above"
             ),
         ]
-        if self._sizes:
+        if small != sizes:
             lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
         if self._threads is not None:
             comment = "check: as many as your application has, one for a core"
             lines.append(Line(f"measure: {{threads: {self._threads}}}", comment))
         lines += [Line("search:"), Line("  budget: {evaluations: 200, minutes: 10}")]
-        return "".join(_layout(line) for line in lines)
+        return "".join(line.layout() for line in lines)
 
     def _usual(self, size: int) -> dict[str, int]:
         """Sizes for a call of some milliseconds, by which arrays are long enough and not too large."""
-        found = dict.fromkeys(self._sizes, size) | dict.fromkeys(
-            self._findings.margins & {*self._sizes}, _MARGIN
-        )
+        found = dict.fromkeys(self._sizes, size)
+        found |= dict.fromkeys(self._findings.margins & found.keys(), _MARGIN)
         found |= dict.fromkeys(self._findings.exponents & found.keys(), _EXPONENT)
-        found = {n: self._known_size(n) or self._fitting(n, value) for n, value in found.items()}
-        found = in_memory(within(found, self._findings.limits), self._bytes)
-        return within(found, self._findings.limits)
+        found = {n: self._numbers.get(n) or self._fitting(n, value) for n, value in found.items()}
+        found = in_memory(self._within(found, move=False), self._bytes)
+        return self._within(found)
 
     def _small(self, odd: tuple[int, ...], usual: Mapping[str, int]) -> dict[str, int]:
         """Odd sizes, no two alike where there are enough of them; rows lie further apart than any is long."""
@@ -190,12 +195,17 @@ class _Writer:
         if longest:
             small |= {n: longest + 2 * (i + 1) for i, n in enumerate(pitches)}
         small = {n: self._fitting(n, value) for n, value in small.items()}
-        short = within(small, self._findings.limits)
+        short = self._within(small)
         # Where arrays are not long enough for an odd size, another one than theirs.
         small |= {
             n: max(usual[n] - 1 - i, usual[n] // 2, 1) for i, n in enumerate(small) if short[n] < small[n]
         }
-        return within(small, self._findings.limits)
+        return self._within(small)
+
+    def _within(self, sizes: Mapping[str, int], *, move: bool = True) -> dict[str, int]:
+        """Sizes by which every index stays inside its array; those that are known may move too, or not."""
+        known = {n: value for n, value in self._numbers.items() if not (move and n in sizes)}
+        return within(sizes, self._findings.limits, known)
 
     def _widest(self) -> int:
         """Sizes that are multiplied in the largest array: it has to fit even where one loop goes through all of it."""
@@ -225,11 +235,6 @@ class _Writer:
             note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
             lines += [Line(f"  # {note}"), Line(f"  # parameters: {{{name}: [{values}]}}")]
         return lines
-
-    def _known_size(self, name: str) -> int:
-        """What a size is in the program; 0 where that is not plain to see."""
-        value = self._values.get(name, "")
-        return int(value) if value.isdecimal() else 0
 
     def _fitting(self, size: str, value: int) -> int:
         """A size that its own type can hold."""
@@ -341,7 +346,7 @@ class _Writer:
             # The declaration may still say how far apart rows lie.
             inner = [e.text() for e in use.declared[1:] if e is not None]
             return [*(self._unknown_shape()[:1] if inner else self._unknown_shape()), *inner]
-        if use.lost and not (use.declared and all(use.declared)):
+        if not use.known:
             notes.append("check: the shape")
         # A product of sizes reads better as dimensions only where the source says so.
         return [extent.text() for extent in shape]
@@ -385,19 +390,10 @@ def _whole(kind: CType) -> bool:
 
 def _quoted(name: str) -> str:
     plain = name.replace(".", "").replace("-", "").replace("_", "").replace("/", "").isalnum()
-    return (
-        name
-        if plain and not name[0].isdigit()
-        else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    )
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return name if plain and not name[0].isdigit() else f'"{quoted}"'
 
 
 def _listed(text: str) -> str:
     """In a list of YAML."""
     return f'"{text}"' if "," in text else text
-
-
-def _layout(line: Line) -> str:
-    if not line.comment:
-        return line.text + "\n"
-    return f"{line.text}{' ' * max(2, 40 - len(line.text))}# {line.comment}\n"

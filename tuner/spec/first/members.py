@@ -20,6 +20,12 @@ class Line:
     text: str
     comment: str = ""
 
+    def layout(self) -> str:
+        """As it is written."""
+        if not self.comment:
+            return self.text + "\n"
+        return f"{self.text}{' ' * max(2, 40 - len(self.text))}# {self.comment}\n"
+
 
 @dataclass(slots=True)
 class _Node:

@@ -6,10 +6,11 @@ May not compile or run anything.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
 from tuner.core.errors import SpecError
-from tuner.core.expressions import parse
+from tuner.core.expressions import Expression, parse
 from tuner.spec.first.host_arithmetic import Node, names_of, shown
 
 __all__ = ["evaluated", "fitting_size", "in_memory", "small_sizes", "within"]
@@ -23,6 +24,8 @@ _MOST_GIVEN = 1 << 28
 """Elements of all arrays of a problem: what a card holds and a host makes in a minute."""
 _MOST_BYTES = 64 << 20
 """What the arguments of a host's kernel take together: a check makes them, and what they become, several times."""
+_MOST_GROWN = 1 << 24
+"""More than sizes are made larger for."""
 _ROUNDS = 24
 
 
@@ -94,29 +97,53 @@ def fitting_size(
     return size
 
 
-def within(sizes: Mapping[str, int], limits: Collection[tuple[str, str]]) -> dict[str, int]:
-    """The sizes, smaller where something else would reach further than it may.
+def within(
+    sizes: Mapping[str, int], limits: Collection[tuple[str, str]], known: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The sizes, smaller where something else would reach further than it may; larger where that cannot be mended so.
 
     Args:
         sizes: by name.
-        limits: how far something reaches and how far it may, as expressions of sizes; what the second depends on stays.
+        limits: how far something reaches and how far it may, as expressions of sizes; what both depend on stays.
+        known: numbers that stay as they are, of sizes too.
 
     >>> within({"n": 2048, "m": 100}, [("n + 1", "40"), ("2 * m", "n")])
     {'n': 39, 'm': 19}
+    >>> within({"n": 10, "m": 100}, [("m + 12 + k", "n"), ("7", "n")], {"k": -1})
+    {'n': 12, 'm': 1}
     """
-    found = dict(sizes)
+    known = known or {}
+    found = {**sizes, **known}
     parts = [(parse(reached), parse(most)) for reached, most in sorted(limits)]
     parts = [(r, m) for r, m in parts if r.names | m.names <= found.keys()]
+    # What cannot be made smaller first: nothing may grow past another limit.
+    parts.sort(key=lambda part: bool(part[0].names - part[1].names))
     for _ in range(_ROUNDS):
         before = dict(found)
         for reached, most in parts:
-            far, allowed = int(reached.evaluate(found)), int(most.evaluate(found))
-            name = max(reached.names - most.names, key=lambda n: found[n], default="")
-            if name and far > allowed and found[name] > 1:
-                found[name] = max(1, min(found[name] - 1, found[name] * allowed // far))
+            _mend(found, known, reached, most)
         if found == before:
             break
-    return found
+    return {name: found[name] for name in sizes}
+
+
+def _mend(sizes: dict[str, int], known: Collection[str], reached: Expression, most: Expression) -> None:
+    """Makes the largest sizes smaller that only say how far something reaches; else one larger of the others."""
+
+    def fits(**changed: int) -> bool:
+        values = {**sizes, **changed}
+        return reached.evaluate(values) <= most.evaluate(values)
+
+    def capped(cap: int) -> dict[str, int]:
+        return {name: min(sizes[name], cap) for name in reached.names.difference(most.names, known)}
+
+    if not fits():
+        caps = range(2, max((sizes[name] for name in capped(1)), default=2))
+        sizes |= capped(1 + bisect_left(caps, True, key=lambda cap: not fits(**capped(cap))))
+    for name in sorted(most.names.difference(reached.names, known)):
+        if not fits():
+            grown = bisect_left(range(_MOST_GROWN), True, key=lambda size: fits(**{name: size}))
+            sizes |= {name: grown} if grown < _MOST_GROWN else {}
 
 
 def in_memory(sizes: Mapping[str, int], arrays: Sequence[str]) -> dict[str, int]:
@@ -127,7 +154,7 @@ def in_memory(sizes: Mapping[str, int], arrays: Sequence[str]) -> dict[str, int]
         arrays: bytes of each, as expressions of sizes.
 
     >>> in_memory({"n": 4096, "m": 64}, ["8 * n * n * n", "8 * m"])
-    {'n': 256, 'm': 64}
+    {'n': 128, 'm': 64}
     """
     found = dict(sizes)
     while sum(_values(arrays, found)) > _MOST_BYTES:

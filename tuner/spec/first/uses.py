@@ -42,7 +42,7 @@ class Use:
     anywhere: bool = False
     """Whether others are accessed, too."""
     divides: bool = False
-    """Whether something is divided by its elements, or their roots or logarithms are taken."""
+    """Whether something is divided by its elements, or they are to be positive for another reason."""
 
     def note(self, mode: str) -> None:
         """Adds one access: ``read``, ``write`` or ``both``."""
@@ -75,6 +75,11 @@ class Use:
     def few(self) -> bool:
         """Whether only elements with constant indices are accessed, and none is changed."""
         return bool(self.places) and not (self.anywhere or self.written or self.unclear)
+
+    @property
+    def known(self) -> bool:
+        """Whether the shape is certain."""
+        return self.shape is not None and (not self.lost or bool(self.declared and all(self.declared)))
 
     @property
     def shape(self) -> tuple[Polynomial, ...] | None:

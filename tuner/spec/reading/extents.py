@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 
-__all__ = ["extents", "moves", "reach", "symbol"]
+__all__ = ["extents", "least", "moves", "reach", "symbol"]
 
 _LARGE = 1000
 """A size by which polynomials are compared."""
@@ -79,6 +79,27 @@ def reach(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial | N
             return None
         index = index + stride * (bound - constant(1) - variable(counter))
     return (index + constant(1)).rounded_up()
+
+
+def least(
+    index: Polynomial, bounds: Mapping[str, Polynomial], starts: Mapping[str, Polynomial]
+) -> Polynomial | None:
+    """The smallest value of an index; ``None`` where it cannot be told.
+
+    Args:
+        index: in elements, or rows.
+        bounds: of counters by their identity: one more than the largest value.
+        starts: their smallest values.
+    """
+    for counter in [name for name in index.names if name.startswith("@")]:
+        stride, bound, start = index.factor_of(counter), bounds.get(counter[1:]), starts.get(counter[1:])
+        if stride is None or bound is None or start is None or moves(stride):
+            return None
+        if stride.rounded_up() not in (stride, constant(0)):
+            return None
+        value = bound - constant(1) if stride.rounded_up() == constant(0) else start
+        index = index + stride * (value - variable(counter))
+    return None if moves(index) else index
 
 
 def _of_rows(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial:

@@ -1,41 +1,85 @@
-"""Which number a variable has where a loop begins: by what stands before it, for first specs.
+"""What a variable is where a loop begins: by what stands before it, for first specs.
 
 Read from clang's syntax tree; what is not plain to see stays unsaid.
 """
 
 from __future__ import annotations
 
-import operator
 import re
 
 from tuner.spec.reading.loop_variables import Variable, paths
+from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.trees import changes, inner_nodes, peeled, referenced
 
 __all__ = ["first_value"]
 
-_REACHED = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}
-_WHOLE = re.compile(r"-?\d+")
+_MOST_STATEMENTS = 32
+"""As many are looked for."""
 
 
-def first_value(function: Function, loop: Node, variable: Variable) -> str:
-    """The number that a variable has where a loop begins the first time, as text; empty where it is not plain to see.
+def first_value(function: Function, loop: Node, of: Variable) -> str:
+    """What a variable is where a loop begins the first time; empty where it is not plain to see.
 
-    It is what the nearest statement before the loop says that names the variable.
+    It is what the nearest statements before the loop say that name the variable: a number, or an expression of whole
+    numbers of the function that never change.
     """
-    key = variable.node["id"]
-    around = next(parents for node, parents in paths(function.tree) if node is loop)
-    inside = loop
-    for block in around:
-        if block.get("kind") == "CompoundStmt":
-            before = block["inner"][: next(i for i, child in enumerate(block["inner"]) if child is inside)]
-            for statement in reversed(before):
-                named = [
-                    n for n in walk(statement) if key in (n.get("id"), n.get("referencedDecl", {}).get("id"))
+    reader = _Reader(function)
+    value, statement = reader.given(loop, of.node["id"])
+    whole = reader.whole(value, statement)
+    return _decimal(value) if whole is None else whole.text()
+
+
+class _Reader:
+    """Reads what the statements of a function give its variables."""
+
+    def __init__(self, function: Function) -> None:
+        self._tree = function.tree
+        self._left = _MOST_STATEMENTS
+        changing = (n for n in walk(function.tree) if changes(n) or n.get("opcode") == "&")
+        self._changed = {referenced(peeled(inner_nodes(node)[0])) for node in changing}
+
+    def given(self, place: Node, key: str) -> tuple[Node, Node]:
+        """What the nearest statement before another that names a variable gives it, and that statement."""
+        self._left -= 1
+        around = next(parents for node, parents in paths(self._tree) if node is place)
+        inside = place
+        for block in around if self._left > 0 else ():
+            if block.get("kind") == "CompoundStmt":
+                before = block["inner"][
+                    : next(i for i, child in enumerate(block["inner"]) if child is inside)
                 ]
-                if named:
-                    return _number(_given(statement, key))
-        inside = block
-    return ""
+                for statement in reversed(before):
+                    if any(key in (n.get("id"), referenced(n)) for n in walk(statement)):
+                        return _given(statement, key), statement
+            inside = block
+        return {}, place
+
+    def whole(self, node: Node, statement: Node) -> Polynomial | None:
+        """The whole number that an expression of a statement is."""
+        node = peeled(node)
+        kind, operation, inner = node.get("kind"), node.get("opcode"), inner_nodes(node)
+        if kind == "IntegerLiteral":
+            return constant(int(node["value"]))
+        if kind == "DeclRefExpr":
+            value = self.whole(*self.given(statement, referenced(node)))
+            written = str(node["type"].get("desugaredQualType", node["type"]["qualType"]))
+            other = referenced(node) in self._changed or re.search(r"[*\[]|float|double", written)
+            return variable(str(node["referencedDecl"]["name"])) if value is None and not other else value
+        if kind == "UnaryOperator" and operation == "-":
+            value = self.whole(inner[0], statement)
+            return None if value is None else constant(0) - value
+        if kind != "BinaryOperator":
+            return None
+        left, right = (self.whole(child, statement) for child in inner)
+        if left is None or right is None:
+            return None
+        if operation in ("+", "-", "*"):
+            return {"+": left + right, "-": left - right, "*": left * right}[operation]
+        number, by = left.value, right.value
+        if operation == "/" and number is not None and by is not None and by > 0 <= number:
+            return constant(number // by)
+        return None
 
 
 def _given(statement: Node, key: str) -> Node:
@@ -43,29 +87,19 @@ def _given(statement: Node, key: str) -> Node:
     inner = statement.get("inner", [])
     if statement.get("kind") == "DeclStmt":
         return next((n["inner"][-1] for n in inner if n.get("id") == key and n.get("init")), {})
-    if statement.get("opcode") == "=" and inner[0].get("referencedDecl", {}).get("id") == key:
+    if statement.get("opcode") in ("=", "+=", "-=", "*=") and referenced(inner[0]) == key:
         value: Node = inner[1]
-        return value
+        added = {"kind": "BinaryOperator", "opcode": statement["opcode"][:-1], "inner": inner}
+        return value if statement["opcode"] == "=" else added
     return {}
 
 
-def _number(node: Node) -> str:
-    """The text of a constant, or empty."""
-    inner = [child for child in node.get("inner", []) if child]
-    kind = node.get("kind")
-    if kind in ("IntegerLiteral", "FloatingLiteral"):
+def _decimal(node: Node) -> str:
+    """The text of a constant with a decimal point; empty for anything else."""
+    node = peeled(node)
+    if node.get("kind") == "FloatingLiteral":
         return str(node["value"])
-    if kind in ("ImplicitCastExpr", "CStyleCastExpr", "ParenExpr", "ConstantExpr") and len(inner) == 1:
-        return _number(inner[0])
-    if kind == "UnaryOperator" and node.get("opcode") == "-":
-        value = _number(inner[0])
+    if node.get("kind") == "UnaryOperator" and node.get("opcode") == "-":
+        value = _decimal(inner_nodes(node)[0])
         return f"-{value}" if value and not value.startswith("-") else ""
-    if kind == "BinaryOperator" and node.get("opcode") in _REACHED:
-        left, right = map(_number, inner)
-        if (
-            _WHOLE.fullmatch(left)
-            and _WHOLE.fullmatch(right)
-            and (node["opcode"] != "/" or int(right) > 0 <= int(left))
-        ):
-            return str(_REACHED[node["opcode"]](int(left), int(right)))
     return ""

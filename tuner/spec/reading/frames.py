@@ -5,13 +5,21 @@ Read from the function's syntax tree; guesses for a first spec only. May not jud
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
 
 from tuner.spec.reading.extents import moves, symbol
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function, Node, walk
-from tuner.spec.reading.trees import assigned_only, changes, inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import (
+    assigned_only,
+    changes,
+    conjuncts,
+    inner_nodes,
+    peeled,
+    referenced,
+    walked,
+)
 
 __all__ = ["MOST_COUNTED", "Frame"]
 
@@ -32,6 +40,8 @@ class Frame:
         """What lies behind parameters that point to one whole number, which stays as it is."""
         self.bounds: dict[str, Polynomial] = {}
         """Of counters one more than the largest value, in the loop that was entered last."""
+        self.starts: dict[str, Polynomial] = {}
+        """Of counters the smallest value."""
         self._of_loops: dict[str, dict[str, Polynomial]] = {}
         self.short: set[str] = set()
         self.bound_names: set[str] = set()
@@ -60,6 +70,9 @@ class Frame:
             for child in (peeled(inner_nodes(node)[0]),)
             if child.get("kind") == "DeclRefExpr"
         }
+        self.walked = walked(function.tree)
+        self._times: dict[str, Polynomial] = {}
+        """How often loops go round, by their identity."""
         self._assigned = assigned_only(function.tree)
         """Values that variables without an initial value are given."""
 
@@ -105,12 +118,37 @@ class Frame:
             inner[2] if loop["kind"] == "ForStmt" and len(inner) > 2 else inner[0] if inner else {}
         )
         # Of `i < begin + TILE && i < n` the second says how far it goes.
-        parts = sorted(_conjuncts(condition), key=self._moves)
+        parts = sorted(conjuncts(condition), key=self._moves)
         found = self._of_loops[loop["id"]] = {}
         for part in parts:
             self._count(part, loop, found)
             self._limit(part, loop, found)
+        self._walk(loop, found)
         self.enter(loop)
+
+    def _walk(self, loop: Node, found: dict[str, Polynomial]) -> None:
+        """How far pointers get that go on by a constant in a loop, from where they are before the loops around it."""
+        begun = self._begun(loop)
+        times = [bound - begun[counter] for counter, bound in found.items() if counter in begun]
+        if len(times) == 1 and not moves(times[0]):
+            self._times[loop["id"]] = times[0]
+        for name, (loops, change) in self.walked.items():
+            step = self.step(change)
+            if loop["id"] == loops[-1] and step is not None and all(each in self._times for each in loops):
+                last = math.prod((self._times[each] for each in loops), start=constant(1)) - constant(1)
+                found[name] = last * step + constant(1)
+
+    def step(self, change: Node) -> Polynomial | None:
+        """What is added where a pointer is changed; ``None`` where that is no positive number."""
+        inner = inner_nodes(change)
+        step = constant(1) if change["opcode"] == "++" else self.polynomial(inner[1])
+        return step if step is not None and (step.value or 0) > 0 else None
+
+    def moved(self, name: str, offset: Polynomial | None) -> Polynomial | None:
+        """Where a pointer leads that begins at an offset and may change; ``None`` where that cannot be told."""
+        if offset is None or name not in self.modified:
+            return offset
+        return offset + variable(symbol(name)) if name in self.walked else None
 
     def _moves(self, condition: Node) -> bool:
         inner = inner_nodes(condition)
@@ -142,13 +180,15 @@ class Frame:
             if bound.value is not None:
                 self.short.add(loop["id"])
             found.setdefault(counter, bound)
+            self._begins(counter, loop)
 
     def _count(self, condition: Node, loop: Node, bounds: dict[str, Polynomial]) -> None:
         """Of `for (j = 0; j < length[i]; j++)`, where it is read into a variable too, how far `j` goes is made up."""
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "!="):
             return
         left, right = (peeled(node) for node in inner_nodes(condition))
-        if referenced(left) not in self._begun(loop):
+        first = self._begun(loop).get(referenced(left))
+        if first is None or first.value is None:
             return
         value, frame = self.made.get(referenced(right), (right, self))
         found = frame.element(value)
@@ -156,8 +196,15 @@ class Frame:
             bounds[referenced(left)] = constant(MOST_COUNTED)
             self.counts.add(found)
 
-    def _begun(self, loop: Node) -> Iterator[str]:
-        """The counters that a loop begins at a constant."""
+    def _begins(self, counter: str, loop: Node) -> None:
+        """Of a counter that goes up the value that it begins with; unknown where loops differ."""
+        first = self._begun(loop).get(counter, variable(symbol(counter)))
+        if self.starts.setdefault(counter, first) != first:
+            self.starts[counter] = variable(symbol(counter))
+
+    def _begun(self, loop: Node) -> dict[str, Polynomial]:
+        """What a loop gives its counters to begin with."""
+        found = {}
         for node in walk(inner_nodes(loop)[0]) if loop["kind"] == "ForStmt" else ():
             inner = inner_nodes(node)
             if node.get("kind") == "VarDecl" and inner:
@@ -167,8 +214,9 @@ class Frame:
             else:
                 continue
             first = self.polynomial(value)
-            if first is not None and first.value is not None:
-                yield name
+            if first is not None:
+                found[name] = first
+        return found
 
     def element(self, node: Node) -> int | None:
         """The argument that an expression is one element of."""
@@ -221,6 +269,8 @@ class Frame:
         node = peeled(node)
         if node.get("kind") == "DeclRefExpr":
             return self.pointers.get(referenced(node))
+        if node.get("opcode") == "++" and node.get("isPostfix"):
+            return self.pointer(inner_nodes(node)[0])
         if node.get("kind") == "UnaryOperator" and node.get("opcode") == "&":
             target = peeled(inner_nodes(node)[0])
             if target.get("kind") == "DeclRefExpr" and referenced(target) in self.references:
@@ -246,27 +296,6 @@ class Frame:
         if offset is None or step is None:
             return position, None
         return position, offset - step if back else offset + step
-
-    def factors(self, node: Node) -> Iterator[int]:
-        """Arguments of whose elements a value is the product or the sum, its roots and functions included."""
-        node = peeled(node)
-        kind, operator, inner = node.get("kind"), node.get("opcode"), inner_nodes(node)
-        parts: list[Node] = []
-        if kind == "DeclRefExpr":
-            value, frame = self.made.get(referenced(node), ({}, self))
-            yield from frame.factors(value)
-        elif kind == "ArraySubscriptExpr" or (kind, operator) == ("UnaryOperator", "*"):
-            found = self.pointer(_pointer_of(node))
-            if found is not None:
-                yield found[0]
-        elif kind == "CallExpr":
-            parts = inner[1:]
-        elif kind == "BinaryOperator" and operator in ("*", "+"):
-            parts = inner
-        elif (kind, operator) in (("BinaryOperator", "/"), ("UnaryOperator", "-")):
-            parts = inner[:1]
-        for part in parts:
-            yield from self.factors(part)
 
     def polynomial(self, node: Node) -> Polynomial | None:
         """What an expression is; ``None`` for what is no polynomial."""
@@ -317,9 +346,14 @@ class Frame:
             return {"+": left + right, "-": left - right, "*": left * right}[operator]
         if operator == "<<":
             return self._shifted(left, right)
-        # Of constants some stand for sizes in bytes.
-        if operator not in ("/", "%") or not left.names or moves(left) or moves(right):
+        if operator not in ("/", "%") or moves(left) or moves(right):
             return None
+        if left.value is not None:
+            by = right.value or 0
+            # Some stand for sizes in bytes.
+            if left.value < 0 or by <= 0 or any(part.get("name") == "sizeof" for part in walk(node)):
+                return None
+            return constant(left.value // by if operator == "/" else left.value % by)
         low, high = (p.text() if re.fullmatch(r"\w+", p.text()) else f"({p.text()})" for p in (left, right))
         return variable(f"{low} {operator.replace('/', '//')} {high}")
 
@@ -349,17 +383,3 @@ class Frame:
                 found.append(extent or (variable(symbol("")) if any(inner[1:]) else None))
             kind = next((child for child in inner if child.get("kind", "").endswith("Type")), {})
         return tuple(found)
-
-
-def _pointer_of(element: Node) -> Node:
-    """The pointer that an element's subscripts, however many, or star begin with."""
-    while element.get("kind") == "ArraySubscriptExpr" or element.get("opcode") == "*":
-        element = peeled(inner_nodes(element)[0])
-    return element
-
-
-def _conjuncts(condition: Node) -> list[Node]:
-    condition = peeled(condition)
-    if condition.get("kind") == "BinaryOperator" and condition.get("opcode") == "&&":
-        return [part for side in inner_nodes(condition) for part in _conjuncts(side)]
-    return [condition]

@@ -31,6 +31,7 @@ _EXTENT = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
 )
+_POINTER = re.compile(r"\*(?:\s*(?:const|restrict|__restrict))*$|\(\*")
 _UNNAMED = re.compile(r"\bvolatile\b|\(unnamed|\(anonymous|\(lambda")
 
 
@@ -50,6 +51,7 @@ class Variable:
         brought: whether the loop may use a value that it had before.
         before: whether what stands before the loop uses it.
         outside: whether what is outside of the loop may use what the loop makes of it, or the loop what was before.
+        behind: whether what comes after the loop may use the value that it has then.
     """
 
     node: Node
@@ -63,6 +65,7 @@ class Variable:
     brought: bool = False
     before: bool = False
     outside: bool = False
+    behind: bool = True
 
     @property
     def name(self) -> str:
@@ -123,7 +126,7 @@ class Variable:
             return False
         if self.array:
             return self.whole
-        pointer = re.search(r"\*(?:\s*(?:const|__restrict))*$|\(\*", self.plain)
+        pointer = _POINTER.search(self.plain)
         return (not _NUMBER.fullmatch(self.plain) and not pointer) or (self.shared and not self.constant)
 
 
@@ -151,6 +154,7 @@ def variables_of(function: Function, loop: Node, text: bytes, language: str) -> 
                 around=_loops(parents),
                 deduced=_deduced(node, text),
                 own_types=own_types,
+                behind=not _begins_anew(node, parents),
             )
     used, changed = _look(function, loop, known, inside)
     for key in list(used):
@@ -238,13 +242,13 @@ def _look(
     function: Function, loop: Node, known: dict[str, Variable], inside: set[int]
 ) -> tuple[set[str], set[str]]:
     """Which variables the loop uses, and which change anywhere behind their declaration."""
-    used, changed, again, behind = set[str](), set[str](), frozenset[int](), False
+    used, changed, again, seen = set[str](), set[str](), frozenset[int](), False
     jumps = any(node.get("kind") == "LabelStmt" for node in walk(function.tree))
     own = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
     given = set[str]() if jumps else _given_first(loop)
     for node, parents in paths(function.tree):
         if node is loop:
-            again, behind = _loops(parents), True
+            again, seen = _loops(parents), True
         key = node.get("referencedDecl", {}).get("id", "") if node.get("kind") == "DeclRefExpr" else ""
         variable = known.get(key)
         if variable is None:
@@ -256,8 +260,9 @@ def _look(
         counted = _counted_anew(key, around, loop)
         if not within:
             # What stands before the loop is not reached again without a loop around both, or a jump.
-            variable.outside |= not counted and (behind or jumps or bool(_loops(parents) - variable.around))
+            variable.outside |= not counted and (seen or jumps or bool(_loops(parents) - variable.around))
             variable.before |= not counted
+            variable.behind |= seen
             continue
         used.add(key)
         variable.inside |= not read
@@ -266,9 +271,22 @@ def _look(
     for variable in known.values():
         node = variable.node
         began = node.get("init") or node.get("storageClass") == "static" or node["kind"] == "ParmVarDecl"
-        before = began or variable.before or jumps or again - variable.around
-        variable.outside |= variable.brought and bool(before)
+        repeated = jumps or bool(again - variable.around)
+        variable.outside |= variable.brought and bool(began or variable.before or repeated)
+        variable.behind |= repeated or variable.shared
     return used, changed
+
+
+def _begins_anew(node: Node, parents: Sequence[Node]) -> bool:
+    """Whether a variable is a number or a pointer that has a first value each time when its block is entered."""
+    kind = node["type"].get("desugaredQualType", node["type"]["qualType"])
+    if any(child.get("kind") == "CleanupAttr" for child in node.get("inner", [])):
+        return False
+    if not _NUMBER.fullmatch(kind) and not _POINTER.search(kind):
+        return False
+    stands = [parent.get("kind") for parent in parents[:2]]
+    inside = stands == ["DeclStmt", "CompoundStmt"] and "init" in node and "storageClass" not in node
+    return inside or node["kind"] == "ParmVarDecl"
 
 
 def _loops(parents: Sequence[Node]) -> frozenset[int]:

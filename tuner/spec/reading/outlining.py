@@ -232,7 +232,7 @@ class _Writer:
                 found.known |= {name: value, f"{name}_at": value}
             if variable.by_reference(self._language):
                 found.later(reference(kind, name), name)
-            elif variable.itself or not variable.inside:
+            elif variable.itself or not variable.inside or (variable.outside and not variable.behind):
                 add = found.later if variable.extents or "[" in kind else found.first
                 add(variable.declared, name)
             elif not variable.outside:

@@ -5,6 +5,9 @@ Knows single nodes only; what they stand for is :mod:`tuner.spec.reading.frames`
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from tuner.spec.reading.signature import Node, parameter_nodes, walk
 
 __all__ = [
@@ -12,10 +15,13 @@ __all__ = [
     "assigned_only",
     "callee_name",
     "changes",
+    "conjuncts",
     "inner_nodes",
     "only_read_whole",
     "peeled",
+    "pointer_of",
     "referenced",
+    "walked",
 ]
 
 THROUGH = {
@@ -81,6 +87,21 @@ def changes(node: Node) -> bool:
     )
 
 
+def pointer_of(element: Node) -> Node:
+    """The pointer that an element's subscripts, however many, or star begin with."""
+    while element.get("kind") == "ArraySubscriptExpr" or element.get("opcode") == "*":
+        element = peeled(inner_nodes(element)[0])
+    return element
+
+
+def conjuncts(condition: Node) -> list[Node]:
+    """What holds where a condition does."""
+    condition = peeled(condition)
+    if condition.get("kind") == "BinaryOperator" and condition.get("opcode") == "&&":
+        return [part for side in inner_nodes(condition) for part in conjuncts(side)]
+    return [condition]
+
+
 def assigned_only(tree: Node) -> dict[str, list[Node]]:
     """What the local variables are set to that begin without a value and change in no other way."""
     begun = {n["id"] for n in walk(tree) if n.get("kind") == "VarDecl" and not n.get("inner")}
@@ -92,3 +113,34 @@ def assigned_only(tree: Node) -> dict[str, list[Node]]:
         elif changes(node) or node.get("opcode") == "&":
             begun.discard(target)
     return {name: values for name, values in found.items() if name in begun}
+
+
+def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
+    """Pointers that change at one place alone, in loops, where something is added: those loops and that place.
+
+    Loops are meant in which the pointer is not declared, the innermost last.
+    """
+    declared: dict[str, tuple[str, ...]] = {}
+    found: dict[str, tuple[tuple[str, ...], Node]] = {}
+    times: Counter[str] = Counter()
+    for node, loops in _with_loops(tree):
+        if node.get("kind") == "VarDecl":
+            declared[node["id"]] = loops
+        elif changes(node):
+            name = referenced(peeled(inner_nodes(node)[0]))
+            times[name] += 1
+            if node["opcode"] in ("++", "+=") and "*" in node["type"]["qualType"]:
+                found[name] = loops, node
+    around = {name: tuple(e for e in f[0] if e not in declared.get(name, ())) for name, f in found.items()}
+    return {name: (loops, found[name][1]) for name, loops in around.items() if loops and times[name] == 1}
+
+
+def _with_loops(tree: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    """A node and all below it, each with the identities of the loops that it is or stands in."""
+    stack: list[tuple[Node, tuple[str, ...]]] = [(tree, ())]
+    while stack:
+        node, loops = stack.pop()
+        if node.get("kind") in ("ForStmt", "WhileStmt", "DoStmt"):
+            loops = (*loops, node["id"])
+        yield node, loops
+        stack.extend((child, loops) for child in inner_nodes(node))
