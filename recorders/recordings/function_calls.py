@@ -33,8 +33,10 @@ def recording_library(function: Interposed, *, blocks: bool = False) -> str:
     call = f"function({function.passed_on})"
     parameters = "".join(f", {parameter_text(a)} a{i}" for i, a in enumerate(function.arguments))
     names = "".join(f", a{i}" for i in range(len(function.arguments)))
-    allocations = files(__package__).joinpath("allocations.c").read_text(encoding="utf-8")
-    return f"{function.head()}\n{allocations if blocks else _AS_SAID}" + _TEMPLATE.format(
+    own = files(__package__)
+    allocations = own.joinpath("allocations.c").read_text(encoding="utf-8") if blocks else _AS_SAID
+    counts = own.joinpath("call_counts.c").read_text(encoding="utf-8")
+    return f"{function.head()}\n{allocations}\n{counts}" + _TEMPLATE.format(
         definition=function.definition,
         count=len(function.arguments),
         comma_parameters=parameters,
@@ -173,7 +175,7 @@ static void forget_left(char *here)
         if (capturing == 1) close(capture.file);
         if (capturing) unlink(capture.path);
         capturing = 0;
-        say("launch\t%s\t0\t0\t0.0\tit was left by an exception or a jump", ENTRY);
+        count_call(0, 0, "it was left by an exception or a jump");
         __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
         __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);
     }}
@@ -197,7 +199,7 @@ static void forget_left(char *here)
         /* Another thread is in it: what either changes would be taken for the other's. */
         frame = NULL;
         __atomic_store_n(&others, 1, __ATOMIC_RELEASE);
-        say("launch\t%s\t0\t0\t0.0\tcalls of several threads at once", ENTRY);
+        count_call(0, 0, "calls of several threads at once");
         {plain}
     }}
     uint64_t own = watched = ++calls;
@@ -239,7 +241,7 @@ static void forget_left(char *here)
         capturing = 2;
         close_capture(&capture, seconds, !why, sign);
     }}
-    say("launch\\t%s\\t0\\t%016lx\\t%.9f\\t%s", ENTRY, (unsigned long)sign, seconds, why ? why : "");
+    count_call(sign, seconds, why ? why : "");
     capturing = 0;
     __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);

@@ -92,7 +92,7 @@ def record_rebuilt(
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as name:
         scratch = Path(name)
         with tree_with(application, scratch / "copy", texts) as tree:
-            build_in(tree, application, _WAY)
+            build_in(tree, application, _WAY, cure="run in --tree, it has to build by paths below that")
             function = _function(spec, tree, application, returns)
             library = function_library(
                 recording_library(function, blocks=True), f"record-{kernel.function}", function.symbol
