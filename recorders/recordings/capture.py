@@ -204,8 +204,8 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
     problems: list[tuple[str, str]] = []
     loaded: dict[Path, str] = {}
     logs = sorted(folder.glob("log-*"))
-    for words, launches in _counted_calls(folder):
-        _count(uses, words, launches)
+    for call, launches in _counted_calls(folder):
+        _count(uses, call, launches)
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():
             kind, *words = line.split("\t")
