@@ -94,6 +94,11 @@ class Function:
         return "::".join(parts) if known else self.name
 
     @property
+    def variadic(self) -> bool:
+        """Whether it takes a list of arguments of any length."""
+        return bool(self.tree.get("variadic"))
+
+    @property
     def nameless(self) -> bool:
         """Whether a namespace without a name is around it."""
         return _is_nameless(self.tree)
