@@ -46,8 +46,7 @@ Node = dict[str, Any]
 
 _MAX_TREE = 64 << 20
 _PROBE = "tuner_type_probe_"
-_NAMELESS = "_GLOBAL__N_1"
-"""What stands for a namespace without a name in a symbol."""
+_NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
 _CLANG_NAMES = {"opencl": "cl"}
@@ -380,7 +379,7 @@ def _function(tree: Node, *, included: bool) -> Function | None:
 
 
 def _is_nameless(tree: Node) -> bool:
-    return f"{len(_NAMELESS)}{_NAMELESS}" in str(tree.get("mangledName", ""))
+    return _NAMELESS in str(tree.get("mangledName", ""))
 
 
 def _location(tree: Node) -> Node:
