@@ -15,6 +15,7 @@ enum { FIRST_BLOCKS = 1 << 16, BOTH = 1 | 2, PRIVATE_MEMORY = 0x02 | 0x20, LARGE
 
 static struct block *blocks; /* by address, each at the first free place from its own; of size 0 where one was freed */
 static size_t block_places, block_count;
+static uintptr_t lowest = -1, highest; /* of all blocks that there were */
 static int block_lock;
 
 static struct block *place_of(struct block *table, size_t places, uintptr_t address)
@@ -54,6 +55,8 @@ static void *given(void *address, size_t size)
         struct block *one = place_of(blocks, block_places, (uintptr_t)address);
         block_count += !one->address;
         one->address = (uintptr_t)address, one->size = size;
+        if (one->address < lowest) lowest = one->address;
+        if (one->address + size > highest) highest = one->address + size;
     }
     unlock_blocks();
     return address;
@@ -139,8 +142,12 @@ static struct block block_around(uintptr_t address)
 {
     struct block found = {0};
     lock_blocks();
-    for (size_t i = 0; i < block_places && !found.size; i++)
-        if (address - blocks[i].address < blocks[i].size) found = blocks[i];
+    if (address >= lowest && address < highest) {
+        found = *place_of(blocks, block_places, address);
+        /* A pointer to the middle of a block: all of them are looked at. */
+        for (size_t i = 0; i < block_places && !found.size; i++)
+            if (address - blocks[i].address < blocks[i].size) found = blocks[i];
+    }
     unlock_blocks();
 #ifdef OWN_PATH
     for (size_t i = 0; i < OWN_VARIABLES && !found.size; i++)
