@@ -1,20 +1,21 @@
 /* How far the arrays reach that a function is called with: blocks of memory as the application has asked for them.
  *
  * Stands before malloc and its like, which glibc lets another library do that has all of them ("Replacing malloc" in its
- * manual), and keeps each block's address and size. Follows common.c. What comes from elsewhere (the stack, mmap, an
+ * manual), and keeps each block's address and size. It calls what the application has without it. Follows common.c. What comes from elsewhere (the stack, mmap, an
  * allocator of the application's own) is not known here.
  */
 
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t), __libc_free(void *);
+extern void *__libc_memalign(size_t, size_t), *__libc_valloc(size_t), *__libc_pvalloc(size_t), __libc_free(void *);
 extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
 extern int munmap(void *, size_t);
 
 struct block { uintptr_t address; size_t size; };
-enum { FIRST_BLOCKS = 1 << 16, BOTH = 1 | 2, PRIVATE_MEMORY = 0x02 | 0x20, LARGE_BLOCK = 256 << 20, NO_MEMORY = 12, INVALID = 22 };
+enum { FIRST_BLOCKS = 1 << 16, BOTH = 1 | 2, PRIVATE_MEMORY = 0x02 | 0x20, LARGE_BLOCK = 256 << 20, NO_MEMORY = 12 };
 
 static struct block *blocks; /* by address, each at the first free place from its own; of size 0 where one was freed */
 static size_t block_places, block_count;
+static uintptr_t lowest = -1, highest; /* of all blocks that there were */
 static int block_lock;
 
 static struct block *place_of(struct block *table, size_t places, uintptr_t address)
@@ -54,6 +55,8 @@ static void *given(void *address, size_t size)
         struct block *one = place_of(blocks, block_places, (uintptr_t)address);
         block_count += !one->address;
         one->address = (uintptr_t)address, one->size = size;
+        if (one->address < lowest) lowest = one->address;
+        if (one->address + size > highest) highest = one->address + size;
     }
     unlock_blocks();
     return address;
@@ -70,16 +73,46 @@ static void taken(void *address)
     unlock_blocks();
 }
 
-EXPORT void *malloc(size_t size) { return given(__libc_malloc(size), size); }
-EXPORT void *calloc(size_t count, size_t size) { return given(__libc_calloc(count, size), count * size); }
-EXPORT void *memalign(size_t align, size_t size) { return given(__libc_memalign(align, size), size); }
-EXPORT void *aligned_alloc(size_t align, size_t size) { return memalign(align, size); }
-EXPORT void *valloc(size_t size) { return memalign(4096, size); }
-EXPORT void *pvalloc(size_t size) { return memalign(4096, (size + 4095) & ~(size_t)4095); }
-EXPORT void free(void *address) { taken(address), __libc_free(address); }
+/* What the application has without this library: glibc's, or those of another library that it is linked with. */
+static struct {
+    void *(*malloc)(size_t), *(*calloc)(size_t, size_t), *(*realloc)(void *, size_t), *(*memalign)(size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t), *(*valloc)(size_t), *(*pvalloc)(size_t), (*free)(void *);
+    int (*posix_memalign)(void **, size_t, size_t);
+} next_of = {
+    __libc_malloc, __libc_calloc, __libc_realloc, __libc_memalign,
+    __libc_memalign, __libc_valloc, __libc_pvalloc, __libc_free, NULL,
+};
+
+/* By whoever comes first, which is the dynamic linker or a constructor: there is one thread then. */
+static void find_next(void)
+{
+    static int found;
+    struct { void *slot; const char *name; } all[] = {
+        {&next_of.malloc, "malloc"}, {&next_of.calloc, "calloc"}, {&next_of.realloc, "realloc"},
+        {&next_of.memalign, "memalign"}, {&next_of.aligned_alloc, "aligned_alloc"}, {&next_of.valloc, "valloc"},
+        {&next_of.pvalloc, "pvalloc"}, {&next_of.free, "free"}, {&next_of.posix_memalign, "posix_memalign"},
+    };
+    const char *versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    void *(*by_name)(void *, const char *) = NULL;
+    if (__atomic_load_n(&found, __ATOMIC_ACQUIRE) || __atomic_exchange_n(&found, 1, __ATOMIC_ACQ_REL)) return;
+    for (int i = 0; !by_name && i < 3; i++) *(void **)&by_name = dlvsym(NEXT, "dlsym", versions[i]);
+    for (size_t i = 0; by_name && i < sizeof all / sizeof *all; i++) {
+        void *next = by_name(NEXT, all[i].name);
+        if (next) *(void **)all[i].slot = next;
+    }
+}
+
+EXPORT void *malloc(size_t size) { return find_next(), given(next_of.malloc(size), size); }
+EXPORT void *calloc(size_t count, size_t size) { return find_next(), given(next_of.calloc(count, size), count * size); }
+EXPORT void *memalign(size_t align, size_t size) { return find_next(), given(next_of.memalign(align, size), size); }
+EXPORT void *aligned_alloc(size_t align, size_t size) { return find_next(), given(next_of.aligned_alloc(align, size), size); }
+EXPORT void *valloc(size_t size) { return find_next(), given(next_of.valloc(size), size); }
+EXPORT void *pvalloc(size_t size) { return find_next(), given(next_of.pvalloc(size), (size + 4095) & ~(size_t)4095); }
+EXPORT void free(void *address) { find_next(), taken(address), next_of.free(address); }
 
 EXPORT void *realloc(void *address, size_t size)
 {
+    find_next();
     /* Before another thread can be given the same address. */
     size_t before = 0;
     if (address) {
@@ -91,18 +124,17 @@ EXPORT void *realloc(void *address, size_t size)
         }
         unlock_blocks();
     }
-    void *found = __libc_realloc(address, size);
+    void *found = next_of.realloc(address, size);
     if (!found && size) given(address, before);
     return given(found, size);
 }
 
 EXPORT int posix_memalign(void **found, size_t align, size_t size)
 {
-    if (align % sizeof *found || !align || align & (align - 1)) return INVALID;
-    void *got = memalign(align, size);
-    if (!got) return NO_MEMORY;
-    *found = got;
-    return 0;
+    find_next();
+    int status = next_of.posix_memalign ? next_of.posix_memalign(found, align, size) : NO_MEMORY;
+    if (!status) given(*found, size);
+    return status;
 }
 
 /* The block that an address lies in, or a variable of the executable; of size 0 where neither is known. */
@@ -110,8 +142,12 @@ static struct block block_around(uintptr_t address)
 {
     struct block found = {0};
     lock_blocks();
-    for (size_t i = 0; i < block_places && !found.size; i++)
-        if (address - blocks[i].address < blocks[i].size) found = blocks[i];
+    if (address >= lowest && address < highest) {
+        found = *place_of(blocks, block_places, address);
+        /* A pointer to the middle of a block: all of them are looked at. */
+        for (size_t i = 0; i < block_places && !found.size; i++)
+            if (address - blocks[i].address < blocks[i].size) found = blocks[i];
+    }
     unlock_blocks();
 #ifdef OWN_PATH
     for (size_t i = 0; i < OWN_VARIABLES && !found.size; i++)

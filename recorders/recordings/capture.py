@@ -47,6 +47,9 @@ LOADED = ("program", "linked", "opened")
 """How a file came into a process: as its executable, as a library that this is linked with, or loaded by itself."""
 
 _HEAD = struct.Struct("<QQ")
+_CALLS = struct.Struct("<QQQQ")
+"""Of calls of one kind: how it is made, signature, how many, nanoseconds; why they cannot be recorded follows."""
+_CALLS_BYTES = 256
 _NAME_BYTES = 256
 _WITHOUT_VALUE = {0: "empty", 0x119C: "local"}
 _SOURCES_ASKED = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
@@ -156,7 +159,14 @@ class Application:
 
         Raises:
             UsageError: there is no such command.
+            MachineError: the path of a library cannot be told to the dynamic linker.
         """
+        for library in self.libraries:
+            if re.search(r"[\s:]", str(library)):
+                cure = "set XDG_CACHE_HOME and TMPDIR to folders without"
+                raise MachineError(
+                    f"{library} cannot be loaded: a space or colon ends its path for ld.so", cure
+                )
         # The application may go to another folder before it writes.
         out = {"TUNER_RECORD_OUT": str(folder.resolve())}
         own = {**variables, **out}
@@ -194,6 +204,8 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
     problems: list[tuple[str, str]] = []
     loaded: dict[Path, str] = {}
     logs = sorted(folder.glob("log-*"))
+    for call, launches in _counted_calls(folder):
+        _count(uses, call, launches)
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():
             kind, *words = line.split("\t")
@@ -220,16 +232,29 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
     )
 
 
-def _count(uses: dict[tuple[str, str], KernelUse], words: Sequence[str]) -> None:
+def _counted_calls(folder: Path) -> Iterator[tuple[tuple[str, ...], int]]:
+    """What ``call_counts.c`` leaves: of each kind of call the words of a launch, and how many there were."""
+    for file in sorted(folder.glob("calls-*")):
+        # Empty where there was no room for it.
+        data = file.read_bytes() or bytes(_CALLS_BYTES)
+        entries = [data[at : at + _CALLS_BYTES] for at in range(0, len(data), _CALLS_BYTES)]
+        name, *kinds = (entry[_CALLS.size :].split(b"\0")[0].decode(errors="replace") for entry in entries)
+        for entry, why in zip(entries[1:], kinds, strict=True):
+            _, signature, calls, nanoseconds = _CALLS.unpack_from(entry)
+            if calls:
+                yield (name, "0", f"{signature:016x}", f"{nanoseconds / 1e9:.9f}", why), calls
+
+
+def _count(uses: dict[tuple[str, str], KernelUse], words: Sequence[str], launches: int = 1) -> None:
     name, program, signature, seconds, why = words
     use = uses.setdefault((name, program), KernelUse(name=name, program=program))
     took = float(seconds)
-    use.launches += 1
+    use.launches += launches
     use.seconds += took
     if why:
-        use.refused[why] = use.refused.get(why, 0) + 1
+        use.refused[why] = use.refused.get(why, 0) + launches
     count, total = use.signatures.get(signature, (0, 0.0))
-    use.signatures[signature] = (count + 1, total + took)
+    use.signatures[signature] = (count + launches, total + took)
 
 
 def _counters(folder: Path) -> dict[str, InPlace]:

@@ -136,16 +136,19 @@ __attribute__((constructor)) static void begin(void)
     release(&starting);
 }
 
-/* Of one winner: launches that went to it, and launches that stayed as they were. It outlives a process that is killed. */
-static uint64_t *open_counters(const char *name)
+/* Memory that outlives a process that is killed: a file of this process. */
+static void *open_shared(const char *kind, const char *name, size_t size)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/counters-%d-%s", out_folder, getpid(), name);
+    snprintf(path, sizeof path, "%s/%s-%d-%s", out_folder, kind, getpid(), name);
     int file = open(path, READ_WRITE | CREATE | CLOEXEC, 0600);
-    void *made = file >= 0 && !ftruncate(file, 4096) ? mmap(NULL, 4096, 3, 1, file, 0) : (void *)-1L;
+    void *made = file >= 0 && !ftruncate(file, (long)size) ? mmap(NULL, size, 3, 1, file, 0) : (void *)-1L;
     if (file >= 0) close(file);
     return made == (void *)-1L ? NULL : made;
 }
+
+/* Of one winner: launches that went to it, and launches that stayed as they were. */
+static __attribute__((unused)) uint64_t *open_counters(const char *name) { return open_shared("counters", name, 4096); }
 
 static double now(void)
 {

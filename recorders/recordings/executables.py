@@ -5,6 +5,7 @@ Reads ELF64 little-endian files as linkers write them for x86-64. May not run or
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ __all__ = [
     "ObjectFile",
     "OwnFunction",
     "code_of",
-    "function_in",
+    "functions_with",
     "object_file",
     "own_function",
     "variables_of",
@@ -157,22 +158,30 @@ def own_function(command: str, symbol: str) -> OwnFunction | None:
     executable file of this machine's kind: a script, another architecture, a stripped one.
     """
     found = shutil.which(command)
-    return None if found is None else function_in(Path(found).resolve(), symbol)
-
-
-def function_in(path: Path, symbol: str, *, local: bool = False) -> OwnFunction | None:
-    """The function of a symbol in a file; ``None`` where it has none, or cannot be read.
-
-    Args:
-        path: of an executable or a library.
-        symbol: the function's name in object code.
-        local: whether one that other files of the program cannot call will do.
-    """
+    if found is None:
+        return None
+    path = Path(found).resolve()
     try:
         data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
-        return _search(path, data, symbol.encode(), local) if data else None
+        return _search(path, data, symbol.encode()) if data else None
     except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return None
+
+
+def functions_with(path: Path, begin: re.Pattern[bytes]) -> dict[str, list[OwnFunction]]:
+    """By symbol, the functions of a file whose code begins in a way, static ones too; none of what cannot be read."""
+    found: dict[str, dict[int, OwnFunction]] = {}
+    try:
+        data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
+        sections = _sections(data) if data else []
+        for dynamic, name, info, index, address, size in _symbols(data, sections):
+            code = _code(data, sections, index, address, size) if info & 15 == _FUNCTION else b""
+            if begin.match(code):
+                own = OwnFunction(path=path, address=address, code=code, exported=dynamic)
+                found.setdefault(_text(data, name), {})[address] = own
+    except (OSError, struct.error, IndexError, ValueError, OverflowError):
+        return {}
+    return {symbol: list(own.values()) for symbol, own in found.items()}
 
 
 def variables_of(path: Path) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -189,18 +198,25 @@ def variables_of(path: Path) -> dict[str, tuple[tuple[int, int], ...]]:
     return found
 
 
-def _search(path: Path, data: bytes, symbol: bytes, local: bool) -> OwnFunction | None:
+def _search(path: Path, data: bytes, symbol: bytes) -> OwnFunction | None:
     sections = _sections(data)
     best: OwnFunction | None = None
-    for address, size, index, exported in _functions(data, sections, symbol, local):
-        _, type_, _, start, at, length, *_ = sections[index]
-        if type_ == _NOBITS or not start <= address < start + length:
-            continue
-        first = at + address - start
-        own = OwnFunction(path=path, address=address, code=data[first : first + size], exported=exported)
-        if best is None or exported:
-            best = own
+    for address, size, index, exported in _functions(data, sections, symbol):
+        code = _code(data, sections, index, address, size)
+        if code and (best is None or exported):
+            best = OwnFunction(path=path, address=address, code=code, exported=exported)
     return best
+
+
+def _code(data: bytes, sections: list[tuple[int, ...]], index: int, address: int, size: int) -> bytes:
+    """Empty where a symbol's section holds none at its address."""
+    if not 0 < index < len(sections):
+        return b""
+    _, type_, _, start, at, length, *_ = sections[index]
+    if type_ == _NOBITS or not start <= address < start + length:
+        return b""
+    first = at + address - start
+    return data[first : first + size]
 
 
 def _sections(data: bytes) -> list[tuple[int, ...]]:
@@ -222,11 +238,11 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> Iterator[tuple[boo
 
 
 def _functions(
-    data: bytes, sections: list[tuple[int, ...]], symbol: bytes, local: bool
+    data: bytes, sections: list[tuple[int, ...]], symbol: bytes
 ) -> Iterator[tuple[int, int, int, bool]]:
     """Address, size, index of the section, and whether it is exported, of each function of that name."""
     for dynamic, start, info, index, value, length in _symbols(data, sections):
-        if (info >> 4 == _LOCAL and not local) or info & 15 != _FUNCTION or not 0 < index < len(sections):
+        if info >> 4 == _LOCAL or info & 15 != _FUNCTION or not 0 < index < len(sections):
             continue
         if data[start : start + len(symbol) + 1] == symbol + b"\0":
             yield value, length, index, dynamic

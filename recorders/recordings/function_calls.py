@@ -33,8 +33,10 @@ def recording_library(function: Interposed, *, blocks: bool = False) -> str:
     call = f"function({function.passed_on})"
     parameters = "".join(f", {parameter_text(a)} a{i}" for i, a in enumerate(function.arguments))
     names = "".join(f", a{i}" for i in range(len(function.arguments)))
-    allocations = files(__package__).joinpath("allocations.c").read_text(encoding="utf-8")
-    return f"{function.head()}\n{allocations if blocks else _AS_SAID}" + _TEMPLATE.format(
+    own = files(__package__)
+    allocations = own.joinpath("allocations.c").read_text(encoding="utf-8") if blocks else _AS_SAID
+    counts = own.joinpath("call_counts.c").read_text(encoding="utf-8")
+    return f"{function.head()}\n{allocations}\n{counts}" + _TEMPLATE.format(
         definition=function.definition,
         count=len(function.arguments),
         comma_parameters=parameters,
@@ -44,7 +46,7 @@ def recording_library(function: Interposed, *, blocks: bool = False) -> str:
         result=function.result,
         declared=function.declared,
         said=",\n        ".join(_said(function)) or "{0}",
-        missing=_checks(function.views.missing),
+        missing=_checks([*function.views.missing, *_null_pointers(function)]),
         reasons=_checks(_reasons(function)),
         heads=heads,
         before=before,
@@ -110,16 +112,20 @@ def _unread(argument: Argument) -> str:
     return json.dumps(f"{argument.name} is shorter than the spec says, or leads to no memory")
 
 
+def _null_pointers(function: Interposed) -> Iterator[tuple[str, str]]:
+    for i, argument in enumerate(function.arguments):
+        if argument.is_array and not argument.by_pointer:
+            yield f"!a{i}", f"{argument.name} is a null pointer"
+
+
 def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
     """Conditions in C under which a call cannot be captured, and why; each holds once those before it do not."""
     arrays = [i for i, a in enumerate(function.arguments) if a.is_array and not a.by_pointer]
     for i in arrays:
-        name = function.arguments[i].name
-        yield f"bytes[{i}] <= 0", f"an extent of the spec is no size here: of {name}"
+        yield f"bytes[{i}] <= 0", f"an extent of the spec is no size here: of {function.arguments[i].name}"
     for i, condition in function.views.in_rows(function.names).items():
         yield f"!{condition}", f"the rows of {function.arguments[i].name} do not lie one behind the other"
     for i in arrays:
-        yield f"!a{i}", f"{function.arguments[i].name} is a null pointer"
         yield f"!reaches(a{i}, bytes[{i}])", json.loads(_unread(function.arguments[i]))
 
 
@@ -173,7 +179,7 @@ static void forget_left(char *here)
         if (capturing == 1) close(capture.file);
         if (capturing) unlink(capture.path);
         capturing = 0;
-        say("launch\t%s\t0\t0\t0.0\tit was left by an exception or a jump", ENTRY);
+        count_call(0, 0, "it was left by an exception or a jump");
         __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
         __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);
     }}
@@ -197,7 +203,7 @@ static void forget_left(char *here)
         /* Another thread is in it: what either changes would be taken for the other's. */
         frame = NULL;
         __atomic_store_n(&others, 1, __ATOMIC_RELEASE);
-        say("launch\t%s\t0\t0\t0.0\tcalls of several threads at once", ENTRY);
+        count_call(0, 0, "calls of several threads at once");
         {plain}
     }}
     uint64_t own = watched = ++calls;
@@ -239,7 +245,7 @@ static void forget_left(char *here)
         capturing = 2;
         close_capture(&capture, seconds, !why, sign);
     }}
-    say("launch\\t%s\\t0\\t%016lx\\t%.9f\\t%s", ENTRY, (unsigned long)sign, seconds, why ? why : "");
+    count_call(sign, seconds, why ? why : "");
     capturing = 0;
     __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);

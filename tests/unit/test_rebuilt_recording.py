@@ -209,6 +209,94 @@ def test_arrays_reach_as_far_as_their_blocks(tmp_path: Path) -> None:
     assert checked.ok, checked.lines[-1]
 
 
+SAME = """\
+#include <stdlib.h>
+#include <malloc.h>
+void *own_malloc(size_t);
+void helper(int, double *);
+static void smooth(int n, double *v)
+{
+    for (int i = 1; i < n; i++) v[i] += v[i - 1];
+}
+int main(void)
+{
+    double *v = own_malloc(40 * sizeof *v), *w = malloc(10 * sizeof *w);
+    for (int i = 0; i < 40; i++) v[i] = 1;
+    for (int i = 0; i < 10; i++) w[i] = 1;
+    for (int k = 0; k < 5000; k++) smooth(k < 2500 ? 40 : 20, v);
+    smooth(9, w);
+    helper(10, w);
+    if (malloc_usable_size(w) != 80) return 1;
+    free(v), free(w);
+    return 0;
+}
+"""
+OTHER = """\
+static void smooth(int n, double *v)
+{
+    for (int i = 0; i < n; i++) v[i] *= 2;
+}
+void helper(int n, double *v) { smooth(n, v); }
+"""
+ALLOCATOR = """\
+#include <stddef.h>
+static char heap[1 << 26], *at = heap;
+static void *take(size_t n)
+{
+    size_t *p = (size_t *)__atomic_fetch_add(&at, (n + 31) & ~(size_t)15, __ATOMIC_RELAXED);
+    *p = n;
+    return p + 2;
+}
+void *own_malloc(size_t n) { return take(n); }
+void *malloc(size_t n) { return take(n); }
+void *calloc(size_t n, size_t m) { return take(n * m); }
+size_t malloc_usable_size(void *p) { return ((size_t *)p)[-2]; }
+void *realloc(void *p, size_t n)
+{
+    char *from = p, *to = take(n);
+    for (size_t i = 0; p && i < n && i < malloc_usable_size(p); i++) to[i] = from[i];
+    return to;
+}
+void free(void *p) { if (p && ((char *)p < heap || (char *)p >= heap + sizeof heap)) __builtin_trap(); }
+"""
+
+
+@pytest.mark.parametrize("name", ["cc", "clang"])
+def test_of_one_name_the_kernel_is_meant_and_the_allocator_stays(tmp_path: Path, name: str) -> None:
+    """A static function of another file has its name; every call is counted; memory is the application's own."""
+    for file, text in (("app.c", SAME), ("other.c", OTHER), ("own.c", ALLOCATOR)):
+        (tmp_path / file).write_text(text)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, entry="smooth").text)
+    library = "cc -O1 -fno-builtin -fPIC -shared own.c -o libown.so"
+    program = f"{compiler(name)} -O1 -fno-builtin -fcf-protection other.c app.c -o app -L. -lown -Wl,-rpath,{tmp_path}"
+    report = recorded(tmp_path, spec, f"{library} && {program}", instances=3)
+    assert report.ran.status == 0
+    (use,) = report.ran.kernels
+    assert use.launches == 5001
+    assert sorted(count for count, _ in use.signatures.values()) == [1, 2500, 2500]
+    sums = {}
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            v = np.frombuffer(file.after(1), np.float64)
+            sums[len(v)] = v.tolist()
+    assert sums[10] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]
+
+
+def test_thread_local_variables_and_several_of_one_function_are_refused(folder: Path) -> None:
+    source = folder / "app.c"
+    source.write_text(PROGRAM.replace("static float scale", "static __thread float scale"))
+    with pytest.raises(UsageError, match="scale is thread-local"):
+        recorded(folder, spec_of(folder), "cc app.c -o app")
+    source.write_text(
+        "static void f(int n, float *v) { v[n] = 1; }\nint MAIN(void) { float v[1]; f(0, v); return 0; }\n"
+    )
+    spec = folder.parent / "spec.yaml"
+    spec.write_text(first_spec(source, folder=folder.parent, entry="f").text)
+    with pytest.raises(UsageError, match="app has f several times"):
+        recorded(folder, spec, "cc -DMAIN=g -c app.c -o g.o && cc -DMAIN=main app.c g.o -o app")
+
+
 @pytest.mark.parametrize(
     ("build", "command", "why"),
     [

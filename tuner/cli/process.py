@@ -18,7 +18,7 @@ import typer
 from tuner.core.errors import TunerError
 from tuner.core.plugins import TRACEBACK
 
-__all__ = ["EXIT_INTERRUPTED", "run_and_exit", "stop_cleanly"]
+__all__ = ["EXIT_INTERRUPTED", "end_when_told", "run_and_exit", "stop_cleanly"]
 
 EXIT_INTERRUPTED = 130
 _AGAIN_S = 0.05
@@ -34,6 +34,17 @@ def stop_cleanly(interruption: Any) -> None:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
+
+
+def end_when_told() -> None:
+    """SIGTERM ends a command as Ctrl-C does: what it has started ends, and its scratch folders go."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        print("interrupted", file=sys.stderr)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stop)
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> None:

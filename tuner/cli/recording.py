@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from tuner.cli.as_json import Json, print_json
+from tuner.cli.process import end_when_told
 from tuner.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def record(
         from tuner.driver.applications.builds import Rebuilt
         from tuner.driver.applications.rebuilt_recording import record_rebuilt
 
+        end_when_told()
         application = Rebuilt(folder=tree, build=build, command=tuple(words[1:]), here=Path.cwd())
         report = record_rebuilt(specs[0], application, instances=instances, aside=as_json, output=output)
     else:
@@ -197,6 +199,7 @@ def ab(
 
     named, command = _parted(ctx, runs)
     if build:
+        end_when_told()
         application = Rebuilt(
             folder=tree, build=build, command=tuple(command), here=Path.cwd(), check=check, rtol=rtol
         )

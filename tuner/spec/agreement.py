@@ -126,8 +126,11 @@ def check_signature(
         hint = 'write an extern "C" function that calls it'
         raise view.error(path, f"{entry!r} is a template", hint)
     if function.hidden:
-        hint = "write static itself before it: then it can be tuned"
+        hint = "write static itself before it, outside of namespaces without a name: then it can be tuned"
         raise view.error(path, f"{entry!r} is hidden from other files by a macro or a namespace", hint)
+    if function.variadic:
+        hint = "write a function that takes its arguments one by one"
+        raise view.error(path, f"{entry!r} takes a list of arguments of any length", hint)
     _check_arguments(function, arguments, view)
     check_return(function, returns, view)
     return function

@@ -17,6 +17,7 @@ __all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with", "with_en
 
 PLAIN = "as it is"
 """How messages call a build of the unchanged sources."""
+_CURE = "leave that out; see that it builds without"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,21 +96,21 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, str]) -> 
     return tree
 
 
-def build_in(tree: Tree, application: Rebuilt, way: str) -> None:
+def build_in(tree: Tree, application: Rebuilt, way: str, *, cure: str = _CURE) -> None:
     """Builds it in a copy.
 
     Args:
         tree: the copy.
         application: how it is built.
         way: what is different there, for messages.
+        cure: for messages, where something is different.
 
     Raises:
         UsageError: the build fails.
     """
     built = tree.run(["sh", "-c", application.build], folder=application.folder.resolve())
     if built.status != 0:
-        cure = "it has to build from --tree, by paths below it"
         raise UsageError(
             f"{application.build!r} fails {way} with status {built.status}: {built.said}",
-            cure if way == PLAIN else "leave that out; see that it builds without",
+            "it has to build from --tree, by paths below it" if way == PLAIN else cure,
         )

@@ -7,6 +7,7 @@ it is recorded as any other. May not change the application's folder.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from tuner.driver.applications.trees import Tree
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.symbols import entry_symbol
 from tuner.recorders.recordings.capture import Application
-from tuner.recorders.recordings.executables import code_of, function_in, variables_of
+from tuner.recorders.recordings.executables import functions_with, variables_of
 from tuner.recorders.recordings.function import Interposed
 from tuner.recorders.recordings.function_calls import recording_library
 from tuner.spec.load import LoadedSpec
@@ -43,6 +44,11 @@ __attribute__((used, noipa, patchable_function_entry(8)))
 #endif
 """
 """Keeps compilers from giving callers any other code than a call with all arguments; a jump fits into its beginning."""
+_APART = re.compile(rb"(\xf3\x0f\x1e\xfa)?(\x90{8}|\x0f\x1f\x84)")
+"""How the code of such a function begins: of those of one name in several files only the kernel's does.
+
+gcc fills the room with eight short instructions, clang with a long one; ``endbr64`` may stand before either.
+"""
 _TABLE = "tuner_recorded_variables"
 _POINTER_BYTES = 8
 _ELF = b"\x7fELF"
@@ -86,7 +92,7 @@ def record_rebuilt(
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as name:
         scratch = Path(name)
         with tree_with(application, scratch / "copy", texts) as tree:
-            build_in(tree, application, _WAY)
+            build_in(tree, application, _WAY, cure="run in --tree, it has to build by paths below that")
             function = _function(spec, tree, application, returns)
             library = function_library(
                 recording_library(function, blocks=True), f"record-{kernel.function}", function.symbol
@@ -114,17 +120,19 @@ def recordable(spec: LoadedSpec) -> tuple[Source, str]:
     """The kernel's file as given, and with the kernel as a function that compilers leave as it is.
 
     Raises:
-        UsageError: the kernel is an instance of a template.
+        UsageError: the kernel is an instance of a template, or a variable that it works on is one of each thread.
     """
     kernel = spec.task.kernel
     first = kernel.variant.files[0]
+    reader = replace(host_reader(spec.task, spec.tunables, spec.tunables.view), files=kernel.variant.files)
+    if kernel.variables:
+        _require_shared(kernel.variables, reader.llvm())
     if spec.loop is not None:
         text = spec.loop.with_mark(_OWN_FUNCTION) + _table(kernel.variables)
         return Source(name=first.name, text=spec.loop.given), text
     if kernel.wrapped and not kernel.flattened:
         cure = "record a function that calls it"
         raise UsageError(f"{kernel.wrapped} is a template, of which programs have several instances", cure)
-    reader = replace(host_reader(spec.task, spec.tunables, spec.tunables.view), files=kernel.variant.files)
     begins = {begin_of(f.tree) for f in reader.functions(kernel.function) if f.defined}
     place = begins.pop() if len(begins) == 1 else None
     if place is None:
@@ -132,6 +140,15 @@ def recordable(spec: LoadedSpec) -> tuple[Source, str]:
     data = first.text.encode()
     text = f"{data[:place].decode()}\n{_OWN_FUNCTION}{data[place:].decode()}{_table(kernel.variables)}"
     return first, text
+
+
+def _require_shared(variables: Sequence[Variable], llvm: str) -> None:
+    """Refuses variables that are thread-local: their address is another in each thread."""
+    for variable in variables:
+        symbol = rf"(?:_Z\w*?{len(variable.name)})?{re.escape(variable.name)}E?"
+        if re.search(rf"^@{symbol} =(?: \w+)* thread_local\b", llvm, re.MULTILINE):
+            cure = "record a function that takes its address"
+            raise UsageError(f"{variable.name} is thread-local: it lies elsewhere in each thread", cure)
 
 
 def _function(spec: LoadedSpec, tree: Tree, application: Rebuilt, returns: str | None) -> Interposed:
@@ -143,15 +160,19 @@ def _function(spec: LoadedSpec, tree: Tree, application: Rebuilt, returns: str |
     task = spec.task
     kernel = task.kernel
     for file in _built(tree, application):
-        symbol = entry_symbol({code.symbol for code in code_of(file)}, kernel.function)
-        found = None if symbol is None else function_in(file, symbol, local=True)
-        if symbol is not None and found is not None:
+        apart = functions_with(file, _APART)
+        symbol = entry_symbol(apart, kernel.function)
+        if symbol is not None:
             break
     else:
         raise UsageError(
             f"no program that {application.build!r} makes has the function {kernel.function}",
             f"it has to compile {kernel.variant.files[0].name}, and neither strip the program nor use -flto",
         )
+    found, *others = apart[symbol]
+    if others:
+        message = f"{file.name} has {kernel.function} several times"
+        raise UsageError(message, f"compile {kernel.variant.files[0].name} once, or record another program")
     backend = backends.create(task.backend)
     layout = Layout()
     if isinstance(backend, NamesFunctions):
@@ -196,6 +217,11 @@ def _table(variables: Sequence[Variable]) -> str:
 #ifdef __cplusplus
 extern "C" {{
 #endif
+#ifdef __has_attribute
+#if __has_attribute(retain)
+__attribute__((retain))
+#endif
+#endif
 __attribute__((used)) void *{_TABLE}[] = {{{addresses}}};
 #ifdef __cplusplus
 }}
@@ -205,8 +231,14 @@ __attribute__((used)) void *{_TABLE}[] = {{{addresses}}};
 
 def _variables(spec: LoadedSpec, file: Path) -> Mapping[int, tuple[int, bool]]:
     """Where the addresses of the variables lie that stand for arguments, by the arguments' numbers."""
+    if not spec.task.kernel.variables:
+        return {}
     arguments = {argument.name: i for i, argument in enumerate(spec.task.own_arguments)}
-    ((begin, _),) = variables_of(file).get(_TABLE, ((0, 0),))
+    tables = variables_of(file).get(_TABLE, ())
+    if len(tables) != 1:
+        cure = "build it without -flto and without -Wl,--gc-sections"
+        raise UsageError(f"{file.name} has no single list of the global variables that are arguments", cure)
+    ((begin, _),) = tables
     return {
         arguments[variable.name]: (begin + number * _POINTER_BYTES, variable.pointer)
         for number, variable in enumerate(spec.task.kernel.variables)

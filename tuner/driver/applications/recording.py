@@ -53,6 +53,8 @@ __all__ = [
 
 HERE = ("this program",)
 """In the place of a command where the application is the process itself."""
+_NOT_RUN = (126, 127)
+"""The statuses of commands that run others and cannot."""
 _PARTS = (
     *("common.c", "plan.c"),
     *("opencl_api.c", "opencl_text.c", "opencl_apply.c"),
@@ -231,10 +233,12 @@ def _application(command: Sequence[str], *, aside: bool, library: Path | None = 
 
 def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
     shown = shlex.join(command)
+    if not ran.seen and ran.status in _NOT_RUN:
+        raise UsageError(f"{shown!r} {ran.ended_badly}: it cannot be run", "check its path")
     if not ran.seen:
         raise UsageError(
             f"{shown!r} did not load the recording library",
-            "it has to be a dynamically linked program without set-user-id",
+            "it has to be a dynamically linked program, without set-user-id and -fsanitize=address or thread",
         )
     if not ran.kernels:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""

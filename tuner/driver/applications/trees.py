@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,13 @@ class TreeRun:
         return " ".join(text[-_SHOWN_BYTES:].split())
 
 
+def _left_out(folder: str, names: Sequence[str]) -> set[str]:
+    """The history of versions, and what a copy cannot have: pipes, sockets, devices."""
+    kinds = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
+    special = {n for n, m in kinds.items() if not (stat.S_ISREG(m) or stat.S_ISDIR(m) or stat.S_ISLNK(m))}
+    return special | set(_LEFT_OUT) & kinds.keys()
+
+
 class Tree:
     """A copy of a folder, and a process that runs commands in it.
 
@@ -59,12 +67,15 @@ class Tree:
         self.original = original.resolve()
         self._scratch = scratch
         self.copy = scratch / "tree"
+        if scratch.resolve().is_relative_to(self.original):
+            cure = "set TMPDIR to another folder, or name a smaller one with --tree"
+            raise UsageError(f"{original} holds the folder of temporary files, where its copy is to be", cure)
         try:
-            shutil.copytree(
-                self.original, self.copy, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
-            )
+            shutil.copytree(self.original, self.copy, symlinks=True, ignore=_left_out)
         except (shutil.Error, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error)[:_SHOWN_BYTES]
+            if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+                reason = str(error.args[0][0][-1])
             raise UsageError(
                 f"{original} cannot be copied: {reason}", "name a smaller folder: --tree"
             ) from None

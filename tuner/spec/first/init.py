@@ -339,8 +339,11 @@ def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Fu
             hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(named[:8]) or "no functions")
             raise UsageError(f"{file} has no function {entry!r}", hint)
         if found[0].hidden:
-            hint = "write static itself before it: then it can be tuned"
+            hint = "write static itself before it, outside of namespaces without a name: then it can be tuned"
             raise UsageError(f"{entry!r} is hidden from other files by a macro or a namespace", hint)
+        if found[0].variadic:
+            hint = "write a function that takes its arguments one by one"
+            raise UsageError(f"{entry!r} takes a list of arguments of any length", hint)
         if reader.language == "opencl" and not found[0].kernel:
             raise UsageError(f"{entry!r} is no kernel", "write __kernel before it, or name another function")
         return found[0]

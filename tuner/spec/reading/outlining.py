@@ -76,9 +76,11 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
         MachineError: there is no clang, or it does not answer.
     """
     text = reader.files[0].text
-    found = [f for f in reader.functions(entry) if f.defined and not f.template]
+    functions = [f for f in reader.functions(entry) if f.defined]
+    found = [f for f in functions if not f.template]
     if len(found) != 1:
-        what = "several functions" if found else "no function with a body"
+        template = any(f.template for f in functions)
+        what = "several functions" if found else "a template" if template else "no function with a body"
         raise UsageError(f"{reader.files[0].name} has {what} of the name {entry!r}", "name another")
     (function,) = found
     loop = _loop(function, text, line)
@@ -122,6 +124,9 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
     }
     if function.tree.get("kind") == "CXXMethodDecl":
         raise UsageError(f"{name} stands in a member of a class", "write it into a function of its own")
+    if function.nameless:
+        cure = "write static before the function, outside of that namespace"
+        raise UsageError(f"{name} stands in a namespace without a name", cure)
     if any(child.get("kind") == "TargetAttr" for child in function.tree.get("inner", [])):
         raise UsageError(f"{name} stands in a function with a target of its own", "choose the whole function")
     named = any(n.get("kind") == "AddrLabelExpr" and id(n) not in inside for n in walk(function.tree))

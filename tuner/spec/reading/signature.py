@@ -46,6 +46,7 @@ Node = dict[str, Any]
 
 _MAX_TREE = 64 << 20
 _PROBE = "tuner_type_probe_"
+_NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
 _CLANG_NAMES = {"opencl": "cl"}
@@ -61,7 +62,7 @@ class Function:
         parameters: names (empty where left out) and types, in order.
         returns: ``None`` for void.
         line: where it is defined, 0 if unknown.
-        hidden: whether other files cannot call it (``static``).
+        hidden: whether other files cannot call it (``static``, a namespace without a name).
         template: whether it is a template.
         defined: whether it has a body.
         kernel: whether it is marked as an entry of a device program.
@@ -88,7 +89,18 @@ class Function:
             end = number.end() + int(number[0])
             parts.append(rest[number.end() : end])
             rest = rest[end:]
-        return "::".join(parts) if parts and parts[-1] == self.name else self.name
+        known = parts and parts[-1] == self.name and not self.nameless
+        return "::".join(parts) if known else self.name
+
+    @property
+    def variadic(self) -> bool:
+        """Whether it takes a list of arguments of any length."""
+        return bool(self.tree.get("variadic"))
+
+    @property
+    def nameless(self) -> bool:
+        """Whether a namespace without a name is around it."""
+        return _is_nameless(self.tree)
 
     @property
     def text(self) -> str:
@@ -358,12 +370,16 @@ def _function(tree: Node, *, included: bool) -> Function | None:
         parameters=parameters,
         returns=None if result == "void" else c_type({"qualType": result}),
         line=_line(tree),
-        hidden=tree.get("storageClass") == "static",
+        hidden=tree.get("storageClass") == "static" or _is_nameless(tree),
         template=template,
         defined=any(c.get("kind") == "CompoundStmt" for c in inner),
         kernel=any(c.get("kind") in _KERNEL_MARKS for c in inner),
         tree=tree,
     )
+
+
+def _is_nameless(tree: Node) -> bool:
+    return _NAMELESS in str(tree.get("mangledName", ""))
 
 
 def _location(tree: Node) -> Node:
