@@ -20,9 +20,10 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.passing import Layout, Passed
 from tuner.core.types import Argument, ArgumentRole
 from tuner.recorders.recordings.c_text import bound_sizes
-from tuner.recorders.recordings.capture import KernelUse, allocations
+from tuner.recorders.recordings.capture import KernelUse
 from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
 from tuner.recorders.recordings.memory import in_a_row, pointer_at, read
+from tuner.recorders.recordings.raw_captures import allocations
 from tuner.recorders.recordings.views import plainly_passed
 
 __all__ = ["CallRecorder"]

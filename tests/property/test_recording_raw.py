@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tuner.core.errors import MachineError
-from tuner.recorders.recordings.capture import read_raw
+from tuner.recorders.recordings.raw_captures import read_raw
 
 SETTINGS = settings(
     deadline=None,

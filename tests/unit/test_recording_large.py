@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.recorders.recordings.capture import read_raw
 from tuner.recorders.recordings.format import RecordingFile
+from tuner.recorders.recordings.raw_captures import read_raw
 
 SIZE = (2 << 30) + 4096 + 4
 

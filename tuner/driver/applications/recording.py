@@ -30,8 +30,9 @@ from tuner.driver.applications.recorded_specs import (
 )
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library
-from tuner.recorders.recordings.capture import Application, Ran, read_raw
+from tuner.recorders.recordings.capture import Application, Ran
 from tuner.recorders.recordings.function_calls import recording_library
+from tuner.recorders.recordings.raw_captures import read_raw
 from tuner.recorders.recordings.samples import read_samples
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
