@@ -46,7 +46,7 @@ def recording_library(function: Interposed, *, blocks: bool = False) -> str:
         result=function.result,
         declared=function.declared,
         said=",\n        ".join(_said(function)) or "{0}",
-        missing=_checks([*function.views.missing, *_null_pointers(function)]),
+        missing=_checks(function.views.missing),
         reasons=_checks(_reasons(function)),
         heads=heads,
         before=before,
@@ -112,12 +112,6 @@ def _unread(argument: Argument) -> str:
     return json.dumps(f"{argument.name} is shorter than the spec says, or leads to no memory")
 
 
-def _null_pointers(function: Interposed) -> Iterator[tuple[str, str]]:
-    for i, argument in enumerate(function.arguments):
-        if argument.is_array and not argument.by_pointer:
-            yield f"!a{i}", f"{argument.name} is a null pointer"
-
-
 def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
     """Conditions in C under which a call cannot be captured, and why; each holds once those before it do not."""
     arrays = [i for i, a in enumerate(function.arguments) if a.is_array and not a.by_pointer]
@@ -126,6 +120,7 @@ def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
     for i, condition in function.views.in_rows(function.names).items():
         yield f"!{condition}", f"the rows of {function.arguments[i].name} do not lie one behind the other"
     for i in arrays:
+        yield f"!a{i}", f"{function.arguments[i].name} is a null pointer"
         yield f"!reaches(a{i}, bytes[{i}])", json.loads(_unread(function.arguments[i]))
 
 
