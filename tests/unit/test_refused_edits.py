@@ -56,7 +56,8 @@ def ran(folder: Path, kernel: str) -> Outcome:
         return 1.0
 
     options = Options(seed=1, workers=2, evaluations=20)
-    return begin(spec, folder / "a.run", options, backend=backend(of_variant=same))
+    found = backend(of_variant=same, seconds=lambda _: 1e-3)
+    return begin(spec, folder / "a.run", options, backend=found)
 
 
 def said(outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -107,7 +108,7 @@ def test_nothing_is_said_where_operators_had_enough_to_try(
 ) -> None:
     """A product of matrices takes most edits: that none of them pays is no matter of refusals."""
     outcome = ran(tmp_path, KERNEL)
-    assert not outcome.summary.improved or not outcome.summary.best.variant
+    assert not outcome.summary.improved
     assert "refusals" not in outcome.to_json()
     assert said(outcome, capsys) == []
 
