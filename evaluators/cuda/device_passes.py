@@ -105,14 +105,6 @@ class DevicePasses:
         """Ends all processes; safe to call twice."""
         self._pipelines.close()
 
-    def pause(self) -> None:
-        """Stops all compiling until :meth:`resume`."""
-        self._pipelines.pause()
-
-    def resume(self) -> None:
-        """Goes on after :meth:`pause`."""
-        self._pipelines.resume()
-
     def compile(self, task: Task, work: Sequence[tuple[BuildRequest, str]]) -> list[Outcome]:
         """One outcome for each candidate with the pipeline that it is to have, in order.
 

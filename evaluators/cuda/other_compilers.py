@@ -1,7 +1,7 @@
 """A CUDA kernel by another compiler, for comparison: nvcc where it is installed, clang with LLVM.
 
-The compiler is the user's own and named by the user; it runs with the user's PATH and nothing else of the environment.
-May not run what it makes.
+The compiler is the user's own and named by the user; it runs confined, with the user's PATH and nothing else of the
+environment. May not run what it makes.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -23,13 +23,14 @@ from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
 from tuner.evaluators.device_code.compared import clang_words, is_clang
 from tuner.evaluators.host.frontend import macro_flags
-from tuner.evaluators.host.other_compilers import run_compiler
+from tuner.evaluators.sandbox.compiler_runs import CompilerRuns, first_error
 
 __all__ = ["build_with"]
 
 _WHEEL_FOLDERS = ("cu13/bin", "cuda_nvcc/bin", "cu12/bin")
 _UNROLL = re.compile(r"^([ \t]*#[ \t]*pragma[ \t]+unroll[ \t]+)(\w+)", re.MULTILINE)
 """nvcc, unlike NVRTC, has a host's preprocessor first, which replaces no macro in this pragma."""
+_TIMEOUT_S = 120.0
 _OWN_OUTPUT = ("-cubin", "-ptx", "-c", "-fatbin", "-o")
 
 
@@ -89,7 +90,11 @@ def _by_nvcc(command: Sequence[str], task: Task, resolved: Resolved, arch: str) 
     def count(found: re.Match[str]) -> str:
         return found[1] + str(resolved.macros.get(found[2], found[2]))
 
-    with tempfile.TemporaryDirectory(prefix="tuner-nvcc-") as scratch:
+    paths = [*(Path(kernel.folder, f) for f in kernel.include), Path(kernel.folder or ".")]
+    own = [str(Path(command[0]).resolve().parents[1])]
+    environment = {"PATH": os.environ.get("PATH", os.defpath)}
+    runs = CompilerRuns(command[:1], read=own, timeout_s=_TIMEOUT_S, environment=environment)
+    with closing(runs), runs.folder() as scratch:
         folder = Path(scratch)
         for file in device_variant(kernel.variant, entry=kernel.entry, headers=kernel.headers).files:
             (folder / PurePath(file.name).name).write_text(_UNROLL.sub(count, file.text), encoding="utf-8")
@@ -99,10 +104,11 @@ def _by_nvcc(command: Sequence[str], task: Task, resolved: Resolved, arch: str) 
         instance = f"static void *tuner_instance = (void *)&{entry};" if "<" in entry else ""
         lines = [*(f'#include "{name}"' for name in sources), instance, ""]
         (folder / "tuner_main.cu").write_text("\n".join(lines), encoding="utf-8")
-        paths = [*(Path(kernel.folder, f) for f in kernel.include), Path(kernel.folder or ".")]
-        words = [*command, f"-arch={arch}", "-cubin", *macro_flags(resolved.macros)]
+        words = [*command[1:], f"-arch={arch}", "-cubin", *macro_flags(resolved.macros)]
         words += [f"-I{path.resolve()}" for path in paths]
-        status, output = run_compiler([*words, "-o", "kernel.cubin", "tuner_main.cu"], scratch)
+        words += ["-o", "kernel.cubin", "tuner_main.cu"]
+        status, output = runs.start(map(str, paths), runs.run, words, scratch)()
         if status is not Status.OK:
-            return Build(status=status, message=f"nvcc: {output}" if status is Status.BUILD_ERROR else output)
+            said = f"nvcc: {first_error(output)}" if status is Status.BUILD_ERROR else output
+            return Build(status=status, message=said)
         return (folder / "kernel.cubin").read_bytes()

@@ -72,16 +72,6 @@ class Pipelines:
         self._front.close()
         self._pool.close()
 
-    def pause(self) -> None:
-        """Stops all compiling until :meth:`resume`."""
-        self._front.pause()
-        self._pool.pause()
-
-    def resume(self) -> None:
-        """Goes on after :meth:`pause`."""
-        self._pool.resume()
-        self._front.resume()
-
     def compile(self, work: Sequence[tuple[Plan | Outcome, str]]) -> list[Outcome]:
         """One outcome for each candidate with its pipeline, in order.
 

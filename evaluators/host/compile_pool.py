@@ -11,7 +11,6 @@ import hashlib
 import json
 import selectors
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -103,7 +102,7 @@ class _Worker:
 class CompilePool:
     """Runs jobs on up to ``workers`` processes.
 
-    One thread at a time may call :meth:`run`; :meth:`pause` and :meth:`resume` may be called from another one.
+    One thread at a time may call :meth:`run`.
 
     Args:
         library: path of libLLVM, or of what ``program`` loads.
@@ -135,8 +134,6 @@ class CompilePool:
         self.host = self._zygote.host
         self._workers: list[_Worker] = []
         self._failed: dict[str, Outcome] = {}
-        self._state = threading.Condition()
-        self._paused_at: float | None = None
         self._again: deque[_Task] = deque()
 
     def run(self, jobs: Sequence[Job], *, timeout_s: float | None = None) -> list[Outcome]:
@@ -169,25 +166,6 @@ class CompilePool:
                 outcomes[index] = outcomes[indexes[0]]
         return [o for o in outcomes if o is not None]
 
-    def pause(self) -> None:
-        """Stops all compiling until :meth:`resume`: nothing may disturb a candidate that is timed."""
-        with self._state:
-            if self._paused_at is None:
-                self._paused_at = time.monotonic()
-                self._signal_busy(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Goes on after :meth:`pause`; the pause does not count against a job's time."""
-        with self._state:
-            if self._paused_at is None:
-                return
-            away_s = time.monotonic() - self._paused_at
-            for worker in self._workers:
-                worker.deadline += away_s
-            self._paused_at = None
-            self._signal_busy(signal.SIGCONT)
-            self._state.notify_all()
-
     def close(self) -> None:
         """Ends all processes; safe to call twice."""
         if self._closed:
@@ -203,26 +181,14 @@ class CompilePool:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _signal_busy(self, number: signal.Signals) -> None:
-        for worker in self._workers:
-            if worker.task is not None:
-                self._zygote.send_signal(worker.process, number)
-
     def _drive(self, waiting: deque[_Task], outcomes: list[Outcome | None], limit_s: float) -> None:
         with selectors.DefaultSelector() as selector:
             while waiting or self._again or any(w.task for w in self._workers):
-                with self._state:
-                    while self._paused_at is not None:
-                        self._state.wait()
-                    self._dispatch(waiting, selector, limit_s)
+                self._dispatch(waiting, selector, limit_s)
                 soonest = min(w.deadline for w in self._workers if w.task)
-                ready = selector.select(max(0.0, soonest - time.monotonic()))
-                with self._state:
-                    if self._paused_at is not None:
-                        continue
-                    for key, _ in ready:
-                        self._receive(key.data, selector, outcomes, limit_s)
-                    self._expire(selector, outcomes, limit_s)
+                for key, _ in selector.select(max(0.0, soonest - time.monotonic())):
+                    self._receive(key.data, selector, outcomes, limit_s)
+                self._expire(selector, outcomes, limit_s)
 
     def _dispatch(self, waiting: deque[_Task], selector: selectors.BaseSelector, limit_s: float) -> None:
         busy = sum(w.task is not None for w in self._workers)

@@ -57,7 +57,7 @@ class _Unit:
 
 
 class HostCompiler:
-    """Builds candidates for this machine's kind of processor. Not thread safe, but for pause and resume.
+    """Builds candidates for this machine's kind of processor. Not thread safe.
 
     Args:
         toolchain: clang and libLLVM.
@@ -122,16 +122,6 @@ class HostCompiler:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def pause(self) -> None:
-        """Stops all compiling until :meth:`resume`."""
-        self.front.pause()
-        self.pool.pause()
-
-    def resume(self) -> None:
-        """Goes on after :meth:`pause`."""
-        self.pool.resume()
-        self.front.resume()
 
     def environment(self) -> dict[str, str]:
         """What object code depends on: LLVM's version and digest, target, CPU and its features."""

@@ -23,9 +23,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import SpecError
+from tuner.core.types import Kernel, Resolved
 from tuner.evaluators.host.llvm_library import MachineOptions, PassOptions
 
-__all__ = ["VALUE_CHANGING", "Flags", "sort_flags"]
+__all__ = [
+    "MEANING",
+    "VALUE_CHANGING",
+    "Flags",
+    "absolute_words",
+    "flag_words",
+    "for_clang",
+    "meaning_of",
+    "sort_flags",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,8 @@ _SWITCHES: dict[str, tuple[str, bool]] = {
 }
 _UNROLLING = {"-funroll-loops": True, "-fno-unroll-loops": False}
 _CODE_MODEL = re.compile(r"-mcmodel=(small|medium|large)$")
+_TWO_WORDS = ("-mllvm", "--param", "-Xclang", "-Xassembler")
+_FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
 _JOINED = ("-D", "-U", "-I", "-isystem", "-iquote", "-idirafter", "-include")
 _FRONTEND_F_TEXT = (
     "fast-math unsafe-math-optimizations finite-math-only associative-math reciprocal-math signed-zeros "
@@ -130,6 +142,50 @@ VALUE_CHANGING = re.compile(
 """Flags that may change the value of floating-point results; a reference is built without them."""
 
 
+MEANING = frozenset(
+    {
+        *("-fsigned-char", "-funsigned-char", "-fshort-enums", "-fshort-wchar", "-fms-extensions"),
+        *("-fgnu89-inline", "-fwrapv", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti"),
+        *("-ffast-math", "-fno-math-errno", "-ffinite-math-only", "-fassociative-math", "-freciprocal-math"),
+        *("-funsafe-math-optimizations", "-fno-trapping-math", "-fno-signed-zeros", "-ffp-contract=off"),
+        *("-ffp-contract=fast", "-ffp-contract=on", "-fno-builtin", "-ffreestanding", "-fopenmp-simd"),
+        "-ansi",
+    }
+)
+"""Flags that say to gcc and clang alike what a source means; others say how it is compiled."""
+
+
+def meaning_of(flags: Sequence[str], folder: str) -> tuple[str, ...]:
+    """Those of another compiler's flags that say what a source means, as clang takes them.
+
+    Args:
+        flags: words as on a command line; what clang does not know is left out.
+        folder: what relative folders of ``-I`` and the like are relative to.
+    """
+    kept: list[str] = []
+    for flag, argument in flag_words(flags):
+        if flag in _JOINED or flag in MEANING or flag.startswith(("-D", "-U", "-I", "-std=")):
+            words = (flag,) if argument is None else (flag, argument)
+            kept += _absolute(words, folder)
+    return tuple(kept)
+
+
+def absolute_words(flags: Sequence[str], folder: str) -> tuple[str, ...]:
+    """Flags of any compiler, for a run of it in another folder than the one that their paths are relative to."""
+    made: list[str] = []
+    for flag, argument in flag_words(flags):
+        made += _absolute((flag,) if argument is None else (flag, argument), folder)
+    return tuple(made)
+
+
+def for_clang(kernel: Kernel, resolved: Resolved) -> Resolved:
+    """The setting for clang to read a kernel in, where another compiler makes its code; else as it is."""
+    if kernel.compiler is None:
+        return resolved
+    flags = meaning_of([*kernel.compiler.command[1:], *resolved.flags], kernel.folder)
+    return replace(resolved, flags=flags)
+
+
 def sort_flags(flags: Sequence[str], *, folder: str = "") -> Flags:
     """Sorts flags.
 
@@ -141,19 +197,24 @@ def sort_flags(flags: Sequence[str], *, folder: str = "") -> Flags:
         SpecError: for a flag that cannot be honoured, with the reason.
     """
     sorted_ = Flags(given=tuple(flags))
-    for flag, argument in _words(flags):
+    for flag, argument in flag_words(flags):
         sorted_ = _place(sorted_, flag, argument, folder)
     return sorted_
 
 
-def _words(flags: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+def flag_words(flags: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Flags with their arguments, where those are words of their own.
+
+    Raises:
+        SpecError: a word is no flag, or an argument is missing.
+    """
     rest = iter(flags)
     for flag in rest:
         if not flag.startswith("-") or flag == "-":
             raise SpecError(
                 f"{flag!r} is no compiler flag", "flags start with a dash; quote those with spaces"
             )
-        if flag in _JOINED or flag == "-mllvm":
+        if flag in _JOINED or flag in _TWO_WORDS:
             argument = next(rest, None)
             if argument is None:
                 raise SpecError(f"{flag} lacks its argument", f"write for example {flag} NAME")
@@ -227,7 +288,7 @@ def _absolute(words: tuple[str, ...], folder: str) -> tuple[str, ...]:
     if not folder:
         return words
     head, path = words[0], words[1] if len(words) == 2 else ""
-    if head == "-include" or head in ("-D", "-U") or (len(words) == 1 and not head.startswith("-I")):
+    if head not in _FOLDERS and (len(words) == 2 or not head.startswith("-I")):
         return words
     if len(words) == 1:
         head, path = "-I", words[0][2:]

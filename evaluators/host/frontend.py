@@ -7,41 +7,28 @@ unrolling). Works on a machine without system headers: the folder ``include`` be
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import tempfile
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import TypeVar
 
 from tuner.core.canonical import digest_json
-from tuner.core.errors import MachineError, SpecError
-from tuner.core.scratch import ScratchFolder
+from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.openmp import find_openmp
 from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
-from tuner.evaluators.sandbox.compiling import LIMITS, kill_group
-from tuner.evaluators.sandbox.confine import confine_builder, set_limits
+from tuner.evaluators.sandbox.compiler_runs import PRINTED, CompilerRuns, first_error
 
-__all__ = ["FrontEnd", "Source", "Unit", "first_error", "macro_flags"]
+__all__ = ["FrontEnd", "Source", "Unit", "language_of", "macro_flags", "readable"]
 
-_T = TypeVar("_T")
 _SHIMS = Path(__file__).parent / "include"
 _SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++", ".c++": "c++"}
 _LANGUAGES = ("c", "c++", "cuda", "cl")
 _KEPT = 512
-_POOLS_KEPT = 4
-_TRIES = 5
-_PRINTED = "standard output"
-_ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
 _MATH_PROBE_TEXT = (
     "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 "
     "log1p log2 sin sinh tan tanh tgamma"
@@ -135,72 +122,24 @@ class FrontEnd:
     ) -> None:
         self._toolchain = toolchain
         self._target = target
-        self._timeout_s = timeout_s
         self._bare = bare
         self._known: OrderedDict[str, Unit] = OrderedDict()
         self._variants: dict[str, dict[str, str]] = {}
         self._checked: dict[tuple[str, ...], SpecError | None] = {}
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._closed = False
-        self._lock = threading.Lock()
-        self._go = threading.Event()
-        self._go.set()
-        self._workers = max(1, workers)
-        self._scratch = ScratchFolder("clang")
-        self._threads: OrderedDict[tuple[str, ...], ThreadPoolExecutor] = OrderedDict()
+        self._runs = CompilerRuns(
+            [toolchain.clang, *self._further_programs()],
+            read=[str(_SHIMS)],
+            workers=workers,
+            timeout_s=timeout_s,
+        )
 
     def close(self) -> None:
         """Ends all runs of clang; safe to call twice."""
-        self._closed = True
-        self.resume()
-        with self._lock:
-            for process in self._running:
-                kill_group(process)
-        while self._threads:
-            self._threads.popitem()[1].shutdown()
-        self._scratch.cleanup()
+        self._runs.close()
 
-    def _pool(self, folders: Iterable[str] = ()) -> ThreadPoolExecutor:
-        """Threads whose runs of clang can read these folders and write to the scratch folder only.
-
-        The kernel confines threads, and what a thread starts is confined with it.
-        """
-        read = tuple(sorted({str(Path(folder).resolve()) for folder in folders}))
-        if read not in self._threads:
-            if len(self._threads) >= _POOLS_KEPT:
-                self._threads.popitem(last=False)[1].shutdown()
-            self._threads[read] = ThreadPoolExecutor(
-                self._workers, "clang", initializer=self._confine, initargs=(read,)
-            )
-        self._threads.move_to_end(read)
-        return self._threads[read]
-
-    def _programs(self) -> tuple[str, ...]:
-        """What is run."""
-        return (self._toolchain.clang,)
-
-    def _confine(self, read: Sequence[str]) -> None:
-        # Two levels up from a compiler are its libraries and headers.
-        own = [str(Path(program).parents[1]) for program in self._programs()]
-        confine_builder(read=[*own, str(_SHIMS), *read], write=[self._scratch.name])
-
-    def _folder(self) -> tempfile.TemporaryDirectory[str]:
-        return tempfile.TemporaryDirectory(dir=self._scratch.name)
-
-    def pause(self) -> None:
-        """Stops all runs of clang until :meth:`resume`."""
-        self._go.clear()
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Goes on after :meth:`pause`."""
-        self._signal(signal.SIGCONT)
-        self._go.set()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with self._lock:
-            for process in self._running:
-                process.send_signal(number)
+    def _further_programs(self) -> tuple[str, ...]:
+        """What is run beside clang."""
+        return ()
 
     def compile(self, work: Sequence[tuple[Source, Flags, Mapping[str, Value]]]) -> list[Unit]:
         """Unoptimised bitcode for each source with its flags and macros, in order; equal work is done once."""
@@ -210,11 +149,11 @@ class FrontEnd:
         results = {key: replace(self._known[key], seconds=0.0) for key in keys if key in self._known}
         free = dict(results)
         waiting = {
-            key: self._pool(_readable(one[0], one[1])).submit(self._compile, key, *one)
+            key: self._runs.start(readable(one[0], one[1].frontend), self._compile, key, *one)
             for key, one in fresh.items()
         }
-        for key, future in waiting.items():
-            unit = _result(future)
+        for key, ended in waiting.items():
+            unit = ended()
             results[key], free[key] = unit, replace(unit, seconds=0.0)
             if unit.status not in (Status.TIMED_OUT, Status.LOST):
                 self._remember(key, unit)
@@ -238,16 +177,16 @@ class FrontEnd:
         started = time.perf_counter()
         modules: list[bytes] = []
         outputs: list[str] = []
-        with self._folder() as scratch:
+        with self._runs.folder() as scratch:
             for file in source.variant.files:
                 (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
             for index, file in enumerate(source.variant.files):
-                language = _language(file.name, source.language, first=index == 0)
+                language = language_of(file.name, source.language, first=index == 0)
                 if language is None:
                     continue
                 words = [*self.words(source, flags, macros), "-emit-llvm", "-x", language]
                 words += ["-Xclang", "-disable-llvm-passes", PurePath(file.name).name, "-o", "out.bc"]
-                status, output = self._run(words, scratch)
+                status, output = self._runs.run(words, scratch)
                 outputs.append(output)
                 if status is not Status.OK:
                     message = first_error(output) if status is Status.BUILD_ERROR else output
@@ -282,16 +221,18 @@ class FrontEnd:
         self, source: Source, flags: Flags, macros: Mapping[str, Value]
     ) -> tuple[Status, str, bytes, str]:
         """:meth:`object_of`, and what clang wrote where no message of the source's goes: its standard output."""
-        with self._folder() as scratch:
+        with self._runs.folder() as scratch:
             for file in source.variant.files:
                 (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
             first = source.variant.files[0].name
-            language = _language(first, source.language, first=True) or "c"
+            language = language_of(first, source.language, first=True) or "c"
             words = [*self.words(source, flags, macros), *flags.given, "-x", language]
             words += [PurePath(first).name, "-o", "out.o"]
-            status, output = _result(self._pool(_readable(source, flags)).submit(self._run, words, scratch))
+            status, output = self._runs.start(
+                readable(source, flags.frontend), self._runs.run, words, scratch
+            )()
             code = (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
-            return status, output, code, (Path(scratch) / _PRINTED).read_text("utf-8", "replace")
+            return status, output, code, (Path(scratch) / PRINTED).read_text("utf-8", "replace")
 
     def check(self, flags: Flags) -> None:
         """Asks clang whether it takes these flags.
@@ -311,11 +252,11 @@ class FrontEnd:
         words = ["-c", "-O3", f"-march={self._target}", "-fno-color-diagnostics", "-Werror", *flags.frontend]
         # Macros that a header needs may be missing here, so files to include are left out.
         words = [w for i, w in enumerate(words) if w != "-include" and words[i - 1] != "-include"]
-        with self._folder() as scratch:
+        with self._runs.folder() as scratch:
             (Path(scratch) / "empty.c").write_text("typedef int empty;\n", encoding="utf-8")
             language = "c++" if any(w.startswith(("-std=c++", "-std=gnu++")) for w in words) else "c"
             words = [*words, *veclib, *options, "-x", language, "empty.c", "-o", "out.o"]
-            status, output = _result(self._pool().submit(self._run, words, scratch))
+            status, output = self._runs.start((), self._runs.run, words, scratch)()
         if status is Status.OK:
             return None
         said = first_error(output) if "error: " in output else output.strip().split("\n")[0]
@@ -357,12 +298,12 @@ class FrontEnd:
             "double *restrict ddouble, int n) {"
         )
         found: dict[str, str] = {}
-        with self._folder() as scratch:
+        with self._runs.folder() as scratch:
             (Path(scratch) / "probe.c").write_text("\n".join([head, *lines, "}"]), encoding="utf-8")
             words = ["-c", "-O3", f"-march={self._target}", "-ffast-math", f"-fveclib={library}"]
             words += ["-mllvm", "-print-after=inject-tli-mappings", "-mllvm", "-print-module-scope"]
             words += ["-x", "c", "probe.c", "-o", "out.o"]
-            status, output = _result(self._pool().submit(self._run, words, scratch))
+            status, output = self._runs.start((), self._runs.run, words, scratch)()
         if status is not Status.OK:
             raise SpecError(f"clang does not take -fveclib={library}: {first_error(output)}", "try libmvec")
         attributes = dict(_ATTRIBUTES.findall(output))
@@ -371,80 +312,21 @@ class FrontEnd:
                 found[name] = attributes[number]
         return found
 
-    def _run(self, words: Sequence[str], folder: str, *, program: str = "") -> tuple[Status, str]:
-        """Runs clang, or another program; ``OK`` with what it printed, or how it failed.
 
-        What is killed from outside is started again: a compiler that takes too much meets a limit first.
-        """
-        for _ in range(_TRIES):
-            status, output = self._run_once(words, folder, program=program)
-            if status is not Status.LOST or self._closed:
-                break
-        return status, output
-
-    def _run_once(self, words: Sequence[str], folder: str, *, program: str) -> tuple[Status, str]:
-        self._go.wait()
-        name = PurePath(program).name or "clang"
-        with open(Path(folder) / _PRINTED, "wb") as printed:
-            process = subprocess.Popen(
-                [program or self._toolchain.clang, *words],
-                cwd=folder,
-                env={"LC_ALL": "C", "TMPDIR": folder},
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=subprocess.PIPE,
-                process_group=0,
-            )
-        set_limits(LIMITS, process=process.pid)
-        with self._lock:
-            self._running.add(process)
-        try:
-            _, errors = process.communicate(timeout=self._timeout_s)
-        except subprocess.TimeoutExpired:
-            kill_group(process)
-            process.communicate()
-            return Status.TIMED_OUT, f"{name} took longer than {self._timeout_s:g} s"
-        finally:
-            with self._lock:
-                self._running.discard(process)
-        output = errors.decode("utf-8", "replace")
-        if process.returncode == 0:
-            return Status.OK, output
-        if process.returncode == -signal.SIGKILL:
-            return Status.LOST, f"{name} was killed from outside"
-        if process.returncode < 0 or "PLEASE submit a bug report" in output:
-            return Status.CRASHED, f"{name} crashed: {first_error(output)}"
-        return Status.BUILD_ERROR, output
-
-
-def _result(future: Future[_T]) -> _T:
-    try:
-        return future.result()
-    except BrokenExecutor as error:
-        raise MachineError(
-            "clang cannot be confined: the kernel refuses it", "tuner doctor says more"
-        ) from error
-
-
-def _readable(source: Source, flags: Flags) -> Iterator[str]:
-    """What a run of clang on this source may have to read beside the system's own."""
+def readable(source: Source, words: Sequence[str]) -> Iterator[str]:
+    """What a run of a compiler on this source with these flags may have to read beside the system's own."""
     yield from source.folders
     if source.openmp:
         yield source.openmp
-    heads = ("", *flags.frontend)
-    for head, word in zip(heads, flags.frontend, strict=False):
+    for head, word in zip(("", *words), words, strict=False):
+        if word.startswith("-I/"):
+            yield word.removeprefix("-I")
         if head in ("-I", "-isystem", "-iquote", "-idirafter", "-include") and word.startswith("/"):
             yield word
 
 
-def _language(name: str, first_language: str, *, first: bool) -> str | None:
+def language_of(name: str, first_language: str, *, first: bool) -> str | None:
+    """What a file is compiled as, for ``-x``; ``None`` for one that is included alone."""
     if first:
         return first_language if first_language in _LANGUAGES else "c"
     return _SUFFIXES.get(PurePath(name).suffix)
-
-
-def first_error(output: str) -> str:
-    """The first error line of a compiler's output."""
-    found = _ERROR.search(output)
-    text = found[1] if found else output.strip().split("\n")[0]
-    return text[:300] or "clang failed and said nothing"

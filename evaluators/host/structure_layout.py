@@ -19,6 +19,7 @@ from tuner.core.types import Kernel, Resolved, Source, Status, Variant
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.flags import sort_flags
 from tuner.evaluators.host.objects import Object
+from tuner.evaluators.sandbox.compiler_runs import first_error
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _asked(
     flags = replace(flags, given=(*flags.given, *given))
     status, output, code, printed = frontend.object_and_text_of(source, flags, resolved.macros)
     if status is not Status.OK:
-        said = front.first_error(output)
+        said = first_error(output)
         raise BaselineError(
             f"the structures of {kernel.wrapped} cannot be looked at: {said}",
             "correct the source or the members",

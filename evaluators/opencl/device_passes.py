@@ -106,14 +106,6 @@ class SpirvPasses:
         """Ends all processes; safe to call twice."""
         self._pipelines.close()
 
-    def pause(self) -> None:
-        """Stops all compiling until :meth:`resume`."""
-        self._pipelines.pause()
-
-    def resume(self) -> None:
-        """Goes on after :meth:`pause`."""
-        self._pipelines.resume()
-
     def compile(self, work: Sequence[tuple[Program, str]]) -> list[Outcome]:
         """One outcome for each program with its pipeline, in order.
 

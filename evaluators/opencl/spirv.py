@@ -83,8 +83,8 @@ class SpirvFrontEnd(front.FrontEnd):
         super().__init__(toolchain, triple_of(device), workers=workers)
         self._device = device
 
-    def _programs(self) -> tuple[str, ...]:
-        return tuple(path for path in (*super()._programs(), translator()) if path)
+    def _further_programs(self) -> tuple[str, ...]:
+        return tuple(path for path in (translator(),) if path)
 
     def _compile(
         self, key: str, source: front.Source, flags: Flags, macros: Mapping[str, Value]
@@ -92,10 +92,10 @@ class SpirvFrontEnd(front.FrontEnd):
         if source.language != SPIRV:
             return super()._compile(key, source, flags, macros)
         started = time.perf_counter()
-        with self._folder() as scratch:
+        with self._runs.folder() as scratch:
             Path(scratch, "module.spv").write_bytes(module_bytes(source.variant.files[0].text))
             words = [*TRANSLATE, "module.spv", "-o", "out.bc"]
-            status, output = self._run(words, scratch, program=translator())
+            status, output = self._runs.run(words, scratch, program=translator())
             if status is not Status.OK:
                 said = " ".join(output.split())[:300] or "the translator gives no reason"
                 return front.Unit(status=status, message=said, output=output, digest=key)

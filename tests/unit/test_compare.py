@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import pytest
 import tuner
 from tuner.api import tune_spec
 from tuner.core.errors import SpecError
+from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
-from tuner.evaluators.host.other_compilers import build_with
+from tuner.evaluators.host.backend import HostBackend
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -121,10 +123,11 @@ def test_interrupted_while_comparing_it_goes_on(scale_spec: SpecWriter, tmp_path
 
 def test_an_object_without_the_entry_is_explained(scale_spec: SpecWriter) -> None:
     (spec,) = load_spec(scale_spec())
-    macros = {"STEP": 1, "WIDTH": 1}
-    build = build_with(spec.task.kernel, ["clang", "-O1", "-Dscale=another"], macros)
+    resolved = Resolved(macros={"STEP": 1, "WIDTH": 1}, scalars={}, flags=(), pipeline=None)
+    with closing(HostBackend().prepare(spec.task, workers=1)) as evaluation:
+        build = evaluation.build_with(["clang", "-O1", "-Dscale=another"], resolved)
     assert build.status == "build_error"
-    assert "exports no scale" in build.message
+    assert "defines no function scale" in build.message
 
 
 def test_a_command_that_is_none_is_a_spec_error(scale_spec: SpecWriter) -> None:

@@ -12,7 +12,8 @@ from tuner.core.types import BuildRequest, Resolved, Source, Status, Variant
 from tuner.evaluators.executors import worker
 from tuner.evaluators.executors.worker import fresh_process
 from tuner.evaluators.host import timing
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.spec.load import load_spec
 
 KERNEL = "void twice(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"

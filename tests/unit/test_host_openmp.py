@@ -32,7 +32,8 @@ from tuner.core.types import (
     Verdict,
     VerifyPolicy,
 )
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.openmp import as_if_openmp, find_openmp, team_variables
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import apply_edits

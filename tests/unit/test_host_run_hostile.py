@@ -29,8 +29,9 @@ from tuner.core.types import (
     Verdict,
     VerifyPolicy,
 )
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.toolchain import find_toolchain
 
 HONEST = "for (int i = 0; i < n; i++) dst[i] = 2.0f * src[i] + 1.0f;"

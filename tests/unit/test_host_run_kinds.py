@@ -34,8 +34,9 @@ from tuner.core.types import (
     Variant,
     VerifyPolicy,
 )
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.clocks import Clocks
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.session import HostSession
 from tuner.evaluators.lane import cache_sizes
 

@@ -20,8 +20,9 @@ from tuner.core.types import (
     Status,
     Variant,
 )
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.sandbox.environment import worker_environment
 from tuner.evaluators.sandbox.support import Support, probe

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tuner.core.types import BuildRequest, Problem, Resolved, Status, Task
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS, Operator
 from tuner.spaces.source.regions import Program, read_program

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tuner.core.types import BuildRequest, Problem, Resolved, Status, Task
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.search.cooking import Attempt, cook
 from tuner.search.recipes import RECIPES
 from tuner.spaces.source.edits import Applied, Edit, applied, apply_edits, crossover, without

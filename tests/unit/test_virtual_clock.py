@@ -31,7 +31,8 @@ from tuner.core.types import (
     Variant,
     VerifyPolicy,
 )
-from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.readings import MachineReadings, Readings
 from tuner.evaluators.lane import TimingLane

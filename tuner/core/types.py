@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner.core.arithmetic import Value
 from tuner.core.canonical import digest_json
+from tuner.core.compilers import BuildCompiler
 from tuner.core.expressions import Expression, parse
 from tuner.core.passing import Passed
 from tuner.core.places import by_place
@@ -250,6 +251,8 @@ class Kernel:
 
     ``alone``: nothing but the function is built of the sources, and what has a part in its code.
 
+    ``compiler``: of the user's build, which makes all code that is judged; ``None`` where clang and LLVM do.
+
     Where the function of the sources cannot be called as it is (an instance of a C++ template, one that takes
     structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
     is no part of the sources, and is compiled behind the first. ``passed``: what the function itself takes where it
@@ -273,6 +276,7 @@ class Kernel:
     parcels: tuple[Parcel, ...] = ()
     variables: tuple[Variable, ...] = ()
     alone: bool = False
+    compiler: BuildCompiler | None = None
     preprocessed: tuple[Preprocessed, ...] = ()
 
     @property

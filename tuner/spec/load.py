@@ -22,13 +22,14 @@ from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.source.outlined import OUTLINED, Outlined
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function
+from tuner.spec.build_compilers import COMPILER, check_choices, compiler_of, without_passes
 from tuner.spec.data_file_checks import check_data_files, file_digest
 from tuner.spec.doubts import doubts
 from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.loops import outlined_of, with_outlined
-from tuner.spec.machine import check_live, choose_backend, without_passes
+from tuner.spec.machine import check_live, choose_backend, passes_lacking
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.modules import module_functions
@@ -65,8 +66,8 @@ from tuner.spec.yaml_places import View, closest, read_yaml
 
 __all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
 
-_MADE = (PREPROCESSED, OUTLINED)
-"""Files of a record that a compiler makes of the others."""
+_MADE = (PREPROCESSED, OUTLINED, COMPILER)
+"""Files of a record that a compiler makes of the others, or says of itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,10 +259,13 @@ class _Loader:
         refuse_unbuilt(model, view)
         check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
-        loop = outlined_of(model, sources, self.folder, view, self.recorded)
+        backend = choose_backend(model, sources.language, view, live=self.live)
+        compiler = compiler_of(model, sources.language, backend, view, self.recorded)
+        if compiler is not None:
+            model = without_passes(model)
+        loop = outlined_of(model, sources, self.folder, view, self.recorded, compiler=compiler)
         if loop is not None:
             model, sources = with_outlined(model, sources, loop)
-        backend = choose_backend(model, sources.language, view, live=self.live)
         if self.live and backend == "host":
             self._check_reach(sources, view)
         parcels = make_parcels(model, backend, view)
@@ -272,7 +276,7 @@ class _Loader:
         tunables = make_tunables(model, inputs.parameters, inputs.arguments, inputs.problems, view)
         if sources.language == "recorded":
             tunables = replace(tunables, measured=sources.variant.files[0].text)
-        passless = without_passes(backend, model.target, sources.language, tunables) if self.live else ()
+        passless = passes_lacking(backend, model.target, sources.language, tunables) if self.live else ()
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
@@ -282,11 +286,16 @@ class _Loader:
             check_data_files(inputs.arguments, paths, problems, Path(self.folder), view)
         if workload is not None:
             files[DERIVED] = workload.text
+        if compiler is not None:
+            files[COMPILER] = canonical_json(compiler.to_json())
+            if self.live:
+                check_choices(compiler, tunables.flags, view)
         if loop is not None:
             files[OUTLINED] = canonical_json(loop.to_json())
         wrapper = make_wrapper(model, sources, backend, inputs.arguments, view)
         variables = make_variables(model, backend, inputs.arguments, view)
         kernel = make_kernel(model, sources, name, self.folder, wrapper, parcels=parcels, variables=variables)
+        kernel = replace(kernel, compiler=compiler)
         task = make_task(model, kernel, backend, inputs, tunables, view)
         found = check_live(model, task, tunables, view) if self.live else ()
         if evolves(model, sources.language):

@@ -6,15 +6,16 @@ Must not read C.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tuner.core.compilers import BuildCompiler
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Source, Variant
-from tuner.evaluators.host.flags import sort_flags
+from tuner.evaluators.host.flags import meaning_of
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spaces.source.outlined import OUTLINED, Outlined
+from tuner.spec.build_compilers import reading_flags
 from tuner.spec.models import SpecModel
 from tuner.spec.reading.outlining import outline
 from tuner.spec.reading.signature import SourceReader
@@ -28,7 +29,13 @@ _PLACE = ("kernel", "loop")
 
 
 def outlined_of(
-    model: SpecModel, sources: Sources, folder: str, view: View, recorded: Mapping[str, str] | None
+    model: SpecModel,
+    sources: Sources,
+    folder: str,
+    view: View,
+    recorded: Mapping[str, str] | None,
+    *,
+    compiler: BuildCompiler | None = None,
 ) -> Outlined | None:
     """The loop that a spec names as a function of its own; ``None`` where it names none.
 
@@ -38,6 +45,7 @@ def outlined_of(
         folder: of the spec.
         view: for places.
         recorded: files of a record, which stand for clang.
+        compiler: of the user's build, where that makes the code.
 
     Raises:
         SpecError: there is no such loop, or it cannot be a function.
@@ -55,9 +63,10 @@ def outlined_of(
     if "EVOLVE-BLOCK-START" in first.text:
         raise view.error(_PLACE, "kernel.loop and EVOLVE-BLOCK marks are both there", "keep one")
     flags = list(as_if_openmp() if kernel.openmp else ())
+    flags += meaning_of(compiler.command[1:], folder) if compiler is not None else ()
     for group, choices in model.space.flags.items():
         try:
-            flags += sort_flags(shlex.split(choices[0]), folder=folder).frontend
+            flags += reading_flags(choices[0], compiler, folder)
         except SpecError as error:
             raise error.at(view.place(("space", "flags", group, 0))) from None
     reader = SourceReader(

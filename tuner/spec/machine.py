@@ -13,13 +13,14 @@ from dataclasses import replace
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Task, Variant
 from tuner.evaluators import registry as backends
-from tuner.evaluators.host.flags import sort_flags
+from tuner.evaluators.host.flags import meaning_of
 from tuner.evaluators.host.openmp import find_openmp
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry, check_template, defined_function
+from tuner.spec.build_compilers import reading_flags
 from tuner.spec.member_checks import check_wrapped, flat_of
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
@@ -37,9 +38,9 @@ __all__ = [
     "choose_backend",
     "host_reader",
     "moved_pointers",
+    "passes_lacking",
     "passes_missing",
     "unsaid_return",
-    "without_passes",
 ]
 
 _BACKENDS = {
@@ -84,7 +85,7 @@ def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -
     return backend
 
 
-def without_passes(backend: str, target: str, language: str, tunables: Tunables) -> tuple[str, ...]:
+def passes_lacking(backend: str, target: str, language: str, tunables: Tunables) -> tuple[str, ...]:
     """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
     if not tunables.passes_asked or backend == "host":
         return ()
@@ -246,16 +247,16 @@ def _host_entry(
 
 def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
     """Of the sources as a compiler gets them in the first configuration."""
-    flags: list[str] = []
+    kernel = task.kernel
+    flags = [] if kernel.compiler is None else [*meaning_of(kernel.compiler.command[1:], kernel.folder)]
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
             try:
-                sorted_flags = sort_flags(shlex.split(choice), folder=task.kernel.folder)
+                found = reading_flags(choice, kernel.compiler, kernel.folder)
             except SpecError as error:
                 raise error.at(view.place(("space", "flags", group, i))) from None
             if i == 0:
-                flags += sorted_flags.frontend
-    kernel = task.kernel
+                flags += found
     if kernel.openmp:
         flags += ["-fopenmp", "-idirafter", find_openmp(find_toolchain()).include]
     return SourceReader(

@@ -375,6 +375,9 @@ class SpecModel(_Model):
     """host, opencl, cuda, or one that is installed; from the language when left out."""
     target: Annotated[str, Field(min_length=1)] = "native"
     """The processor: native, a CPU's name, or sm_90 and so on."""
+    compiler: Annotated[str, Field(min_length=1, examples=["gcc -O3 -march=native"])] | None = None
+    """The compiler of your own build with its flags, for C and C++: it makes the baseline and every candidate. Left
+    out, clang and LLVM make them, and orders of passes are tuned as well."""
     problem: Annotated[dict[Name, Size], Field(examples=[{"nx": 2048, "ny": 2048}])] | None = None
     """Problem sizes by name."""
     problems: Annotated[list[ProblemModel], Field(min_length=1)] | None = None

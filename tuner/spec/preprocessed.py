@@ -9,9 +9,9 @@ import shlex
 from dataclasses import replace
 
 from tuner.core.types import Preprocessed, Source, Task
-from tuner.evaluators.host.flags import sort_flags
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
+from tuner.spec.build_compilers import reading_flags
 from tuner.spec.machine import host_reader
 from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
 from tuner.spec.reading.preprocessing import PREPROCESSED, from_json, preprocess, to_json
@@ -70,7 +70,7 @@ def _host(task: Task, tunables: Tunables) -> _Asked:
     # Macros of the compiler's own hang on these, as in every build.
     usual = ("-O3", f"-march={task.target}")
     flags = [
-        [sort_flags(shlex.split(choice), folder=kernel.folder).frontend for choice in choices]
+        [reading_flags(choice, kernel.compiler, kernel.folder) for choice in choices]
         for choices in tunables.flags.values()
     ]
     return replace(plain, files=kernel.variant.files, flags=(*usual, *plain.flags)), flags

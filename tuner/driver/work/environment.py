@@ -80,6 +80,9 @@ def require_sandbox(backend: Backend, target: str) -> None:
 
 def check_flags(backend: Backend, spec: LoadedSpec) -> None:
     """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot, and where it stands."""
+    if spec.task.kernel.compiler is not None:
+        # Asked when the spec was loaded; the backend's own compiler takes others.
+        return
     for group, choices in spec.tunables.flags.items():
         for i, choice in enumerate(choices):
             try:

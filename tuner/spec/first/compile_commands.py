@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import UsageError
+from tuner.evaluators.host.flags import MEANING
 
 __all__ = ["LIST_FILE", "Compiled", "compiled_as"]
 
@@ -23,23 +24,6 @@ LIST_FILE = "compile_commands.json"
 _FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
 _NAMED = ("-include", "-imacros")
 _TAKEN = ("-D", "-U")
-_MEANING = frozenset(
-    {
-        *("-fsigned-char", "-funsigned-char", "-fshort-enums", "-fshort-wchar", "-fms-extensions"),
-        *(
-            "-fgnu89-inline",
-            "-fwrapv",
-            "-fno-strict-aliasing",
-            "-fno-exceptions",
-            "-fno-rtti",
-            "-fopenmp-simd",
-        ),
-        *("-ffast-math", "-fno-math-errno", "-ffinite-math-only", "-fassociative-math", "-freciprocal-math"),
-        *("-funsafe-math-optimizations", "-fno-trapping-math", "-fno-signed-zeros", "-ffp-contract=off"),
-        *("-ffp-contract=fast", "-ffp-contract=on", "-fno-builtin", "-ffreestanding"),
-    }
-)
-"""Flags that say to gcc and clang alike what a source means; others say how it is compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +115,7 @@ def _sorted(words: Sequence[str], folder: Path) -> tuple[tuple[Path, ...], tuple
     rest = iter(words[1:])
     for word in rest:
         option = next((o for o in (*_FOLDERS, *_NAMED, *_TAKEN) if word.startswith(o)), None)
-        if word.startswith("-std=") or word in _MEANING:
+        if word.startswith("-std=") or word in MEANING:
             flags.append(word)
         elif option is not None:
             value = word[len(option) :] or next(rest, "")

@@ -1,0 +1,47 @@
+"""The compiler of a user's own build, where that and no other makes the code that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CLANG", "GCC", "BuildCompiler"]
+
+CLANG, GCC = "clang", "gcc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildCompiler:
+    """A compiler as a build calls it.
+
+    Attributes:
+        command: the program and its flags, without files and without what says which output is wanted.
+        family: whose pragmas it follows: ``clang`` (icx too), ``gcc``, or empty for neither.
+        version: the first line of what it says of itself.
+        digest: of that text and of the program's bytes.
+    """
+
+    command: tuple[str, ...]
+    family: str
+    version: str
+    digest: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, for a record."""
+        return {
+            "command": list(self.command),
+            "family": self.family,
+            "version": self.version,
+            "digest": self.digest,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BuildCompiler:
+        """What :meth:`to_json` made."""
+        return cls(
+            command=tuple(data["command"]),
+            family=data["family"],
+            version=data["version"],
+            digest=data["digest"],
+        )
