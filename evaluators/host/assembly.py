@@ -26,9 +26,10 @@ _DATA = re.compile(
     r"|string\d*|ascii|asciz)\b.*|[#/].*)?(?:\n|\Z)"
 )
 _SYMBOL = re.compile(r"(?<![\w.$@])[.A-Za-z_$][\w.$]*")
-_SECTION = re.compile(r"[ \t]*\.(?:section[ \t]+([\w.$\-]+)|(text|data|bss)\b)")
+_SECTION = re.compile(r'[ \t]*\.(?:section[ \t]+"?([^",\s]+)|(text|data|bss)\b)')
 _SAYS = re.compile(
-    r"[ \t]*\.(?:globl|global|weak|hidden|protected|internal|local|type|comm)[ \t]+([\w.$]+)[ \t]*(?:[,#].*)?$"
+    r"[ \t]*\.(?:globl|global|weak|hidden|protected|internal|local|type|comm|addrsig_sym)[ \t]+([\w.$]+)"
+    r"[ \t]*(?:[,#].*)?$"
 )
 _IS = re.compile(r"[ \t]*\.set[ \t]+([\w.$]+)[ \t]*,[ \t]*([\w.$]+)[ \t]*$")
 _KEPT = (".note", ".comment")
