@@ -31,7 +31,8 @@ _SAYS = re.compile(
     r"[ \t]*\.(?:globl|global|weak|hidden|protected|internal|local|type|comm|addrsig_sym)[ \t]+([\w.$]+)"
     r"[ \t]*(?:[,#].*)?$"
 )
-_IS = re.compile(r"[ \t]*\.set[ \t]+([\w.$]+)[ \t]*,[ \t]*([\w.$]+)[ \t]*$")
+_IS = re.compile(r"[ \t]*\.set[ \t]+([\w.$]+)[ \t]*,(?!.*(?<![\w.$])\.(?![\w.$]))[ \t]*(.*)$")
+"""Another name of a place that does not hang on where this is said."""
 _KEPT = (".note", ".comment")
 """Sections of no code and no data."""
 
@@ -67,7 +68,7 @@ class _File:
                 self.parts.append(_Part([line], kept=(section[1] or "").startswith(_KEPT)))
             elif said is not None:
                 self.said.append((said[1], line))
-            elif same is not None and same[2] != ".":
+            elif same is not None:
                 self.same[same[1]] = same[2]
             else:
                 self.parts[-1].lines.append(line)
@@ -106,7 +107,7 @@ def reached(texts: Sequence[str], entry: str) -> list[str]:
         if name in wanted:
             continue
         wanted.add(name)
-        waiting += [file.same[name] for file in files if name in file.same]
+        waiting += [s for file in files for s in _SYMBOL.findall(file.same.get(name, ""))]
         for part in places.get(name, ()):
             if not part.kept:
                 part.kept = True

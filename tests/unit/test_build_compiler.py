@@ -236,6 +236,7 @@ entry:
 \tmovq\tA(%rip), %rax
 \tleaq\t8+_ZL1B(%rip), %rdx
 \tcall\tused@PLT
+\taddsd\t.LC1(%rip), %xmm0
 \tret
 \t.size\tentry, .-entry
 \t.section\t.text.used,"ax",@progbits
@@ -257,6 +258,10 @@ A:
 \t.zero\t12
 \t.local\t_ZL1B
 \t.comm\t_ZL1B,24,16
+\t.set\t.LC1,.LC0+8
+\t.section\t.rodata
+.LC0:
+\t.zero\t16
 \t.section\t.note.GNU-stack,"",@progbits
 """
 
@@ -264,6 +269,8 @@ A:
 def test_a_text_keeps_what_its_entry_reaches() -> None:
     (text,) = reached([ASSEMBLER], "entry")
     assert "used:" in text
+    assert ".set\t.LC1, .LC0+8" in text
+    assert ".LC0:" in text
     assert "main" not in text
     assert "init_array" not in text
     assert "A:" in text
