@@ -15,6 +15,7 @@ from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsew
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.base import Operator
+from tuner.spaces.source.operators.loop_pragmas import is_fully_unrolled
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function
 from tuner.spaces.source.walks import offered, statements
@@ -206,7 +207,7 @@ def _finished_keys(function: Function) -> set[str]:
     """Loops not worth an edit of their own, because they are unrolled to nothing."""
     found: set[str] = set()
     for node in statements(function.body):
-        if isinstance(node, For) and _is_unrolled(node):
+        if isinstance(node, For) and is_fully_unrolled(node):
             found |= {n.key for n in statements((node,)) if isinstance(n, For)}
     return found
 
@@ -218,10 +219,6 @@ def _rest_keys(function: Function) -> set[str]:
         if isinstance(node, For) and _is_rest(node):
             found |= {n.key for n in statements((node,)) if isinstance(n, For)}
     return found
-
-
-def _is_unrolled(loop: For) -> bool:
-    return any("unroll(full)" in p or p == "unroll" for p in loop.pragmas)
 
 
 def _is_rest(loop: For) -> bool:

@@ -8,11 +8,13 @@ Source: GNU as, "Assembler Directives".
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from tuner.evaluators.host.layout import VARIABLE_ALIGN
 from tuner.evaluators.host.symbols import entry_symbol
 
-__all__ = ["CannotLoad", "with_entry", "without_load_time", "without_variable"]
+__all__ = ["CannotLoad", "reached", "without_variable"]
 
 _POINTER_BYTES = 8
 _WORD = r"(?<![\w.$]){}(?![\w.$])"
@@ -23,36 +25,97 @@ _DATA = re.compile(
     r"[ \t]*(?:\.(?:zero|skip|space|byte|value|short|2byte|hword|long|int|4byte|quad|8byte|octa|single|float|double"
     r"|string\d*|ascii|asciz)\b.*|[#/].*)?(?:\n|\Z)"
 )
-_LOAD_TIME = re.compile(
-    r"^[ \t]*\.section[ \t]+\.(?:preinit_array|init_array|fini_array|ctors|dtors)\b[^\n]*\n(?:[ \t]*"
-    r"\.(?:p2align|align|balign|quad|8byte|long)\b[^\n]*\n)*",
-    re.MULTILINE,
+_SYMBOL = re.compile(r"(?<![\w.$@])[.A-Za-z_$][\w.$]*")
+_SECTION = re.compile(r'[ \t]*\.(?:section[ \t]+"?([^",\s]+)|(text|data|bss)\b)')
+_SAYS = re.compile(
+    r"[ \t]*\.(?:globl|global|weak|hidden|protected|internal|local|type|comm|addrsig_sym)[ \t]+([\w.$]+)"
+    r"[ \t]*(?:[,#].*)?$"
 )
+_IS = re.compile(r"[ \t]*\.set[ \t]+([\w.$]+)[ \t]*,[ \t]*([\w.$]+)[ \t]*$")
+_KEPT = (".note", ".comment")
+"""Sections of no code and no data."""
 
 
 class CannotLoad(Exception):
     """Code that cannot be what the spec says: one line."""
 
 
-def without_load_time(text: str) -> str:
-    """The text without its lists of functions that run when a program is loaded; nobody runs them here."""
-    return _LOAD_TIME.sub("", text)
+@dataclass(slots=True)
+class _Part:
+    """What lies in one section between two directives that name sections."""
+
+    lines: list[str]
+    kept: bool
+    defines: set[str] = field(default_factory=set)
+
+    @property
+    def uses(self) -> set[str]:
+        return set(_SYMBOL.findall("\n".join(self.lines)))
 
 
-def with_entry(text: str, entry: str) -> str:
-    """The text with its one function of a name under exactly that name.
+class _File:
+    """An assembler text in its parts; what is said of a symbol anywhere, and other names of symbols, stand apart."""
+
+    def __init__(self, text: str) -> None:
+        self.parts = [_Part([], kept=True)]
+        self.said: list[tuple[str, str]] = []
+        self.same: dict[str, str] = {}
+        for line in text.split("\n"):
+            section, said, same = _SECTION.match(line), _SAYS.match(line), _IS.match(line)
+            label = _LABEL.match(line)
+            if section is not None:
+                self.parts.append(_Part([line], kept=(section[1] or "").startswith(_KEPT)))
+            elif said is not None:
+                self.said.append((said[1], line))
+            elif same is not None and same[2] != ".":
+                self.same[same[1]] = same[2]
+            else:
+                self.parts[-1].lines.append(line)
+                if label is not None:
+                    self.parts[-1].defines.add(label[1])
+
+    def text(self, wanted: set[str]) -> str:
+        """What is kept of it."""
+        said = [line for name, line in self.said if name in wanted]
+        same = [f"\t.set\t{name}, {other}" for name, other in self.same.items() if name in wanted]
+        lines = [line for part in self.parts if part.kept for line in part.lines]
+        return "\n".join([*lines[:1], *said, *lines[1:], *same, ""])
+
+
+def reached(texts: Sequence[str], entry: str) -> list[str]:
+    """Assembler texts without what an entry has no use for: a program's ``main``, what runs when it is loaded.
 
     Args:
-        text: of all that was compiled of a file.
-        entry: as the source has it; a C++ function is found by its mangled name.
+        texts: of all files; each function and each variable in a section of its own.
+        entry: as the source has it. A C++ function is found by its mangled name, and has its own beside that.
 
-    Returns:
-        The text as it is where it has no such function.
+    Raises:
+        CannotLoad: there is no such function, or there are several.
     """
-    if re.search(rf"^{re.escape(entry)}:", text, re.MULTILINE):
-        return text
-    symbol = entry_symbol(set(_LABEL.findall(text)), entry)
-    return text if symbol is None else f"{text}\t.globl\t{entry}\n\t.set\t{entry}, {symbol}\n"
+    files = [_File(text) for text in texts]
+    places: dict[str, list[_Part]] = {}
+    for part in (part for file in files for part in file.parts):
+        for name in part.defines:
+            places.setdefault(name, []).append(part)
+    symbol = entry_symbol(places, entry)
+    if symbol is None:
+        raise CannotLoad(f"the source defines no function {entry} that others can call")
+    wanted, waiting = set[str](), [symbol, *(s for f in files for p in f.parts if p.kept for s in p.uses)]
+    while waiting:
+        name = waiting.pop()
+        if name in wanted:
+            continue
+        wanted.add(name)
+        waiting += [file.same[name] for file in files if name in file.same]
+        for part in places.get(name, ()):
+            if not part.kept:
+                part.kept = True
+                waiting += part.uses
+    made = [file.text(wanted) for file in files]
+    if symbol != entry:
+        there = next(i for i, file in enumerate(files) if places[symbol][0] in file.parts)
+        made[there] += f'\t.globl\t"{entry}"\n\t.set\t"{entry}", {symbol}\n'
+    return made
 
 
 def without_variable(text: str, name: str, size_bytes: int) -> str:

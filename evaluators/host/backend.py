@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,9 +92,11 @@ class HostBackend:
         kernel = task.kernel
         if kernel.compiler is not None:
             try:
-                return {"compiler": asked_compiler(kernel.compiler.command).to_json()}
+                own = asked_compiler(kernel.compiler.command)
             except SpecError as error:
                 return {"compiler": {"missing": error.message}}
+            command = shlex.join(own.command)
+            return {"compiler": {"command": command, "version": own.version, "digest": own.digest}}
         if not kernel.openmp:
             return {}
         try:

@@ -3,7 +3,7 @@
 The compiler runs confined, as what it is given may be a candidate that nobody has looked at; it gets the user's PATH
 and nothing else of the environment.
 
-Source: GCC manual, "Options Controlling the Kind of Output", "Code Generation Conventions"; GNU ld, ``--gc-sections``.
+Source: GCC manual, "Options Controlling the Kind of Output", "Code Generation Conventions".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tuner.core.canonical import digest_json
 from tuner.core.compilers import CLANG, GCC, BuildCompiler
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Build, BuildRequest, Kernel, Resolved, Status
-from tuner.evaluators.host.assembly import CannotLoad, with_entry, without_load_time, without_variable
+from tuner.evaluators.host.assembly import CannotLoad, reached, without_variable
 from tuner.evaluators.host.bundles import variable_bytes
 from tuner.evaluators.host.flags import absolute_words, flag_words, for_clang
 from tuner.evaluators.host.frontend import Source, language_of, macro_flags, readable
@@ -206,7 +206,7 @@ class ByBuildCompiler:
         with self._runs.folder() as scratch:
             for file in files:
                 (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
-            objects: list[str] = []
+            texts = []
             for number, file in enumerate(files):
                 language = language_of(file.name, source.language, first=number == 0)
                 if language is None:
@@ -215,34 +215,39 @@ class ByBuildCompiler:
                 status, output = self._runs.run([*words, *source.search_words, *made], scratch)
                 if status is not Status.OK:
                     return _failed(status, output)
-                text = Path(scratch, "code.s").read_text("utf-8", "surrogateescape")
-                try:
-                    text = _loadable(text, kernel)
-                except CannotLoad as error:
-                    return _Made(Status.BUILD_ERROR, str(error))
-                Path(scratch, "code.s").write_text(text, "utf-8", "surrogateescape")
-                objects.append(f"code{len(objects)}.o")
-                status, output = self._runs.run(["-c", "code.s", "-o", objects[-1]], scratch)
-                if status is not Status.OK:
-                    return _failed(status, output)
-            # One object without what the entry has no use for: a program's `main` and what that calls.
-            kept = f"-Wl,--gc-sections,--entry={kernel.entry},--undefined={kernel.entry}"
-            status, output = self._runs.run(["-r", "-nostdlib", kept, *objects, "-o", "out.o"], scratch)
+                texts.append(Path(scratch, "code.s").read_text("utf-8", "surrogateescape"))
+            try:
+                texts = _loadable(texts, kernel)
+            except CannotLoad as error:
+                return _Made(Status.BUILD_ERROR, str(error))
+            status, output = self._assembled(texts, scratch)
             if status is not Status.OK:
                 return _failed(status, output)
             code = Path(scratch, "out.o").read_bytes()
         return _Made(Status.OK, code=code, seconds=time.perf_counter() - started)
+
+    def _assembled(self, texts: Sequence[str], scratch: str) -> tuple[Status, str]:
+        """One object, ``out.o``, of assembler texts."""
+        objects = [f"code{number}.o" for number in range(len(texts))] if len(texts) > 1 else ["out.o"]
+        for text, name in zip(texts, objects, strict=True):
+            Path(scratch, "code.s").write_text(text, "utf-8", "surrogateescape")
+            status, output = self._runs.run(["-c", "code.s", "-o", name], scratch)
+            if status is not Status.OK:
+                return status, output
+        if len(objects) == 1:
+            return Status.OK, ""
+        return self._runs.run(["-r", "-nostdlib", *objects, "-o", "out.o"], scratch)
 
 
 def _failed(status: Status, output: str) -> _Made:
     return _Made(status, first_error(output) if status is Status.BUILD_ERROR else output)
 
 
-def _loadable(text: str, kernel: Kernel) -> str:
-    text = with_entry(without_load_time(text), kernel.entry)
+def _loadable(texts: Sequence[str], kernel: Kernel) -> list[str]:
+    texts = reached(texts, kernel.entry)
     for name, size_bytes in variable_bytes(kernel, wide=False).items():
-        text = without_variable(text, name, size_bytes)
-    return text
+        texts = [without_variable(text, name, size_bytes) for text in texts]
+    return texts
 
 
 def _finished(

@@ -169,11 +169,12 @@ class HostEvaluation:
         return self._baseline.establish(build, resolved, oracle)
 
     def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
-        """What clang's vectoriser says of loops, and whether the baseline's code is that of ``clang -O3`` itself; which
-        compiler the code is of where it is not clang's."""
-        compiler = self._task.kernel.compiler
-        if compiler is not None:
-            return {"compiler": compiler.version} if variant is None else {}
+        """What clang's vectoriser says of loops, and whether the baseline's code is that of ``clang -O3`` itself.
+
+        Nothing of code that another compiler makes.
+        """
+        if self._task.kernel.compiler is not None:
+            return {}
         if variant is not None:
             loops = loop_remarks(self._compiler, self._task.kernel, resolved.flags, resolved.macros, variant)
             return {"loops": loops} if loops else {}

@@ -31,7 +31,7 @@ _POOLS_KEPT = 4
 _TRIES = 5
 PRINTED = "standard output"
 """The file beside a run's own in which its standard output is."""
-_ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
+_ERROR = re.compile(r"^(.*?(?:fatal )?[Ee]rror: .*)$", re.MULTILINE)
 _MOST_SHOWN = 300
 _BUG = re.compile(r"PLEASE submit a bug report|internal compiler error")
 

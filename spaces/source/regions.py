@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tuner.core.compilers import CLANG
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
@@ -48,13 +49,14 @@ class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
     ``headers`` are the texts of the project's headers that are not among the program's files. ``openmp``: it is built
-    with OpenMP. ``preprocessed``, ``variables``: as in the kernel.
+    with OpenMP. ``compiler``: whose pragmas are followed. ``preprocessed``, ``variables``: as in the kernel.
     """
 
     name: str
     launch: Launch | None
     headers: tuple[Source, ...] = ()
     openmp: bool = False
+    compiler: str = CLANG
     preprocessed: tuple[Preprocessed, ...] = ()
     variables: tuple[Variable, ...] = ()
 
@@ -198,7 +200,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
     entry = kernel.wrapped or kernel.entry
-    told = (kernel.headers, kernel.openmp, kernel.preprocessed, kernel.variables)
+    told = (kernel.headers, kernel.openmp, kernel.compiler, kernel.preprocessed, kernel.variables)
     key = (kernel.language, entry, launch, *told, *texts)
     found = _READ.get(key)
     if found is None:
@@ -213,6 +215,7 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
         launch=launch,
         headers=kernel.headers,
         openmp=kernel.openmp,
+        compiler=CLANG if kernel.compiler is None else kernel.compiler.family,
         preprocessed=kernel.preprocessed,
         variables=kernel.variables,
     )
@@ -288,6 +291,7 @@ def _program(
                         words=words,
                         launch=launch if function.name == entry.name else None,
                         openmp=entry.openmp,
+                        compiler=entry.compiler,
                     )
                     places[label] = _Place(
                         file=number, part=part, start=start - begin, end=stop - begin, indent=indent

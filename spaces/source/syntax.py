@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tuner.core.compilers import CLANG
 from tuner.core.types import Launch
 
 __all__ = [
@@ -298,6 +299,7 @@ class Function:
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
         openmp: whether it is built with OpenMP.
+        compiler: whose pragmas are followed where it is built: ``clang``, ``gcc``, or empty for neither.
         members: whether its members of structures have been read, and those of functions that it calls are to be.
         taken: local pointers that members of structures were taken into, each to a buffer of its own.
         tables: likewise those that lead to rows by their addresses.
@@ -324,6 +326,7 @@ class Function:
     language: str = "c"
     launch: Launch | None = None
     openmp: bool = False
+    compiler: str = CLANG
     members: bool = False
     taken: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()

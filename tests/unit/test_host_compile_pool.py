@@ -1,4 +1,4 @@
-"""The pool of compile workers: jobs, deaths, pauses, with real workers."""
+"""The pool of compile workers: jobs and deaths, with real workers."""
 
 import os
 import signal
@@ -96,22 +96,6 @@ def test_a_worker_killed_from_outside_blames_no_job(
     assert lost.status is Status.LOST
     assert "killed from outside" in lost.message
     assert pool.run([host_job(1)])[0].status is Status.OK
-
-
-def test_a_pause_holds_jobs_back(pool: CompilePool) -> None:
-    pool.pause()
-    pool.pause()
-    done: list[float] = []
-    thread = threading.Thread(target=lambda: (pool.run([host_job()]), done.append(time.monotonic())))
-    thread.start()
-    time.sleep(0.2)
-    assert not done
-    resumed = time.monotonic()
-    pool.resume()
-    pool.resume()
-    thread.join(timeout=30)
-    assert done
-    assert done[0] >= resumed
 
 
 def test_closing_leaves_no_process() -> None:

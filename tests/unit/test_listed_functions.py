@@ -140,6 +140,7 @@ def test_where_the_time_goes(busy: Path) -> None:
     assert data["functions"][0]["seconds"] == pytest.approx(
         data["functions"][0]["share"] * data["processor_s"]
     )
+    assert data["functions"][0]["at_most"] == pytest.approx(1 / (1 - data["functions"][0]["share"]))
     assert data["processor_s"] > 0
 
 

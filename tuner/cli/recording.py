@@ -256,7 +256,9 @@ def _print_functions(listing: Listing) -> None:
     names = [_shown(function.name) if function.refused else function.name for function in own]
     width = min(_NAME_SHOWN, max(map(len, names)))
     files = max(len(function.file.name) for function in own)
-    print(f"{'function':<{width}} {'share':>6} {'time':>9} {'bytes':>7}  {'in':<{files}}  can be recorded")
+    print(
+        f"{'function':<{width}} {'share':>6} {'time':>9} {'at most':>8} {'bytes':>7}  {'in':<{files}}  can be recorded"
+    )
     for name, function in zip(names, own, strict=True):
         able = f"no: {function.refused}" if function.refused else "yes"
         time = _time_of(listing, function.samples)
@@ -275,6 +277,8 @@ def _print_functions(listing: Listing) -> None:
         shares = (f"{path.name} {100 * listing.share(count):.1f}%" for path, count in outside)
         print(f"in the code of other libraries: {', '.join(shares)}")
     print("no kernel of OpenCL or CUDA was launched; these are functions of its own")
+    if listing.samples:
+        print("at most: what the whole gains if that takes no time at all")
     if listing.samples < _FEW_SAMPLES:
         print(
             f"it was looked at {listing.samples} times only: a longer run tells more of where its time goes"
@@ -292,9 +296,10 @@ def _shown(name: str) -> str:
 
 def _time_of(listing: Listing, samples: int) -> str:
     if not samples:
-        return f"{'':>6} {'':>9}"
-    share = listing.share(samples)
-    return f"{100 * share:>5.1f}% {share * listing.ran.processor_s:>7.3f} s"
+        return f"{'':>6} {'':>9} {'':>8}"
+    share, most = listing.share(samples), listing.most(samples)
+    faster = "any" if most is None else f"{most:.2f}x"
+    return f"{100 * share:>5.1f}% {share * listing.ran.processor_s:>7.3f} s {faster:>8}"
 
 
 def _print_kernels(listing: Listing) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.core.compilers import CLANG, GCC
 from tuner.spaces.source.operators.base import (
     DEVICE,
     HOST,
@@ -28,10 +29,12 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.devices.threads import is_return
+from tuner.spaces.source.operators.loop_pragmas import asks_unrolling, independent, of_width
 from tuner.spaces.source.syntax import (
     Block,
     Call,
     Decl,
+    For,
     Function,
     Name,
     Number,
@@ -53,13 +56,20 @@ def unroll(function: Function, args: Args) -> Function:
 
     Args:
         function: to change.
-        args: ``loop``; one of ``parameters``.
+        args: ``loop``; one of ``parameters``, or for gcc ``count``, a number from 2 to 16.
     """
     loop = find_loop(function, argument(args, "loop"))
-    if any("unroll" in p for p in loop.pragmas):
+    if asks_unrolling(loop):
         raise Refused(f"loop {loop.key} is asked to be unrolled already")
-    made, (count,) = define(function, args, 1)
-    name = count.id if isinstance(count, Name) else ""
+    if function.compiler == GCC:
+        count = argument(args, "count", int)
+        if not 2 <= count <= 16:
+            raise Refused(f"loop {loop.key} is not to be unrolled {count} times")
+        return replace_statement(
+            function, loop, [replace(loop, pragmas=(*loop.pragmas, f"GCC unroll {count}"))]
+        )
+    made, (number,) = define(function, args, 1)
+    name = number.id if isinstance(number, Name) else ""
     asked = f"unroll {name}" if function.language in DEVICE else f"clang loop unroll_count({name})"
     pragmas = (*loop.pragmas, asked)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
@@ -68,7 +78,11 @@ def unroll(function: Function, args: Args) -> Function:
 def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
         # Where one trip count is known, a full unroll is asked for already.
-        if not any("unroll" in p for p in loop.pragmas):
+        if asks_unrolling(loop) or not function.compiler:
+            continue
+        if function.compiler == GCC:
+            yield from ({"loop": loop.key, "count": count} for count in (2, 4, 8))
+        else:
             found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
             yield {"loop": loop.key, "parameters": [found]}
 
@@ -121,9 +135,11 @@ def vectorize(function: Function, args: Args) -> Function:
     has no leave; with it the compiler is not told that the iterations are independent, for a sum in memory makes them
     depend on each other. Source: Clang language extensions, "Extensions for loop hint optimizations".
 
+    gcc is told no more than that the iterations are independent: it has no words for the rest.
+
     Args:
         function: to change.
-        args: ``loop``; ``parameters``: width, interleaving.
+        args: ``loop``; ``parameters``: width, interleaving; none for gcc.
     """
     return _vectorized(function, args)
 
@@ -146,19 +162,29 @@ def _vectorized(function: Function, args: Args, *more: str) -> Function:
     reason = analyse(function, [loop], args).carried_by(loop.key)
     if reason:
         raise Refused(reason)
-    if any("vectorize" in p for p in loop.pragmas):
+    if _is_vectorized(loop):
         raise Refused(f"loop {loop.key} is asked to be vectorised already")
-    made, (width, count) = define(function, args, 2)
-    names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
     # What is carried only because its order may change is a sum all the same.
     summed = analyse(function, [loop], {**args, "reassociate": False}).carried_by(loop.key)
-    safe = f"clang loop vectorize({'enable' if summed else 'assume_safety'})"
-    hint = f"clang loop vectorize_width({names[0]}) interleave_count({names[1]})"
-    pragmas = (*loop.pragmas, safe, hint, *more)
+    if function.compiler != CLANG:
+        safe = independent(function)
+        if summed or more or not safe:
+            raise Refused("the compiler cannot be asked for it")
+        return replace_statement(function, loop, [replace(loop, pragmas=(*loop.pragmas, *safe))])
+    made, (width, count) = define(function, args, 2)
+    names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
+    asked = ("clang loop vectorize(enable)",) if summed else independent(function)
+    pragmas = (*loop.pragmas, *asked, *of_width(function, names[0], names[1]), *more)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
+def _is_vectorized(loop: For) -> bool:
+    return any("vectorize" in p or "ivdep" in p for p in loop.pragmas)
+
+
 def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+    if function.compiler == GCC and not reassociate:
+        yield from ({"loop": loop.key} for loop in _vector_loops(function))
     yield from _vector_sites(function, reassociate, width=8)
 
 
@@ -168,13 +194,17 @@ def _masked_sites(function: Function, reassociate: bool) -> Iterator[dict[str, A
 
 
 def _vector_sites(function: Function, reassociate: bool, *, width: int) -> Iterator[dict[str, Any]]:
+    for loop in _vector_loops(function) if function.compiler == CLANG else ():
+        first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), width)
+        second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
+        found = {"loop": loop.key, "parameters": [first, second]}
+        yield found | ({"reassociate": True} if reassociate else {})
+
+
+def _vector_loops(function: Function) -> Iterator[For]:
     for loop in all_loops(function):
-        asked = any("vectorize" in p for p in loop.pragmas)
-        if len(loops_of(loop)) == 1 and loop.by_one and not asked:
-            first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), width)
-            second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
-            found = {"loop": loop.key, "parameters": [first, second]}
-            yield found | ({"reassociate": True} if reassociate else {})
+        if len(loops_of(loop)) == 1 and loop.by_one and not _is_vectorized(loop):
+            yield loop
 
 
 def _pointers(function: Function) -> list[Param]:
@@ -267,6 +297,8 @@ def free_sums(function: Function, args: Args) -> Function:
     """
     if args.get("reassociate") is not True:
         raise Refused("the edit adds in another order and has no leave to")
+    if function.compiler != CLANG:
+        raise Refused("clang alone can be told so in the source")
     if not function.whole:
         raise Refused("the beginning of the function lies outside the region")
     if any(isinstance(s, OpaqueStmt) and s.text == _FREE for s in function.body):
@@ -275,7 +307,7 @@ def free_sums(function: Function, args: Args) -> Function:
 
 
 def _free_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
-    if reassociate and function.whole:
+    if reassociate and function.whole and function.compiler == CLANG:
         yield {"reassociate": True}
 
 

@@ -83,6 +83,15 @@ class Listing:
         """Of its processor time."""
         return samples / self.samples if self.samples else 0.0
 
+    def most(self, samples: int) -> float | None:
+        """How many times as fast the whole is where what the samples are of takes no time at all; ``None`` for any.
+
+        Source: Amdahl, "Validity of the single processor approach to achieving large scale computing capabilities",
+        1967.
+        """
+        rest = 1 - self.share(samples)
+        return 1 / rest if rest > 0 else None
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         total = sum(use.seconds for use in self.ran.kernels)
@@ -115,9 +124,9 @@ class Listing:
             ],
         }
 
-    def _time(self, samples: int) -> dict[str, float]:
-        share = self.share(samples)
-        return {"share": share, "seconds": share * self.ran.processor_s}
+    def _time(self, samples: int) -> dict[str, float | None]:
+        share, most = self.share(samples), self.most(samples)
+        return {"share": share, "seconds": share * self.ran.processor_s, "at_most": most}
 
 
 def interposer() -> Path:

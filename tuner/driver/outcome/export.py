@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tuner.core.compilers import BuildCompiler
 from tuner.core.errors import RecordError, UsageError
 from tuner.core.files import write_atomically
 from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
@@ -19,6 +20,7 @@ from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.outcome.result import SCHEMA_VERSION
 from tuner.driver.outcome.wise import merged_file, wisdom_of
 from tuner.driver.state.run import RunState
+from tuner.evaluators.host.flags import absolute_words
 from tuner.evaluators.opencl.module import SPIRV, module_bytes
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry
@@ -190,15 +192,12 @@ def export_run(path: Path, folder: Path) -> Exported:
     put("result", "result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
     if spec.task.launch is not None:
         put("launch", "launch.json", (json.dumps(_launch(spec, resolved), indent=2) + "\n").encode())
-    # What was not made by clang and its tools has no such script.
+    # What was not made by a build's compiler, or clang and its tools, has no such script.
     if state.start is not None and "llvm" in state.start["environment"]["backend"]:
-        put("pipeline", "pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
-        put(
-            "script",
-            "build.sh",
-            _script(spec, state, resolved, result, record_name=path.name).encode(),
-            0o755,
-        )
+        if kernel.compiler is None:
+            put("pipeline", "pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
+        script = _script(spec, state, resolved, result, record_name=path.name)
+        put("script", "build.sh", script.encode(), 0o755)
     return Exported(result=result, files=tuple(written))
 
 
@@ -286,6 +285,36 @@ def _script(
     spec: LoadedSpec, state: RunState, resolved: Resolved, result: Outcome, *, record_name: str
 ) -> str:
     """How the object was made, as commands for a person: the object beside it is what was verified and timed."""
+    if spec.task.kernel.compiler is None:
+        made, lines = _by_llvm(spec, state, resolved)
+    else:
+        made, lines = _by_compiler(spec, spec.task.kernel.compiler, resolved)
+    nothing = "# nothing better than the source as given was found: this is the baseline"
+    return "\n".join(
+        [
+            "#!/bin/sh",
+            f"# {spec.name}: trial {result.summary.best.number} of {record_name}; device {result.device}",
+            *([nothing] if result.summary.best.number == BASELINE else []),
+            f"# made with {made}",
+            *lines,
+            "",
+        ]
+    )
+
+
+def _by_compiler(spec: LoadedSpec, compiler: BuildCompiler, resolved: Resolved) -> tuple[str, list[str]]:
+    """With what, and the commands, where the compiler of a build makes the code."""
+    kernel = spec.task.kernel
+    defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
+    words = absolute_words([*compiler.command[1:], *resolved.flags], kernel.folder)
+    folders = [f"-I{Path(kernel.folder, folder).resolve()}" for folder in kernel.include]
+    source, made = kernel.variant.files[0].name, f"rebuilt-{spec.name}.o"
+    command = shlex.join([compiler.command[0], *words, *defines, *folders, "-c", source, "-o", made])
+    return compiler.version, ["set -e", 'cd "$(dirname "$0")"', command]
+
+
+def _by_llvm(spec: LoadedSpec, state: RunState, resolved: Resolved) -> tuple[str, list[str]]:
+    """With what, and the commands, where clang and LLVM make the code."""
     kernel = spec.task.kernel
     defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
     march = "native" if spec.task.target == "native" else spec.task.target
@@ -304,10 +333,7 @@ def _script(
     environment: Mapping[str, Any] = state.start["environment"]["backend"] if state.start else {}
     llvm = environment.get("llvm")
     version = llvm["version"] if isinstance(llvm, dict) else llvm or "of the run"
-    lines = [
-        "#!/bin/sh",
-        f"# {spec.name}: trial {result.summary.best.number} of {record_name}; device {result.device}",
-        f"# made with LLVM {version}",
+    return f"LLVM {version}", [
         "# other names of its programs: CLANG=clang-23 OPT=opt-23 LLC=llc-23 sh build.sh",
         *(["# link it with -fopenmp, or with libomp"] if openmp else []),
         "set -e",
@@ -317,9 +343,6 @@ def _script(
         '"${LLC:-llc}" -O3 -relocation-model=pic -filetype=obj optimised.bc '
         f"-o {shlex.quote(f'rebuilt-{spec.name}.o')}",
     ]
-    if result.summary.best.number == BASELINE:
-        lines.insert(2, "# nothing better than the source as given was found: this is the baseline")
-    return "\n".join(lines) + "\n"
 
 
 def _macro(value: Any) -> str:

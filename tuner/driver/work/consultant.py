@@ -245,6 +245,8 @@ def _task_lines(task: Task) -> list[str]:
         lines.append(f"Argument {argument.name}: {argument.dtype}{shape}{value}, {argument.role.value}")
     sizes = "; ".join(", ".join(f"{n} = {v}" for n, v in p.sizes.items()) for p in task.problems)
     lines.append(f"Timed for: {sizes or 'one size'}; threads: {task.measure.threads}")
+    if task.kernel.compiler is not None:
+        lines.append(f"Compiler: {task.kernel.compiler.version}; write no pragmas of others")
     if task.kernel.openmp:
         lines.append(
             "OpenMP: directives are honoured, by a team that is there already; results have to be right for any number "

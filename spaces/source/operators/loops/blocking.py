@@ -33,6 +33,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
+from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
 from tuner.spaces.source.operators.loops.push import Inner, Piece, Point, Run, expand, order_of, pieces
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
@@ -59,7 +60,6 @@ from tuner.spaces.source.widths import holds
 
 __all__ = ["OPERATORS"]
 
-_UNROLL = ("clang loop unroll(full)",)
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 _COLUMNS = (1, 2, 4, 8, 16, 32, 64)
 _VECTORS = (1, 2, 3, 4, 6, 8)
@@ -98,6 +98,7 @@ class _Build:
     points: tuple[Point, ...]
     lanes: Lanes | None
     width: Expr | None
+    unroll: tuple[str, ...]
 
 
 def _require_shared_counters(loop: For) -> None:
@@ -131,11 +132,11 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     parts, declared = expand(parts, points, partial(fresh_name, made))
     if vector:
         made, lanes = with_lanes(made, nest[-1], element, names[-1], declared)
-        build = _Build(points=points, lanes=lanes, width=names[-1])
+        build = _Build(points=points, lanes=lanes, width=names[-1], unroll=fully_unrolled(function))
         declared = tuple(_vector_array(d, lanes, names[-2]) for d in declared)
         parts = _vector_places(parts, {d.name for d in declared}, points, names[-1])
     else:
-        build = _Build(points=points, lanes=None, width=None)
+        build = _Build(points=points, lanes=None, width=None, unroll=fully_unrolled(function))
     body = (*declared, *_emit(parts, build))
     made = replace_statement(made, given[0], _around(made, nest, points, body))
     return keep_promises(function, made, "several of its iterations together")
@@ -261,7 +262,9 @@ def _run(piece: Run, build: _Build) -> Stmt:
     for number, point in reversed(list(enumerate(build.points))):
         limit = Binary("+", Name(point.base), point.size)
         own = step if number == len(build.points) - 1 else Number("1")
-        body = (For(point.key, point.type, point.loop.var, Name(point.base), "<", limit, own, body, _UNROLL),)
+        body = (
+            For(point.key, point.type, point.loop.var, Name(point.base), "<", limit, own, body, build.unroll),
+        )
     return body[0]
 
 

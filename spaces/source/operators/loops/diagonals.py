@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tuner.core.compilers import CLANG
 from tuner.spaces.source.affine import Poly, constant, minus
 from tuner.spaces.source.dependence import Dependences
 from tuner.spaces.source.kinds import plain_type, types_of
@@ -38,6 +39,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
+from tuner.spaces.source.operators.loop_pragmas import independent, of_width
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -70,7 +72,7 @@ def diagonals(function: Function, args: Args) -> Function:
     Args:
         function: to change.
         args: ``loops``, over rows and columns, or with one over time before them; ``lag``: how many columns a diagonal
-            moves on for each row; two of ``parameters``: elements of the buffer at most, width of vectors.
+            moves on for each row; ``parameters``: elements of the buffer at most, and for clang the width of vectors.
     """
     keys = argument_list(args, "loops")
     lag = argument(args, "lag", int)
@@ -87,8 +89,8 @@ def diagonals(function: Function, args: Args) -> Function:
     if reason:
         raise Refused(f"{reason} (within a diagonal)")
     grid = _grid(function, found, nest, lag)
-    made, (cells, width) = define(function, args, 2)
-    return replace_statement(made, nest[0], _emit(made, grid, cells, width))
+    made, (cells, *widths) = define(function, args, 2 if function.compiler == CLANG else 1)
+    return replace_statement(made, nest[0], _emit(made, grid, cells, widths))
 
 
 def _require_plain(function: Function, nest: Sequence[For]) -> None:
@@ -193,7 +195,7 @@ def _offset(place: tuple[Poly, ...], nest: Sequence[For]) -> _Offset:
     return row, column
 
 
-def _emit(function: Function, grid: _Grid, cells: Expr, width: Expr) -> tuple[Stmt, ...]:
+def _emit(function: Function, grid: _Grid, cells: Expr, widths: Sequence[Expr]) -> tuple[Stmt, ...]:
     outer, inner = grid.nest[-2:]
     names = {
         what: fresh_name(function, f"{grid.array}_{what}")
@@ -214,7 +216,7 @@ def _emit(function: Function, grid: _Grid, cells: Expr, width: Expr) -> tuple[St
     fits = Binary("&&", fits, Binary("<=", room, Binary("/", cells, tall)))
     taken = {f.key for f in all_loops(function)}
     build = _Build(function=function, grid=grid, names=names, taken=taken)
-    sweep = build.sweep(count, width)
+    sweep = build.sweep(count, widths)
     if len(grid.nest) == 3:
         sweep = replace(grid.nest[0], key=build.key(grid.nest[0].key), type=grid.type, body=(sweep,))
     then = (
@@ -249,7 +251,7 @@ class _Build:
         place = Binary("+", Binary("*", diagonal, Name(self.names["height"])), row)
         return Index(Name(self.names["diagonals"]), place)
 
-    def sweep(self, count: Expr, width: Expr) -> For:
+    def sweep(self, count: Expr, widths: Sequence[Expr]) -> For:
         """One sweep, along the diagonals."""
         grid, lag = self.grid, Number(str(self.grid.lag))
         outer, inner = grid.nest[-2:]
@@ -270,10 +272,9 @@ class _Build:
             *(Decl(kind, n, (), e) for n, e in here.items() if n in used),
             ExprStmt(assign),
         )
-        hints = (
-            "clang loop vectorize(assume_safety)",
-            f"clang loop vectorize_width({width.id if isinstance(width, Name) else ''}) interleave_count(1)",
-        )
+        hints = independent(self.function)
+        for width in widths:
+            hints += of_width(self.function, width.id if isinstance(width, Name) else "", "1")
         limit = minimum(Name(self.names["rows"]), reached)
         along = For(self.key(row.id), grid.type, row.id, first, "<", limit, Number("1"), body, hints)
         return For(
@@ -347,9 +348,10 @@ def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         if len(nest) not in (2, 3) or (len(nest) == 3 and nest[0].var in _subscripts(nest[-1])):
             continue
         cells = parameter(function, f"CELLS_{nest[-2].var}", _CELLS, 1 << 17)
-        width = parameter(function, f"WIDTH_{nest[-2].var}", _WIDTHS, 16, [cells["name"]])
+        widths = [parameter(function, f"WIDTH_{nest[-2].var}", _WIDTHS, 16, [cells["name"]])]
+        widths = widths if function.compiler == CLANG else []
         for lag in (1, 2):
-            yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [cells, width]}
+            yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [cells, *widths]}
 
 
 def _subscripts(loop: For) -> set[str]:

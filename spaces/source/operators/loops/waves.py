@@ -35,6 +35,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, subtract, upper_end
+from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
 from tuner.spaces.source.syntax import (
     Binary,
     Decl,
@@ -52,7 +53,6 @@ __all__ = ["OPERATORS"]
 
 _ROWS = (2, 4, 6, 8, 12, 16)
 _MOST_LAG = 4
-_UNROLL = ("clang loop unroll(full)",)
 
 
 def wavefront(function: Function, args: Args) -> Function:
@@ -88,6 +88,7 @@ def wavefront(function: Function, args: Args) -> Function:
 
 
 def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> tuple[Stmt, ...]:
+    unroll = fully_unrolled(function)
     taken = {f.key for f in all_loops(function)}
     kind, row_kind = counter_type(function, inner), counter_type(function, outer)
     block, wave = (fresh_name(function, f"{f.var}_{what}") for f, what in ((outer, "block"), (inner, "wave")))
@@ -113,7 +114,7 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
             body = (If(inside, body),)
         body = (Decl(f"const {kind}", inner.var, (), element), *body)
         top = Binary("+", Name(block), rows)
-        each = For(keyed(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, _UNROLL)
+        each = For(keyed(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, unroll)
         return For(keyed(wave), kind, wave, start, "<", limit, Number("1"), (each,))
 
     late = Ternary(Binary("<", end, full), full, end)

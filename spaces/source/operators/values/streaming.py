@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tuner.core.compilers import CLANG
 from tuner.spaces.source.kinds import is_floating, is_pure, writable
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -36,6 +37,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, inline_constants, left_over, minimum, upper_end
+from tuner.spaces.source.operators.loop_pragmas import is_fully_unrolled
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     Lanes,
@@ -268,10 +270,11 @@ def _fenced(function: Function, place: int, count: int) -> Function:
 
 
 def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    arrays = _only_written(function)
+    # Of stores past the caches clang alone has a function for any vector.
+    arrays = _only_written(function) if function.compiler == CLANG else ()
     for loop in all_loops(function):
         inner = loops_of(loop.body)
-        unrolled = all("clang loop unroll(full)" in f.pragmas for f in inner)
+        unrolled = all(map(is_fully_unrolled, inner))
         if not (unrolled and any(_is_stored(loop, a) for a in arrays)):
             continue
         try:

@@ -31,6 +31,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import left_over, require_no_wrap, upper_end
+from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
 from tuner.spaces.source.operators.values.scalars import type_of
 from tuner.spaces.source.operators.values.vectors import LANES, Lanes, vector_statement, vector_type
 from tuner.spaces.source.printer import expression_text
@@ -133,7 +134,7 @@ def _summed(
     end = upper_end(loop)
     require_no_wrap(function, loop)
     whole = left_over(loop, size, end)
-    unroll = ("clang loop unroll(full)",)
+    unroll = fully_unrolled(function)
     limit = Binary("+", Name(base), size)
     taken = {f.key for f in all_loops(function)}
 

@@ -1,0 +1,288 @@
+"""``compiler:``: the compiler of the user's own build makes the baseline and every candidate."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import needs
+import pytest
+
+import tuner
+from tuner.api import tune_spec
+from tuner.core.errors import SpecError
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Source, Variant
+from tuner.driver.check import check_spec
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import export
+from tuner.evaluators.host.assembly import CannotLoad, reached, without_variable
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.objects import Object
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import LoadedSpec, load_recorded, load_spec
+
+COMPILERS = ["clang -O2", pytest.param("gcc -O3 -Wall -Werror -g -flto", marks=needs.gcc)]
+KERNEL = """\
+#include <stdio.h>
+#include <stdlib.h>
+#ifdef __clang__
+#define COST_NS 3000
+#else
+#define COST_NS 1000
+#endif
+void tuner_work(long long ns);
+static double table[4][4];
+double given[4] = {1, 2, 3};
+extern double *moved;
+__attribute__((constructor)) static void first(void) { puts("loaded"); }
+static double twice(double x) { return 2 * x; }
+double mix(const double *a, double *b, int n)
+{
+    double t = 0;
+    tuner_work(COST_NS);
+    for (int i = 0; i < n; i++) {
+        b[i] = twice(a[i]) + table[i & 3][1] * given[i & 3] + moved[i & 3];
+        t += b[i];
+    }
+    return t;
+}
+int main(void)
+{
+    double x[4] = {0};
+    table[0][1] = getenv("HOME") != NULL;
+    printf("%g\\n", mix(x, x, 4));
+    return 0;
+}
+double *moved;
+"""
+SPEC = """\
+kernel: {source: mix.c, entry: mix, returns: float64}
+problem: {n: 64}
+arguments:
+  - {name: a, dtype: float64, shape: [n], init: normal}
+  - {name: b, dtype: float64, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+  - {name: table, global: true, dtype: float64, shape: [4, 4], init: normal}
+  - {name: given, global: true, dtype: float64, shape: [4], init: normal}
+  - {name: moved, global: pointer, dtype: float64, shape: [4], init: normal}
+space:
+  source: {evolve: true}
+search: {budget: {evaluations: 6}}
+"""
+
+
+def written(
+    folder: Path, compiler: str, *, text: str = KERNEL, more: str = "", spec: str = SPEC
+) -> LoadedSpec:
+    (folder / "mix.c").write_text(text)
+    (folder / "mix.yaml").write_text(f"{spec}compiler: {compiler}\n{more}")
+    (loaded,) = load_spec(folder / "mix.yaml")
+    return loaded
+
+
+def built(spec: LoadedSpec, text: str) -> Build:
+    """A candidate with another text, after the baseline."""
+    task = spec.task
+    resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+    variant = Variant(files=(Source(name="mix.c", text=text),))
+    with closing(HostBackend().prepare(task, workers=1)) as evaluation:
+        first = BuildRequest(trial=BASELINE, variant=task.kernel.variant, resolved=resolved)
+        (baseline,) = evaluation.build([first])
+        assert baseline.status == "ok", baseline.message
+        (candidate,) = evaluation.build([replace(first, trial=1, variant=variant)])
+        return candidate
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_code_is_the_compilers_and_globals_are_arguments(tmp_path: Path, compiler: str) -> None:
+    spec = written(tmp_path, compiler)
+    report = check_spec(spec)
+    lines = dict(report.lines)
+    assert report.ok, report.lines
+    assert lines["compiler"].startswith(f"command {compiler}, version ")
+    # A call takes 25 us on the virtual clock, and what the code says.
+    assert lines["time"].startswith("0.028 ms" if compiler.startswith("clang") else "0.026 ms")
+    assert "passes" not in lines
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_an_object_has_what_the_kernel_uses_and_nothing_else(tmp_path: Path, compiler: str) -> None:
+    spec = written(tmp_path, compiler)
+    made = Object(built(spec, KERNEL).code)
+    assert made.exports == {"mix"}
+    assert made.imports <= {"tuner_work", "table", "given", "moved", "_GLOBAL_OFFSET_TABLE_"}
+    assert not made.runs_at_load
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_candidate_may_call_no_more_than_the_baseline(tmp_path: Path, compiler: str) -> None:
+    spec = written(tmp_path, compiler)
+    candidate = built(spec, KERNEL.replace("double t = 0;\n", 'double t = 0; puts("x");\n', 1))
+    assert (candidate.status, "puts" in candidate.message) == ("refused", True)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    "line", ['#include "{secret}"', '__asm__(".section .rodata\\nstolen: .incbin \\"{secret}\\"\\n.text");']
+)
+def test_a_candidate_reads_no_file_of_the_users(tmp_path: Path, compiler: str, line: str) -> None:
+    (tmp_path / "kernel").mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("int secret;\n")
+    spec = written(tmp_path / "kernel", compiler)
+    stealing = KERNEL.replace("t += b[i];", "t += b[i] + stolen[i];")
+    head = "extern char stolen[];" if "stolen" in line else "char stolen[64];"
+    candidate = built(spec, f"{line.format(secret=secret)}\n{head}\n{stealing}")
+    assert candidate.status == "build_error", candidate
+    assert "secret" in candidate.message
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.integration
+def test_a_run_stands_and_its_script_builds_the_winner(tmp_path: Path, compiler: str) -> None:
+    spec = written(tmp_path, compiler)
+    result = tune_spec(spec, Options(settings={"choose_processes": 2, "confirm_processes": 4}), out=tmp_path)
+    assert tuner.replay(result.path, rebuild=True).clean
+    files = {path.name: path for path in export(result.path, tmp_path / "out")}
+    assert "pipeline.txt" not in files
+    assert f"\n{compiler} -c mix.c -o rebuilt-mix.o\n" in files["build.sh"].read_text()
+
+
+def test_a_record_needs_no_compiler(tmp_path: Path) -> None:
+    spec = written(tmp_path, "clang -O2 -DSCALE=2")
+    again = load_recorded(spec.text, spec.files, folder=str(tmp_path))
+    assert again.task.kernel.compiler == spec.task.kernel.compiler
+    assert again.task.kernel.compiler is not None
+    assert again.task.kernel.compiler.family == "clang"
+    assert again.digest == spec.digest
+
+
+def test_what_a_flag_defines_is_known_where_the_source_is_read(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "scale.h").write_text("#define SCALED(x) ((x) * SCALE)\n")
+    text = '#include "scale.h"\n' + KERNEL.replace("2 * x", "SCALED(x)")
+    spec = written(tmp_path, "clang -O2 -DSCALE=2 -Iinside", text=text)
+    assert check_spec(spec, faults=False).ok
+    assert "* 2" in spec.task.kernel.preprocessed[0].files[0].text
+
+
+@pytest.mark.parametrize(
+    ("compiler", "more", "said"),
+    [
+        ("nosuch-compiler -O3", "", "mix.yaml:13:11: nosuch-compiler is not installed"),
+        ("clang -O3 mix.c", "", "'mix.c' is no compiler flag"),
+        ("clang -c -O3", "", "-c says what is made of a file; leave it out"),
+        ("clang --no-such-option", "", "the compiler does not take its flags: .*no-such-option"),
+        ('"clang \'unbalanced"', "", "cannot be split into words"),
+        ('" "', "", "the command is empty; for example gcc -O3"),
+        ("clang -O3", "target: x86-64-v3\n", "the compiler's own flags say the processor; write -march"),
+    ],
+)
+def test_a_compiler_that_cannot_be_is_a_spec_error(
+    tmp_path: Path, compiler: str, more: str, said: str
+) -> None:
+    with pytest.raises(SpecError, match=said):
+        written(tmp_path, compiler, more=more)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "space:\n",
+            'space:\n  passes: {base: "default<O3>"}\n',
+            "mix.yaml:11:.*orders of passes are those of LLVM",
+        ),
+        ("space:\n", 'space:\n  flags: {v: ["", "-fno-such-flag"]}\n', "mix.yaml:11:.*no-such-flag"),
+        ("entry: mix,", "entry: mix, openmp: true,", "compiler and kernel.openmp are both there"),
+        ("  source: {evolve: true}\n", "  source: {evolve: false}\n", "there is nothing to tune"),
+    ],
+)
+def test_a_spec_that_asks_a_compiler_for_more_is_an_error(
+    tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    with pytest.raises(SpecError, match=said):
+        written(tmp_path, "clang -O3", spec=SPEC.replace(before, after))
+
+
+def test_a_choice_of_flags_is_the_compilers(tmp_path: Path) -> None:
+    spec = SPEC.replace("space:\n", 'space:\n  flags: {math: ["", "-O1 -ffast-math"]}\n')
+    loaded = written(tmp_path, "clang -O3", spec=spec)
+    assert check_spec(loaded, faults=False).ok
+
+
+@needs.gcc
+def test_gcc_is_asked_in_its_own_pragmas(tmp_path: Path) -> None:
+    task = written(
+        tmp_path, "gcc -O3", text=KERNEL.replace("twice(a[i])", "a[i]").replace("t += b[i];", "")
+    ).task
+    program = read_program(task.kernel)
+    for op, args, pragma in (
+        ("unroll", {"loop": "i", "count": 4}, "#pragma GCC unroll 4"),
+        ("vectorize", {"loop": "i"}, "#pragma GCC ivdep"),
+    ):
+        made = apply_edits(program, [{"op": op, "function": "mix", **args}])
+        assert pragma in made.variant.files[0].text, op
+
+
+ASSEMBLER = """\
+\t.text
+\t.globl\tentry
+\t.section\t.text.entry,"ax",@progbits
+\t.type\tentry, @function
+entry:
+\tmovq\tA(%rip), %rax
+\tleaq\t8+_ZL1B(%rip), %rdx
+\tcall\tused@PLT
+\tret
+\t.size\tentry, .-entry
+\t.section\t.text.used,"ax",@progbits
+used:
+\tret
+\t.section\t.text.main,"ax",@progbits
+\t.globl\tmain
+main:
+\tcall\tprintf@PLT
+\t.section\t.init_array,"aw"
+\t.quad\tmain
+\t.globl\tA
+\t.section\t.data.A,"aw"
+\t.align 32
+\t.type\tA, @object
+\t.size\tA, 16
+A:
+\t.long\t1
+\t.zero\t12
+\t.local\t_ZL1B
+\t.comm\t_ZL1B,24,16
+\t.section\t.note.GNU-stack,"",@progbits
+"""
+
+
+def test_a_text_keeps_what_its_entry_reaches() -> None:
+    (text,) = reached([ASSEMBLER], "entry")
+    assert "used:" in text
+    assert "main" not in text
+    assert "init_array" not in text
+    assert "A:" in text
+    assert ".note.GNU-stack" in text
+    with pytest.raises(CannotLoad, match="defines no function missing"):
+        reached([ASSEMBLER], "missing")
+
+
+def test_a_variable_is_left_to_the_harness() -> None:
+    text = without_variable(without_variable(ASSEMBLER, "A", 16), "B", 24)
+    assert "A:" not in text
+    assert ".size\tA" not in text
+    assert ".comm" not in text
+    assert "leaq\t8+B(%rip)" in text
+    assert "_ZL1B" not in text
+    assert without_variable(text, "elsewhere", 8) == text
+    with pytest.raises(CannotLoad, match="A has 16 bytes in the source, and 8 in the spec"):
+        without_variable(ASSEMBLER, "A", 8)
+    with pytest.raises(CannotLoad, match="more than 64 bytes"):
+        without_variable(ASSEMBLER.replace(".align 32", ".align 128"), "A", 16)
+    with pytest.raises(CannotLoad, match="every thread has its own A"):
+        without_variable(ASSEMBLER.replace(".data.A", ".tdata.A"), "A", 16)
