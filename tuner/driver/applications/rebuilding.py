@@ -11,7 +11,7 @@ import math
 import random
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,6 +24,7 @@ from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.applications.watched_builds import build_watched
 from tuner.driver.outcome.export import WinnerSources, sources_of
 from tuner.evaluators.lane import TimingLane
+from tuner.spec.first.compile_commands import Compiled
 
 __all__ = ["BuiltComparison", "Rebuilt", "compare_built", "patched"]
 
@@ -180,12 +181,8 @@ def compare_built(
             seen = build_watched(plain, application, PLAIN, tuple(files.values()), Path(name))
             note("building it with the winners")
             build_in(winner, application, "with the winners")
-            for one, changed in winners:
-                said = [
-                    run_note(one.spec, seen.get(files[below]), PurePosixPath(below).name) for below in changed
-                ]
-                for line in dict.fromkeys(filter(None, said)):
-                    note(line)
+            for line in _compiler_lines(winners, {below: seen.get(file) for below, file in files.items()}):
+                note(line)
             times = _timed(plain, winner, application, pairs=pairs, seed=seed, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)
@@ -196,6 +193,15 @@ def compare_built(
         kernels=kernels,
         files=tuple(texts),
     )
+
+
+def _compiler_lines(
+    winners: Sequence[tuple[WinnerSources, tuple[str, ...]]], seen: Mapping[str, Compiled | None]
+) -> Iterator[str]:
+    """A line for each run that was tuned under another compiler than the one that builds its files."""
+    for one, changed in winners:
+        lines = (run_note(one.spec, seen[below], PurePosixPath(below).name) for below in changed)
+        yield from dict.fromkeys(filter(None, lines))
 
 
 def _timed(

@@ -42,11 +42,11 @@ def compiler_notes(spec: LoadedSpec, compiled: Compiled | None, file: str, outpu
     """
     if compiled is None:
         return []
+    command = command_of(spec, compiled)
+    seen = _seen(compiled, command, file)
     if spec.task.kernel.compiler is not None:
         found = difference(spec, compiled)
-        return [f"{_seen(compiled, file)}, {spec.path} says {found}"] if found else []
-    command = command_of(spec, compiled)
-    seen = f"{_seen(compiled, file)}{_further(command, compiled)}"
+        return [f"{seen}, {spec.path} says compiler: {found}"] if found else []
     try:
         if asked_compiler(command).family == CLANG:
             return []
@@ -57,14 +57,19 @@ def compiler_notes(spec: LoadedSpec, compiled: Compiled | None, file: str, outpu
     said = f"compiler: {command_text(command)}"
     if output is None:
         return [f"{seen}: write {said} into {spec.path} and leave out passes: to tune what it makes"]
-    before = output.read_bytes()
-    write_atomically(output, with_compiler(before.decode("utf-8"), command).encode())
-    try:
-        load_spec(output)
-    except TunerError as error:
-        write_atomically(output, before)
-        return [f"{seen}; {output.name} does not say so: {_line(error)}"]
-    return [f"{seen}: {output.name} says so, and has no orders of LLVM's passes"]
+    before, reason = output.read_bytes(), ""
+    for words in dict.fromkeys((command, compiled.command)):
+        write_atomically(output, with_compiler(before.decode("utf-8"), words).encode())
+        try:
+            load_spec(output)
+        except TunerError as error:
+            reason = reason or _line(error)
+        else:
+            return [
+                f"{seen}: {output.name} has compiler: {shlex.join(words)}, and no orders of LLVM's passes"
+            ]
+    write_atomically(output, before)
+    return [f"{seen}, which {output.name} does not have: {reason}"]
 
 
 def command_of(spec: LoadedSpec, compiled: Compiled) -> tuple[str, ...]:
@@ -96,7 +101,8 @@ def difference(spec: LoadedSpec, compiled: Compiled) -> str:
         _, flags, command = sorted_words([*own.command, *fixed], Path(spec.path).parent)
         same = _program(own.command[0]) == _program(compiled.command[0])
         alike = same and built == {*command[1:], *MEANING.intersection(flags)}
-        return "" if alike else shlex.join(own.command)
+        more = [word for word in fixed if word in (*command, *MEANING) and word not in own.command]
+        return "" if alike else shlex.join([*own.command, *more])
     level = _LEVEL.fullmatch((spec.tunables.passes or {}).get("base", "default<O3>"))
     target = spec.task.target
     words = [f"-{level[1]}"] if level else []
@@ -119,8 +125,7 @@ def run_note(spec: LoadedSpec, compiled: Compiled | None, file: str) -> str:
         return ""
     command = command_of(spec, compiled)
     cure = "" if spec.task.kernel.openmp else f": set compiler: {command_text(command)} in the spec"
-    seen = f"{_seen(compiled, file)}{_further(command, compiled)}"
-    return f"{seen}, the run of {spec.name} was tuned under {found}{cure}"
+    return f"{_seen(compiled, command, file)}, the run of {spec.name} was tuned under {found}{cure}"
 
 
 def with_compiler(text: str, command: Sequence[str]) -> str:
@@ -157,14 +162,11 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
             yield from _leaves(inner)
 
 
-def _seen(compiled: Compiled, file: str) -> str:
-    ways = f" (of {compiled.ways} ways the first)" if compiled.ways > 1 else ""
-    return f"the build compiles {file} by {shlex.join(compiled.command)}{ways}"
-
-
-def _further(command: Sequence[str], compiled: Compiled) -> str:
+def _seen(compiled: Compiled, command: Sequence[str], file: str) -> str:
     more = command[len(compiled.command) :]
-    return f" with {shlex.join(more)}" if more else ""
+    further = f" with {shlex.join(more)}" if more else ""
+    ways = f" (of {compiled.ways} ways the first)" if compiled.ways > 1 else ""
+    return f"the build compiles {file} by {shlex.join(compiled.command)}{further}{ways}"
 
 
 def _line(error: TunerError) -> str:

@@ -74,7 +74,7 @@ def build_watched(
     notes = scratch / "notes"
     notes.mkdir()
     build_in(tree, application, way, around=_around(scratch, notes, sources), **more)
-    called = [one for one in map(_read, sorted(notes.iterdir())) if one is not None]
+    called = [one for one in map(_read, sorted(notes.glob("*"))) if one is not None]
     found = {source: compiled_by(_compiling(called, tree, source), None) for source in sources}
     return {source: compiled for source, compiled in found.items() if compiled is not None}
 
