@@ -9,10 +9,12 @@ from pathlib import Path
 import needs
 import pytest
 
-from tuner.core.errors import UsageError
+from tuner.core.errors import MachineError, UsageError
+from tuner.driver.applications import watched_builds
 from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
 from tuner.driver.applications.seen_compilers import with_compiler
 from tuner.driver.applications.watched_builds import build_watched
+from tuner.evaluators.host.shared import shared_library
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.compile_words import is_compiler, makes_code, sorted_words, without_launchers
@@ -141,6 +143,30 @@ rm -r "$TUNER_BUILD_NOTES" && cc -O2 -c src/app.c >said 2>&1 && test ! -s said &
 ! grep -q build-notes /proc/self/maps && echo "${LD_PRELOAD-none}" | grep -qx none
 """
     assert not watched(folder, build)
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.parametrize("way", ["silent", "loud", "failing", "absent"])
+def test_where_programs_do_not_run_with_the_library_nothing_is_watched(
+    way: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = folder.parent / "library.so"
+    if way == "silent":
+        library = Path(shared_library("unsigned la_version(unsigned offered) { return 0; }", "nothing"))
+    elif way == "failing":
+        text = "__attribute__((constructor)) static void end(void) { __builtin_trap(); }"
+        library = Path(shared_library(text, "trap"))
+    elif way == "loud":
+        library.write_text("no library")
+
+    def made(text: str, name: str) -> Path:
+        if way == "absent":
+            raise MachineError("no linker", "install one")
+        return library
+
+    monkeypatch.setattr(watched_builds, "shared_library", made)
+    assert not watched(folder, "cc -c src/app.c 2>said && test ! -s said")
 
 
 @needs.cc

@@ -10,13 +10,14 @@ Source: man rtld-audit(7), ld.so(8): ``LD_AUDIT``; GCC manual, "Overall Options"
 from __future__ import annotations
 
 import os
-import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 
+from tuner.core.errors import MachineError
 from tuner.driver.applications.builds import Rebuilt, build_in
 from tuner.driver.applications.trees import Tree
 from tuner.evaluators.host.shared import shared_library
@@ -69,31 +70,45 @@ def build_watched(
 
     Raises:
         UsageError: the build fails.
-        MachineError: the library cannot be made.
     """
     notes = scratch / "notes"
     notes.mkdir()
-    build_in(tree, application, way, around=_around(scratch, notes, sources), **more)
+    build_in(tree, application, way, around=_around(tree, scratch, notes, sources), **more)
     called = [one for one in map(_read, sorted(notes.glob("*"))) if one is not None]
     found = {source: compiled_by(_compiling(called, tree, source), None) for source in sources}
     return {source: compiled for source, compiled in found.items() if compiled is not None}
 
 
-def _around(scratch: Path, notes: Path, sources: Sequence[Path]) -> tuple[str, ...]:
-    """Words that run a command with the library; none where the dynamic linker could not be told its path."""
+def _around(tree: Tree, scratch: Path, notes: Path, sources: Sequence[Path]) -> tuple[str, ...]:
+    """Words that run a command with the library; none where it cannot be made, or programs do not run with it."""
     text = package_files("tuner.recorders.recordings").joinpath(_LIBRARY).read_text(encoding="utf-8")
-    library = shared_library(text, "build-notes")
-    # Where the build can read it, whatever lies in the folder's place.
-    own = Path(shutil.copy(library, scratch)).resolve()
-    if re.search(r"[\s:]", str(own)):
+    try:
+        library = shared_library(text, "build-notes").resolve()
+    except MachineError:
         return ()
+    if library.is_relative_to(tree.original):
+        # The copy lies in its place, and may be older. Elsewhere it stays for what outlives the build, such as servers.
+        library = Path(shutil.copy(library, scratch)).resolve()
     before = os.environ.get("LD_AUDIT", "")
     variables = {
-        "LD_AUDIT": f"{own}:{before}" if before else str(own),
+        "LD_AUDIT": f"{library}:{before}" if before else str(library),
         "TUNER_BUILD_NOTES": str(notes.resolve()),
         "TUNER_BUILD_FILES": "/".join(dict.fromkeys(source.name for source in sources)),
     }
-    return ("env", *(f"{name}={value}" for name, value in variables.items()))
+    words = ("env", *(f"{name}={value}" for name, value in variables.items()))
+    return words if _works(words, notes, sources[0].name) else ()
+
+
+def _works(words: Sequence[str], notes: Path, name: str) -> bool:
+    """Whether a program runs with the library as without, and is noted.
+
+    Old versions of glibc may fail where an auditor wants to be left out; other C libraries load none.
+    """
+    done = subprocess.run([*words, "true", name], capture_output=True, check=False)
+    found = list(notes.glob("*"))
+    for note in found:
+        note.unlink()
+    return bool(found) and not (done.returncode or done.stdout or done.stderr)
 
 
 def _read(path: Path) -> _Called | None:
