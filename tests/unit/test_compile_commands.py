@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import needs
 import pytest
 
 from tuner.core.errors import UsageError
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.first.compile_commands import LIST_FILE, compiled_as
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
@@ -91,7 +93,7 @@ def test_the_first_of_several_ways_is_taken_and_said(project: Path) -> None:
     one = "gcc -DFAST @more -I../inc -std=c11 -c ../src/k.c"
     listed(project, one, one + " -O3", one + " -DOTHER")
     assert (
-        "build/compile_commands.json, of 2 ways there the first" in first_spec(project / "src" / "k.c").text
+        "build/compile_commands.json, of 3 ways there the first" in first_spec(project / "src" / "k.c").text
     )
     (project / "src" / "other.c").write_text(KERNEL)
     assert compiled_as(project / "src" / "other.c") is None
@@ -115,3 +117,66 @@ def test_a_list_that_does_not_help_is_refused_in_one_line(text: str | None, said
     with pytest.raises(UsageError, match=said) as refused:
         first_spec(project / "src" / "k.c", commands=path)
     assert "\n" not in refused.value.message
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_a_compiler_other_than_clang_is_named(name: str, project: Path) -> None:
+    if name == "gcc" and not needs.links("gcc"):
+        pytest.skip("gcc is missing")
+    program = find_toolchain().clang if name == "clang" else "gcc"
+    rest = "-DFAST @more -I../inc -std=gnu11 -O2 -g -fno-plt -o k.o -c ../src/k.c"
+    listed(project, f"ccache {program} {rest}")
+    text = first_spec(project / "src" / "k.c").text
+    named = name == "gcc"
+    assert ("compiler: gcc -O2 -fno-plt  " in text) == named
+    for word in ("passes:", "vectors:"):
+        assert (word in text) == (not named)
+    (project / "src" / "k.yaml").write_text(text)
+    (spec,) = load_spec(project / "src" / "k.yaml")
+    compiler = spec.task.kernel.compiler
+    assert (compiler.command if compiler else ()) == (("gcc", "-O2", "-fno-plt") if named else ())
+
+
+def test_a_compiler_that_is_not_there_is_said(project: Path) -> None:
+    listed(project, "/far/gcc -DFAST @more -I../inc -std=gnu11 -O2 -c ../src/k.c")
+    text = first_spec(project / "src" / "k.c").text
+    assert "# check: the build's compiler is left out, /far/gcc -O2: /far/gcc is not installed\n" in text
+    assert "passes:" in text
+
+
+def test_a_compiler_that_a_person_names_is_written(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        KERNEL.replace('#include "size.h"', "#define WIDTH 3").replace("real", "float")
+    )
+    command = f"{find_toolchain().clang} -O2 -fno-math-errno"
+    text = first_spec(tmp_path / "k.c", compiler=command).text
+    (tmp_path / "k.yaml").write_text(text)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert spec.task.kernel.compiler is not None
+    assert list(spec.task.kernel.compiler.command) == command.split()
+    assert "flags:" not in text
+    assert not spec.wants_passes
+
+
+@pytest.mark.parametrize(
+    ("file", "compiler", "said"),
+    [
+        ("k.c", "", "--compiler is empty"),
+        ("k.c", "gcc '", "cannot be split into words"),
+        ("k.c", "absent-cc -O2", "absent-cc is not installed"),
+        ("k.c", "CLANG -c", "-c says what is made of a file"),
+        ("k.c", "CLANG -fno-such-thing", "the compiler does not take its flags"),
+        ("omp.c", "CLANG -O2", "not for kernels with OpenMP"),
+        ("k.cl", "gcc -O2", "for C and C\\+\\+"),
+    ],
+)
+def test_a_compiler_that_cannot_be_named_is_refused(
+    file: str, compiler: str, said: str, tmp_path: Path
+) -> None:
+    text = "void f(float *a, int n)\n{\nPRAGMA\nfor (int i = 0; i < n; i++) a[i] *= 2;\n}\n"
+    pragma = "#pragma omp parallel for" if file == "omp.c" else ""
+    (tmp_path / file).write_text(text.replace("PRAGMA", pragma))
+    with pytest.raises(UsageError, match=said) as refused:
+        first_spec(tmp_path / file, compiler=compiler.replace("CLANG", find_toolchain().clang))
+    assert "\n" not in refused.value.message
+    assert refused.value.hint

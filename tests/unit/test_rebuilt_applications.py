@@ -108,6 +108,10 @@ def test_both_builds_run_and_the_folder_stays_as_it_is(made: tuple[Path, tuple[P
         "building it as it is",
         "building it with the winners",
     ]
+    notes = said[2 : said.index(next(line for line in said if line.startswith("pair 1")))]
+    clang = "the run of main_loop{} was tuned under clang -O3 -march=native: set compiler: cc -O1 in the spec"
+    wanted = [f"the build compiles app.c by cc -O1, {clang.format(line)}" for line in LINES]
+    assert [note for note in notes if note.startswith("the build")] == wanted
 
 
 @pytest.mark.integration

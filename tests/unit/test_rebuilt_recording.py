@@ -82,7 +82,15 @@ def compiler(name: str) -> str:
     return find_toolchain().clang if name == "clang" else "cc"
 
 
-def recorded(folder: Path, spec: Path, build: str, *, instances: int = 2, **more: object) -> RecordReport:
+def recorded(
+    folder: Path,
+    spec: Path,
+    build: str,
+    *,
+    instances: int = 2,
+    output: str | None = "recorded.yaml",
+    **more: object,
+) -> RecordReport:
     made = {"command": ("./app",), "here": folder, **more}
     (loaded,) = load_spec(spec)
     return record_rebuilt(
@@ -90,7 +98,7 @@ def recorded(folder: Path, spec: Path, build: str, *, instances: int = 2, **more
         Rebuilt(folder=folder, build=build, **made),  # type: ignore[arg-type]
         instances=instances,
         aside=True,
-        output=spec.with_name("recorded.yaml"),
+        output=None if output is None else spec.with_name(output),
     )
 
 
@@ -351,3 +359,54 @@ def test_the_page(folder: Path) -> None:
     assert "wrote recorded.yaml" in said[1]
     assert "tuner-runs/main_loop17-1.run" in said[2]
     assert lines[3].startswith("tuner ab tuner-runs/main_loop17-1.run --build make")
+
+
+@needs.gcc
+def test_the_compiler_that_the_build_uses_is_written(folder: Path) -> None:
+    spec = spec_of(folder)
+    build = f"gcc -O2 -fno-plt -DTILE=4 {folder}/app.c -o app"
+    report = recorded(folder, spec, build)
+    said = "gcc -O2 -fno-plt -DTILE=4"
+    (note,) = (note for note in report.notes if "the build" in note)
+    assert note == (
+        "the build compiles app.c by gcc -O2 -fno-plt with -DTILE=4: "
+        f"recorded.yaml has compiler: {said}, and no orders of LLVM's passes"
+    )
+    (loaded,) = load_spec(report.specs[0])
+    assert loaded.task.kernel.compiler is not None
+    assert loaded.task.kernel.compiler.command == tuple(said.split())
+    # What a spec says is kept.
+    report.specs[0].write_text(report.specs[0].read_text().replace("workload:", "# workload:"))
+    for flags, differs in ((f"{said[4:]}", False), ("-O3", True)):
+        again = recorded(folder, report.specs[0], f"gcc {flags} {folder}/app.c -o app", output="more.yaml")
+        notes = [note for note in again.notes if "the build" in note]
+        assert notes == (
+            [f"the build compiles app.c by gcc -O3, {report.specs[0]} says compiler: {said}"] * differs
+        )
+        again.specs[0].unlink()
+
+
+def test_a_build_by_clang_needs_no_compiler_in_a_spec(folder: Path) -> None:
+    report = recorded(folder, spec_of(folder), f"{compiler('clang')} -O3 {folder}/app.c -o app")
+    assert not [note for note in report.notes if "compiler" in note]
+    assert "compiler:" not in report.specs[0].read_text()
+
+
+@needs.gcc
+def test_without_a_copy_of_the_spec_the_line_is_said(folder: Path) -> None:
+    spec = spec_of(folder)
+    report = recorded(folder, spec, f"gcc -O2 {folder}/app.c -o app", output=None)
+    assert f"write compiler: gcc -O2 into {spec} and leave out passes:" in " ".join(report.notes)
+
+
+@needs.gcc
+def test_a_spec_that_cannot_have_the_compiler_stays_as_it_is(folder: Path) -> None:
+    spec = spec_of(folder)
+    spec.write_text(spec.read_text().replace('"-mprefer-vector-width=128"', '"-mllvm -inline-threshold=9"'))
+    report = recorded(folder, spec, f"gcc -O2 {folder}/app.c -o app")
+    assert "the build compiles app.c by gcc -O2, which recorded.yaml does not have: " in " ".join(
+        report.notes
+    )
+    text = report.specs[0].read_text()
+    assert "compiler:" not in text
+    assert text.endswith(spec.read_text())

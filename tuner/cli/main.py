@@ -232,6 +232,13 @@ def init(
         ),
     ] = None,
     std: Annotated[str | None, typer.Option(help="The dialect, such as c++17.")] = None,
+    compiler: Annotated[
+        str | None,
+        typer.Option(
+            help="The compiler of your own build with its flags, such as 'gcc -O3 -march=native', for C and C++; else "
+            "that of compile_commands.json where it is not clang."
+        ),
+    ] = None,
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
@@ -249,6 +256,7 @@ def init(
         loop=loop,
         commands=compile_commands,
         standard=std,
+        compiler=compiler,
     )
     if shown:
         print(first.text, end="")

@@ -5,7 +5,7 @@ May not run or judge what was built.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,7 +96,9 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, str]) -> 
     return tree
 
 
-def build_in(tree: Tree, application: Rebuilt, way: str, *, cure: str = _CURE) -> None:
+def build_in(
+    tree: Tree, application: Rebuilt, way: str, *, cure: str = _CURE, around: Sequence[str] = ()
+) -> None:
     """Builds it in a copy.
 
     Args:
@@ -104,11 +106,12 @@ def build_in(tree: Tree, application: Rebuilt, way: str, *, cure: str = _CURE) -
         application: how it is built.
         way: what is different there, for messages.
         cure: for messages, where something is different.
+        around: words of a command that runs the words behind it.
 
     Raises:
         UsageError: the build fails.
     """
-    built = tree.run(["sh", "-c", application.build], folder=application.folder.resolve())
+    built = tree.run([*around, "sh", "-c", application.build], folder=application.folder.resolve())
     if built.status != 0:
         raise UsageError(
             f"{application.build!r} fails {way} with status {built.status}: {built.said}",

@@ -11,17 +11,20 @@ import math
 import random
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tuner.core import claims, statistics
 from tuner.core.errors import UsageError
-from tuner.driver.applications.builds import Rebuilt, build_in, source_below, tree_with, with_endings
+from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, source_below, tree_with, with_endings
+from tuner.driver.applications.seen_compilers import run_note
 from tuner.driver.applications.trees import Tree, TreeRun
-from tuner.driver.outcome.export import sources_of
+from tuner.driver.applications.watched_builds import build_watched
+from tuner.driver.outcome.export import WinnerSources, sources_of
 from tuner.evaluators.lane import TimingLane
+from tuner.spec.first.compile_commands import Compiled
 
 __all__ = ["BuiltComparison", "Rebuilt", "compare_built", "patched"]
 
@@ -74,8 +77,16 @@ def patched(runs: Sequence[Path], folder: Path) -> tuple[dict[str, str], tuple[t
     Raises:
         UsageError: a source lies elsewhere or has changed since, a winner changes none, or two change the same lines.
     """
+    texts, found = _put_in(runs, folder)
+    return texts, tuple((one.spec.name, one.result.summary.speedup[0]) for one, _ in found)
+
+
+def _put_in(
+    runs: Sequence[Path], folder: Path
+) -> tuple[dict[str, str], tuple[tuple[WinnerSources, tuple[str, ...]], ...]]:
+    """Texts by path below the folder, and what each run makes of which of these."""
     texts: dict[str, list[str]] = {}
-    kernels = []
+    winners = []
     for run in runs:
         found = sources_of(run)
         names = {PurePosixPath(name).name: name for name in found.spec.files}
@@ -86,13 +97,15 @@ def patched(runs: Sequence[Path], folder: Path) -> tuple[dict[str, str], tuple[t
                 f"{run} has nothing for the source: its winner is flags and passes alone",
                 "build with those of tuner show, or name another run",
             )
+        own = []
         for before, after in changed:
             place = Path(found.spec.task.kernel.folder, names[before.name])
             path = source_below(folder.resolve(), before, place, str(run))
             name, there = path.relative_to(folder.resolve()).as_posix(), path.read_bytes().decode("utf-8")
             texts.setdefault(name, [there]).append(with_endings(after.text, there))
-        kernels.append((found.spec.name, found.result.summary.speedup[0]))
-    return {name: _merged(name, *versions) for name, versions in texts.items()}, tuple(kernels)
+            own.append(name)
+        winners.append((found, tuple(own)))
+    return {name: _merged(name, *versions) for name, versions in texts.items()}, tuple(winners)
 
 
 def _merged(name: str, given: str, *versions: str) -> str:
@@ -156,13 +169,20 @@ def compare_built(
     """
     if pairs < claims.MIN_PROCESSES:
         raise UsageError(f"{pairs} pairs of runs say nothing", f"at least {claims.MIN_PROCESSES}")
-    texts, kernels = patched(runs, application.folder)
+    texts, winners = _put_in(runs, application.folder)
+    kernels = tuple((one.spec.name, one.result.summary.speedup[0]) for one, _ in winners)
+    files = {name: application.folder.resolve() / name for name in texts}
     with tempfile.TemporaryDirectory(prefix="tuner-ab-") as name:
-        plain = tree_with(application, Path(name, "plain"), {})
+        # Its files are as new as the winners', so that both builds compile them.
+        as_they_are = {below: file.read_bytes().decode("utf-8") for below, file in files.items()}
+        plain = tree_with(application, Path(name, "plain"), as_they_are)
         with plain, tree_with(application, Path(name, "winner"), texts) as winner:
-            for tree, way in ((plain, "as it is"), (winner, "with the winners")):
-                note(f"building it {way}")
-                build_in(tree, application, way)
+            note(f"building it {PLAIN}")
+            seen = build_watched(plain, application, PLAIN, tuple(files.values()), Path(name))
+            note("building it with the winners")
+            build_in(winner, application, "with the winners")
+            for line in _compiler_lines(winners, {below: seen.get(file) for below, file in files.items()}):
+                note(line)
             times = _timed(plain, winner, application, pairs=pairs, seed=seed, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)
@@ -173,6 +193,15 @@ def compare_built(
         kernels=kernels,
         files=tuple(texts),
     )
+
+
+def _compiler_lines(
+    winners: Sequence[tuple[WinnerSources, tuple[str, ...]]], seen: Mapping[str, Compiled | None]
+) -> Iterator[str]:
+    """A line for each run that was tuned under another compiler than the one that builds its files."""
+    for one, changed in winners:
+        lines = (run_note(one.spec, seen[below], PurePosixPath(below).name) for below in changed)
+        yield from dict.fromkeys(filter(None, lines))
 
 
 def _timed(

@@ -18,11 +18,13 @@ from tuner.core.errors import UsageError
 from tuner.core.passing import Layout
 from tuner.core.protocols import NamesFunctions
 from tuner.core.types import Source, Variable
-from tuner.driver.applications.builds import Rebuilt, build_in, source_below, tree_with, with_endings
+from tuner.driver.applications.builds import Rebuilt, source_below, tree_with, with_endings
 from tuner.driver.applications.functions import as_given, function_library, head_of
 from tuner.driver.applications.recorded_specs import RecordReport, check_output, recordings_of, report_for
 from tuner.driver.applications.recording import capture
+from tuner.driver.applications.seen_compilers import compiler_notes
 from tuner.driver.applications.trees import Tree
+from tuner.driver.applications.watched_builds import build_watched
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.symbols import entry_symbol
 from tuner.recorders.recordings.capture import Application
@@ -92,7 +94,8 @@ def record_rebuilt(
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as name:
         scratch = Path(name)
         with tree_with(application, scratch / "copy", texts) as tree:
-            build_in(tree, application, _WAY, cure="run in --tree, it has to build by paths below that")
+            cure = "run in --tree, it has to build by paths below that"
+            seen = build_watched(tree, application, _WAY, [path], scratch, cure=cure)
             function = _function(spec, tree, application, returns)
             library = function_library(
                 recording_library(function, blocks=True), f"record-{kernel.function}", function.symbol
@@ -113,7 +116,8 @@ def record_rebuilt(
                 function=True,
                 scratch=scratch / "raw",
             )
-    return report_for(spec, ran, found, unsaid=unsaid, output=output)
+    report = report_for(spec, ran, found, unsaid=unsaid, output=output)
+    return replace(report, notes=(*report.notes, *compiler_notes(spec, seen.get(path), path.name, output)))
 
 
 def recordable(spec: LoadedSpec) -> tuple[Source, str]:

@@ -1,4 +1,4 @@
-"""How a project's own build compiles a file: its macros, folders of headers and dialect, for a first spec.
+"""How a project's own build compiles a file: its macros, folders of headers, dialect, and its compiler.
 
 Reads the list that build systems write for clang's tools. May not run a build or a compiler.
 
@@ -8,22 +8,18 @@ Source: https://clang.llvm.org/docs/JSONCompilationDatabase.html.
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import UsageError
-from tuner.evaluators.host.flags import MEANING
+from tuner.spec.first.compile_words import sorted_words, without_launchers
 
-__all__ = ["LIST_FILE", "Compiled", "compiled_as"]
+__all__ = ["LIST_FILE", "Compiled", "compiled_as", "compiled_by", "with_responses"]
 
 LIST_FILE = "compile_commands.json"
-_FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
-_NAMED = ("-include", "-imacros")
-_TAKEN = ("-D", "-U")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +27,32 @@ class Compiled:
     """How a file is compiled.
 
     Attributes:
-        list: the file that says so.
+        list: the file that says so; ``None`` where the build was watched.
         include: folders of headers.
         flags: macros, dialect and what changes a source's meaning.
+        command: the compiler, and the flags that say what code is made.
         ways: in how many that differ; this is the first.
     """
 
-    list: Path
+    list: Path | None
     include: tuple[Path, ...]
     flags: tuple[str, ...]
+    command: tuple[str, ...] = ()
     ways: int = 1
+
+
+def compiled_by(commands: Sequence[tuple[Sequence[str], Path]], listed: Path | None) -> Compiled | None:
+    """How a file is compiled by the first of several commands; ``None`` where there is none.
+
+    Args:
+        commands: words, with the compiler first, and the folder that each runs in.
+        listed: the file that says so.
+    """
+    made = list(dict.fromkeys(sorted_words(words, folder) for words, folder in commands))
+    if not made:
+        return None
+    include, flags, command = made[0]
+    return Compiled(list=listed, include=include, flags=flags, command=command, ways=len(made))
 
 
 def compiled_as(source: Path, given: Path | None = None) -> Compiled | None:
@@ -57,9 +69,7 @@ def compiled_as(source: Path, given: Path | None = None) -> Compiled | None:
     for path in [_listed(given)] if given is not None else _around(source):
         found = [_words(entry) for entry in _entries(path) if _file(entry) == source]
         if found:
-            made = list(dict.fromkeys(_sorted(words, folder) for words, folder in found))
-            include, flags = made[0]
-            return Compiled(list=path, include=include, flags=flags, ways=len(made))
+            return compiled_by(found, path)
         if given is not None:
             raise UsageError(f"{path} does not have {source.name}", "build the target that compiles it")
     return None
@@ -98,33 +108,26 @@ def _words(entry: Mapping[str, Any]) -> tuple[list[str], Path]:
     folder = Path(entry["directory"])
     try:
         words = [str(word) for word in entry.get("arguments") or shlex.split(entry.get("command", ""))]
-        made: list[str] = []
-        for word in words:
-            made += shlex.split((folder / word[1:]).read_text()) if word.startswith("@") else [word]
+        made = with_responses(words, (Path(folder, w[1:]).read_text() for w in words if w.startswith("@")))
     except (OSError, ValueError) as error:
         raise UsageError(
             f"the command for {entry['file']} cannot be read: {error}", "build it first"
         ) from None
-    return made, folder
+    return without_launchers(made), folder
 
 
-def _sorted(words: Sequence[str], folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Folders of headers, and flags that stay."""
-    include: list[Path] = []
-    flags: list[str] = []
-    rest = iter(words[1:])
-    for word in rest:
-        option = next((o for o in (*_FOLDERS, *_NAMED, *_TAKEN) if word.startswith(o)), None)
-        if word.startswith("-std=") or word in MEANING:
-            flags.append(word)
-        elif option is not None:
-            value = word[len(option) :] or next(rest, "")
-            if option in _TAKEN:
-                flags.append(option + value)
-            elif option in _FOLDERS:
-                include.append(Path(os.path.normpath(folder / value)))
-            else:
-                header = Path(os.path.normpath(folder / value))
-                include.append(header.parent)
-                flags += [option, header.name]
-    return tuple(dict.fromkeys(include)), tuple(flags)
+def with_responses(words: Sequence[str], texts: Iterable[str]) -> list[str]:
+    """Words with those of response files in the place of the files.
+
+    Args:
+        words: of a command.
+        texts: of its response files, in order.
+
+    Raises:
+        ValueError: a text that is none of words.
+    """
+    made: list[str] = []
+    rest = iter(texts)
+    for word in words:
+        made += shlex.split(next(rest, "")) if word.startswith("@") else [word]
+    return made

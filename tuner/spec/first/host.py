@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.findings import Findings
-from tuner.spec.first.members import Line, grouped
+from tuner.spec.first.members import Line, command_text, grouped, kernel_parts, quoted
 from tuner.spec.first.scalars import first_value, floating_scalars, settled, whole_numbers
 from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
@@ -41,6 +41,7 @@ _RANGES = {
 _ODD = (67, 129, 35, 41, 19, 23)
 _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
+_BUILT = "of your own build: it makes the baseline and all candidates"
 _LARGE = 1000
 """A size by which shapes are compared."""
 
@@ -60,6 +61,7 @@ def host_spec(
     flags: Collection[str] = (),
     kernel: str | None = None,
     values: Mapping[str, str] | None = None,
+    compiler: Sequence[str] = (),
 ) -> str:
     """The text of a first spec.
 
@@ -77,17 +79,12 @@ def host_spec(
         flags: those of the variables that only decide what is done.
         kernel: what is said of the entry where that is not the function.
         values: numbers that arguments have, or what they point to.
+        compiler: of the project's build, with flags; none where clang and LLVM make the code.
     """
     writer = _Writer(
-        file, flat, findings, macros, threads, defines, variables or {}, flags, kernel, values or {}
+        file, flat, findings, macros, threads, defines, variables or {}, flags, kernel, values or {}, compiler
     )
-    return writer.text(_kernel_parts(include, sources), doubts)
-
-
-def _kernel_parts(include: Sequence[str], sources: Sequence[str]) -> str:
-    """Folders and files beside the source, in YAML."""
-    named = (("sources", sources), ("include", include))
-    return "".join(f", {key}: [{', '.join(map(_quoted, values))}]" for key, values in named if values)
+    return writer.text(kernel_parts(include, sources), doubts)
 
 
 class _Writer:
@@ -105,7 +102,9 @@ class _Writer:
         flags: Collection[str],
         kernel: str | None,
         values: Mapping[str, str],
+        compiler: Sequence[str],
     ) -> None:
+        self._compiler = compiler
         self._named = kernel
         self._variables = variables
         self._flags = flags
@@ -156,11 +155,7 @@ class _Writer:
             Line("space:"),
             Line("  source: {evolve: true}", "loops are transformed too; results stay as they are"),
             *self._parameters(),
-            Line("  flags:"),
-            *([Line(f"    macros: [{_quoted(shlex.join(self._defines))}]")] if self._defines else []),
-            Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
-            Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
-            Line('  passes: {base: "default<O3>", max_edits: 40}'),
+            *self._made_by(),
             Line("verify:"),
             Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
             Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
@@ -175,6 +170,15 @@ class _Writer:
             lines.append(Line(f"measure: {{threads: {self._threads}}}", comment))
         lines += [Line("search:"), Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(line.layout() for line in lines)
+
+    def _made_by(self) -> list[Line]:
+        """Flags and passes; of another compiler than clang the flags alone."""
+        groups = [Line(f"    macros: [{quoted(shlex.join(self._defines))}]")] if self._defines else []
+        if not self._compiler:
+            groups.append(Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'))
+        math = '    # math: ["", "-ffast-math"]         # if the tolerance below allows it'
+        flags = [Line("  flags:"), *groups, Line(math)] if groups else []
+        return flags if self._compiler else [*flags, Line('  passes: {base: "default<O3>", max_edits: 40}')]
 
     def _usual(self, size: int) -> dict[str, int]:
         """Sizes for a call of some milliseconds, by which arrays are long enough and not too large."""
@@ -242,7 +246,7 @@ class _Writer:
         return min([value, *(_MOST.get(kind.dtypes[0], value) for kind in kinds)])
 
     def _kernel(self, files: str, doubts: Sequence[str]) -> list[Line]:
-        parts = [f"source: {_quoted(self._file)}", f"entry: {self._entry()}"]
+        parts = [f"source: {quoted(self._file)}", f"entry: {self._entry()}"]
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
             parts.append(f"returns: {returns.dtypes[0]}")
@@ -251,13 +255,14 @@ class _Writer:
         return [
             Line(f"kernel: {{{', '.join(parts)}{files}}}"),
             *(Line(f"# check: {doubt}") for doubt in doubts),
+            *([Line(f"compiler: {command_text(self._compiler)}", _BUILT)] if self._compiler else []),
         ]
 
     def _entry(self) -> str:
         if self._named is not None:
             return self._named
         name = self._function.qualified
-        return _quoted(name) if ":" in name else name
+        return quoted(name) if ":" in name else name
 
     def _argument(self, position: int) -> Line:
         name, kind = self._function.parameters[position]
@@ -386,12 +391,6 @@ class _Writer:
 
 def _whole(kind: CType) -> bool:
     return not kind.pointer and any(d.startswith(("int", "uint")) for d in kind.dtypes)
-
-
-def _quoted(name: str) -> str:
-    plain = name.replace(".", "").replace("-", "").replace("_", "").replace("/", "").isalnum()
-    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    return name if plain and not name[0].isdigit() else f'"{quoted}"'
 
 
 def _listed(text: str) -> str:

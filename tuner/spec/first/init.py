@@ -16,7 +16,7 @@ from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.doubts import has_openmp
-from tuner.spec.first.compile_commands import Compiled, compiled_as
+from tuner.spec.first.compile_commands import compiled_as
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import MISSING_BLOCK, device_spec
@@ -26,6 +26,7 @@ from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.host import host_spec
 from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
+from tuner.spec.first.own_builds import build_compiler, doubts_of, macro_flags, path_from
 from tuner.spec.models import KernelModel
 from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.declarations import declared
@@ -75,6 +76,7 @@ def first_spec(
     loop: int | None = None,
     commands: Path | None = None,
     standard: str | None = None,
+    compiler: str | None = None,
 ) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
@@ -87,6 +89,7 @@ def first_spec(
         loop: line at which a loop begins that is to be the kernel; for C and C++.
         commands: list of a project's compile commands, or its folder; looked for around the source when left out.
         standard: dialect, such as ``c++17``.
+        compiler: of the project's build, with flags; that of the list of commands when left out.
 
     Raises:
         UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
@@ -95,21 +98,23 @@ def first_spec(
     path = Path(kernel_file)
     language = "cuda" if path.suffix == ".cuh" else language_of(path.name)
     beside_it = path.resolve().parent
-    name = path.name if folder is None else _from(folder, path)
+    name = path.name if folder is None else path_from(folder, path)
     compiled = compiled_as(path, commands) if language in ("c", "c++") else None
     include = [*include, *(compiled.include if compiled is not None else ())]
     include += header_folders(path, [Path(each) for each in include])
-    headers = [_from(folder or beside_it, Path(each)) for each in include]
-    defines = (*(compiled.flags if compiled is not None else ()), *_defines(define, language))
+    headers = [path_from(folder or beside_it, Path(each)) for each in include]
+    defines = (*(compiled.flags if compiled is not None else ()), *macro_flags(define, language))
     defines += () if standard is None else (f"-std={standard}",)
-    if loop is not None and language not in ("c", "c++"):
-        raise UsageError("--loop is for C and C++", "name the function alone")
+    if language not in ("c", "c++"):
+        if loop is not None:
+            raise UsageError("--loop is for C and C++", "name the function alone")
+        build_compiler(compiler, None, language, openmp=False)
     if language == "cuda":
         found = cuda_files(path, entry, [Path(each) for each in include])
         if language_of(found.source.name) is None:
             hint = "name the .cu that includes it, or write one that does"
             raise UsageError(f"{path.name} is compiled only as a part of others", hint)
-        name = _from(folder or beside_it, found.source)
+        name = path_from(folder or beside_it, found.source)
         text = init_cuda(
             name, found.text, entry=entry, include=headers, headers=found.headers, hosts=found.hosts
         )
@@ -120,7 +125,7 @@ def first_spec(
         )
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
     try:
-        seen = [_from(beside_it, Path(each)) for each in include]
+        seen = [path_from(beside_it, Path(each)) for each in include]
         model = KernelModel(source=path.name, entry=entry or "kernel", include=seen)
         sources = read_sources(model, view, folder_reader(beside_it), str(beside_it))
     except SpecError as error:
@@ -128,10 +133,11 @@ def first_spec(
         hint = error.hint if error.hint.startswith("did you mean") or path.exists() else "check the path"
         raise UsageError(error.message, hint) from None
     for far in out_of_reach(sources, beside_it):
-        needed = _from(folder or beside_it, (beside_it / far).parent)
+        needed = path_from(folder or beside_it, (beside_it / far).parent)
         if needed.startswith("..") and needed not in headers:
             headers.append(needed)
     openmp = language != "opencl" and any(map(has_openmp, sources.files.values()))
+    command, unnamed = build_compiler(compiler, compiled, language, openmp=openmp)
     reader = SourceReader(
         files=sources.variant.files,
         language=language,
@@ -184,15 +190,22 @@ def first_spec(
             flat,
             examine(flat.function, flat.lookup),
             macros,
-            [*headers, *(_from(folder or beside_it, each) for each in further.include)],
-            sources=[_from(folder or beside_it, each) for each in further.files],
-            doubts=(*_as_compiled(compiled, folder or beside_it), *whole.doubts, *left_out, *further.doubts),
+            [*headers, *(path_from(folder or beside_it, each) for each in further.include)],
+            sources=[path_from(folder or beside_it, each) for each in further.files],
+            doubts=(
+                *doubts_of(compiled, folder or beside_it),
+                *unnamed,
+                *whole.doubts,
+                *left_out,
+                *further.doubts,
+            ),
             variables=whole.names,
             flags=whole.flags,
             defines=defines,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
             kernel=None if outlined is None else f"{outlined.function}, loop: {loop}",
             values={} if outlined is None else outlined.values,
+            compiler=command,
         ),
         beside=beside,
     )
@@ -212,29 +225,6 @@ def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
             if any(loop_lines(f, text, loop) for f in found):
                 raise no_loop(found, text, loop, "begins")
     raise UsageError(f"no loop begins at line {loop}", "name the line of its for, while or do")
-
-
-def _as_compiled(compiled: Compiled | None, folder: Path) -> list[str]:
-    """What is said of flags that a project's build has."""
-    if compiled is None:
-        return []
-    ways = f", of {compiled.ways} ways there the first" if compiled.ways > 1 else ""
-    return [f"macros, folders and dialect are those of {_from(folder, compiled.list)}{ways}"]
-
-
-def _defines(define: Sequence[str], language: str | None) -> tuple[str, ...]:
-    """Macros of the command line as the compiler's flags."""
-    if define and language not in ("c", "c++"):
-        raise UsageError("-D is for C and C++", "write the macros into the spec: flags under space")
-    for each in define:
-        if not re.fullmatch(r"[A-Za-z_]\w*(=\S*)?", each):
-            raise UsageError(f"-D {each} is no macro", "give NAME or NAME=value, without blanks")
-    return tuple(f"-D{each}" for each in define)
-
-
-def _from(folder: Path, path: Path) -> str:
-    """The path as a spec in the folder names it."""
-    return os.path.relpath(path.resolve(), folder.resolve())
 
 
 def _instance(reader: SourceReader, template: Function, file: str) -> tuple[Instance, SourceReader]:

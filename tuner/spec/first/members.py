@@ -1,15 +1,18 @@
-"""The structures of a first spec: the lines of members below those of what they are members of."""
+"""Lines of a first spec: values in YAML, and structures with the lines of members below what they are members of."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner.spec.reading.flattening import Flat, Member, Structure
 
-__all__ = ["Line", "grouped"]
+__all__ = ["Line", "command_text", "grouped", "kernel_parts", "quoted"]
 
+_PLAIN_COMMAND = re.compile(r"[A-Za-z/][\w./+=,@%-]*(?: [\w./+=,-][\w./+=,@%-]*)*")
 _ENTRY = re.compile(r"  - \{name: \w+, ")
 
 
@@ -80,3 +83,22 @@ def _written(flat: Flat, node: _Node, trail: tuple[str, ...], indent: str) -> li
         )
         made += _written(flat, inner, below, indent + "    ")
     return made
+
+
+def kernel_parts(include: Sequence[str], sources: Sequence[str]) -> str:
+    """Folders and files beside the source, in YAML."""
+    named = (("sources", sources), ("include", include))
+    return "".join(f", {key}: [{', '.join(map(quoted, values))}]" for key, values in named if values)
+
+
+def quoted(name: str) -> str:
+    """A name or path in YAML."""
+    plain = name.replace(".", "").replace("-", "").replace("_", "").replace("/", "").isalnum()
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return name if plain and not name[0].isdigit() else f'"{quoted}"'
+
+
+def command_text(words: Sequence[str]) -> str:
+    """A command in YAML."""
+    text = shlex.join(words)
+    return text if _PLAIN_COMMAND.fullmatch(text) else json.dumps(text, ensure_ascii=False)
