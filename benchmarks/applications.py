@@ -35,7 +35,8 @@ from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.outlining import loop_lines
 from tuner.spec.reading.signature import SourceReader
 
-BUILD = "gcc -O3 -march=native -g -w {name} -o app -lm"
+COMPILER = "gcc -O3 -march=native"
+BUILD = f"{COMPILER} -g -w {{name}} -o app -lm"
 LEAST_SHARE = 0.2
 """Of the processor time, for a loop to be tuned."""
 RTOL = 1e-6
@@ -128,7 +129,7 @@ def first(folder: Path, source: Path, line: int) -> Path | None:
     """The first spec of a loop, if there is one."""
     spec = folder / f"loop{line}.yaml"
     try:
-        spec.write_text(first_spec(source, folder=folder, loop=line).text)
+        spec.write_text(first_spec(source, folder=folder, loop=line, compiler=COMPILER).text)
     except TunerError as error:
         note(f"{source.stem}:{line}: no spec: {error.message}")
         return None

@@ -2,10 +2,11 @@
 
 The folder is a checkout of PolyBench/C 4.2.1 (MatthiasJReisinger/PolyBenchC-4.2.1) or of TSVC_2 (UoB-HPC/TSVC_2);
 nothing of them is kept here. Of TSVC_2 the kernel is the loop nest that is timed, or the function that it calls. Gains
-are over clang's ``-O3 -march=native`` on one thread with the order of operations kept.
+are over clang's ``-O3 -march=native``, or over another compiler that builds baseline and candidates then, on one thread
+with the order of operations kept.
 
     python benchmarks/published.py FOLDER [--only NAME ...] [--every 1] [--minutes 2] [--check] [--size MEDIUM]
-                                   [--seed 0] [--out DIR] [--json]
+                                   [--compiler "gcc -O3 -march=native"] [--seed 0] [--out DIR] [--json]
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def kernels(folder: Path, size: str) -> list[Published]:
     return list(polybench(folder, size))
 
 
-def written(kernel: Published, folder: Path) -> Path:
+def written(kernel: Published, folder: Path, compiler: str) -> Path:
     """The first spec of a kernel."""
     first = first_spec(
         kernel.source,
@@ -117,16 +118,17 @@ def written(kernel: Published, folder: Path) -> Path:
         include=kernel.include,
         define=kernel.define,
         loop=kernel.loop,
+        compiler=compiler or None,
     )
     path = folder / f"{kernel.name}.yaml"
     path.write_text(first.text)
     return path
 
 
-def checked(kernel: Published, folder: Path) -> Gain:
+def checked(kernel: Published, folder: Path, compiler: str) -> Gain:
     """Whether the first spec checks as it is."""
     try:
-        (loaded,) = load_spec(written(kernel, folder))
+        (loaded,) = load_spec(written(kernel, folder, compiler))
         report = check_spec(loaded, faults=False)
     except TunerError as error:
         return Gain(kernel=kernel.name, message=f"{error.message}; {error.hint}")
@@ -134,10 +136,11 @@ def checked(kernel: Published, folder: Path) -> Gain:
     return Gain(kernel=kernel.name, checked=report.ok, message=said)
 
 
-def gained(kernel: Published, folder: Path, minutes: float, seed: int) -> Gain:
+def gained(kernel: Published, folder: Path, compiler: str, minutes: float, seed: int) -> Gain:
     """One run."""
     try:
-        result = tuner.tune(written(kernel, folder), minutes=minutes, seed=seed, out=folder / "runs")
+        spec = written(kernel, folder, compiler)
+        result = tuner.tune(spec, minutes=minutes, seed=seed, out=folder / "runs")
     except TunerError as error:
         return Gain(kernel=kernel.name, message=error.message)
     return Gain(kernel=kernel.name, checked=True, speedup=result.speedup, interval=result.speedup_interval)
@@ -152,6 +155,7 @@ def main() -> None:
     arguments.add_argument("--minutes", type=float, default=2.0, help="of each run")
     arguments.add_argument("--check", action="store_true", help="check first specs, run nothing")
     arguments.add_argument("--size", default="MEDIUM", help="of PolyBench's data sets")
+    arguments.add_argument("--compiler", default="", help="with its flags, in the place of clang")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--out", type=Path, help="a folder for specs and records")
     given = arguments.parse_args()
@@ -163,7 +167,10 @@ def main() -> None:
         out.mkdir(parents=True, exist_ok=True)
         gains = []
         for kernel in chosen[:: given.every]:
-            gain = checked(kernel, out) if given.check else gained(kernel, out, given.minutes, given.seed)
+            if given.check:
+                gain = checked(kernel, out, given.compiler)
+            else:
+                gain = gained(kernel, out, given.compiler, given.minutes, given.seed)
             gains.append(gain)
             note(f"{kernel.name}: {gain.speedup or gain.message or 'checked'}")
     reached = [g.speedup for g in gains if g.speedup is not None]
