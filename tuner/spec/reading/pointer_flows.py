@@ -1,0 +1,414 @@
+"""What the pointers of a function may lead to, and which objects others may reach, in whatever order it runs.
+
+Sources of an address are texts: ``v:`` what a variable holds, ``o:`` a variable of the function itself, ``g:`` one of
+the file or a static one, ``h:`` what one place allocates, ``i:`` what a parameter leads to, ``p:`` the same where that
+is ``restrict``, and ``?`` for all that is not known. Whatever a part of the tree does that this module does not know
+counts as made known to others. Read from clang's syntax tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tuner.core.errors import BaselineError
+from tuner.spec.reading import known_calls
+from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.loop_variables import Variable, paths
+from tuner.spec.reading.signature import Node, SourceReader, parameter_nodes, walk
+from tuner.spec.reading.trees import inner_nodes, peeled, referenced
+
+__all__ = ["UNKNOWN", "Callees", "Flows", "is_pointer"]
+
+UNKNOWN = "?"
+_MOST_CALLEES = 24
+"""As many functions that a function calls are read."""
+_REFERENCE = re.compile(r"&(?:$|\))")
+_QUALIFIER = re.compile(r"\b(?:const|restrict|__restrict)\b")
+_PASSING = {
+    "BitCast",
+    "NoOp",
+    "ToVoid",
+    "NullToPointer",
+    "FunctionToPointerDecay",
+    "PointerToBoolean",
+    "IntegralCast",
+    "IntegralToPointer",
+    "LValueToRValue",
+    "ArrayToPointerDecay",
+    "BuiltinFnToFnPtr",
+}
+"""Conversions that :meth:`Flows.value` follows, or behind which there is no address."""
+_CASTS = {
+    "ImplicitCastExpr",
+    "CStyleCastExpr",
+    "CXXConstCastExpr",
+    "CXXReinterpretCastExpr",
+    "CXXStaticCastExpr",
+    "CXXFunctionalCastExpr",
+}
+_WRAPPERS = {"ParenExpr", "ConstantExpr", "ExprWithCleanups"}
+_FOLLOWED = _WRAPPERS | {
+    *("ArraySubscriptExpr", "MemberExpr", "ConditionalOperator", "CompoundAssignOperator", "BinaryOperator"),
+    *("CompoundStmt", "IfStmt", "ForStmt", "WhileStmt", "DoStmt", "SwitchStmt", "CaseStmt", "DefaultStmt"),
+    *(
+        "LabelStmt",
+        "AttributedStmt",
+        "DeclStmt",
+        "CXXForRangeStmt",
+        "UnaryExprOrTypeTraitExpr",
+        "CXXDeleteExpr",
+    ),
+}
+"""What may have an address in it that goes no further than :class:`Flows` follows it."""
+_REPLACED = {"WeakAttr", "IFuncAttr", "AliasAttr", "TargetClonesAttr"}
+_OPERATORS = {"&", "*", "++", "--", "!"}
+_HIDDEN = {
+    *("CXXOperatorCallExpr", "CXXMemberCallExpr", "UserDefinedLiteral", "CXXConstructExpr", "CXXDeleteExpr"),
+    *("CXXTemporaryObjectExpr", "CXXInheritedCtorInitExpr", "AtomicExpr", "VAArgExpr", "CXXThrowExpr"),
+    *("LambdaExpr", "BlockExpr", "CXXNewExpr", "CXXDynamicCastExpr", "CoawaitExpr", "CoyieldExpr"),
+}
+"""What may run code that is not to be seen."""
+
+
+def _plain_type(node: Node) -> str:
+    """A type without names that stand for others."""
+    kind = node.get("type", {})
+    return str(kind.get("desugaredQualType", kind.get("qualType", "")))
+
+
+def is_pointer(node: Node) -> bool:
+    """Whether a variable holds an address."""
+    kind = _QUALIFIER.sub("", _plain_type(node)).rstrip()
+    return kind.endswith("*") or bool(re.search(r"\(\*\s*\)\[", kind) and "&" not in kind)
+
+
+def _is_reference(node: Node) -> bool:
+    return bool(_REFERENCE.search(_plain_type(node)))
+
+
+class Callees:
+    """The functions of a file, as others of it call them.
+
+    Args:
+        reader: of the file.
+    """
+
+    def __init__(self, reader: SourceReader) -> None:
+        self._reader = reader
+        self._read: dict[tuple[str, str], Flows | None] = {}
+        self.names = frozenset(functions_of(reader.files[0].text))
+
+    def flows(self, name: str, kind: str) -> Flows | None:
+        """Those in one function; ``None`` where its body is not known.
+
+        Args:
+            name: without namespaces.
+            kind: its type, as clang writes it.
+        """
+        key = name, kind
+        if key not in self._read and name in self.names:
+            # One that calls itself is not known while it is read.
+            self._read[key] = None
+            if len(self._read) <= _MOST_CALLEES:
+                self._read[key] = self._flows(name, kind)
+        return self._read.get(key)
+
+    def _flows(self, name: str, kind: str) -> Flows | None:
+        try:
+            defined = [f for f in self._reader.functions(name) if f.defined]
+        except BaselineError:
+            return None
+        found = [f for f in defined if f.tree.get("type", {}).get("qualType") == kind]
+        if len(found) != 1 or any(f.template for f in defined) or found[0].tree["kind"] != "FunctionDecl":
+            return None
+        weak = any(child.get("kind") in _REPLACED for child in found[0].tree["inner"])
+        return None if weak else Flows(found[0].tree, self)
+
+
+class Flows:
+    """Of one function.
+
+    Args:
+        tree: the function's.
+        callees: functions of its file.
+
+    Attributes:
+        variables: those of the function, not static, by identity.
+        returned: what it returns.
+    """
+
+    def __init__(self, tree: Node, callees: Callees) -> None:
+        self._callees = callees
+        self.tree = tree
+        self.variables: dict[str, Node] = {}
+        self.returned: set[str] = set()
+        self._holds: dict[str, set[str]] = {}
+        self._escaped: set[str] = set()
+        for node in walk(tree):
+            kind, stored = node.get("kind"), node.get("storageClass")
+            if (
+                kind in ("VarDecl", "ParmVarDecl")
+                and stored not in ("static", "extern")
+                and "tls" not in node
+            ):
+                self.variables[node["id"]] = node
+        for parameter in parameter_nodes(tree):
+            letter = "p" if Variable(parameter, "").restrict else "i"
+            self._holds[parameter["id"]] = {f"{letter}:{parameter['id']}"}
+        for node, parents in paths(tree):
+            self._follow(node, parents)
+        self._spoil()
+        self.escaped = self.reach(self._escaped)
+
+    def reach(self, sources: set[str]) -> set[str]:
+        """The objects that addresses from these lead to."""
+        found, open_ = set[str](), list(sources)
+        while open_:
+            source = open_.pop()
+            if source not in found:
+                found.add(source)
+                open_ += self._holds.get(source[2:], ()) if source.startswith("v:") else ()
+        return {source for source in found if not source.startswith("v:")}
+
+    def may_be_reached(self, thing: str) -> bool:
+        """Whether somebody outside of the function may know an object's address."""
+        return thing.startswith("g:") or thing in self.escaped
+
+    def value(self, node: Node) -> set[str]:
+        """Where the address that an expression has as its value may come from."""
+        kind, inner = node.get("kind"), inner_nodes(node)
+        if "*" not in _plain_type(node) or not inner:
+            return {UNKNOWN} if "*" in _plain_type(node) else set()
+        if kind in _WRAPPERS:
+            return self.value(inner[0])
+        if kind in _CASTS:
+            return self._converted(node, inner[-1])
+        if kind == "UnaryOperator" and node.get("opcode") == "&":
+            return self.address(inner[0])
+        if kind == "UnaryOperator" and node.get("opcode") in ("++", "--"):
+            return self._loaded(inner[0])
+        if kind == "CompoundAssignOperator":
+            return self._loaded(inner[0])
+        if kind == "BinaryOperator" and node.get("opcode") in ("+", "-"):
+            return self.value(inner[0]) | self.value(inner[1])
+        if kind == "BinaryOperator" and node.get("opcode") in (",", "="):
+            return self.value(inner[1])
+        if kind == "ConditionalOperator":
+            return self.value(inner[1]) | self.value(inner[2])
+        if kind == "CallExpr":
+            return self._answer(node)
+        if kind == "CXXNewExpr" and self._is_plain_new(node):
+            return {f"h:{node['id']}"}
+        return {UNKNOWN}
+
+    def address(self, node: Node) -> set[str]:
+        """Where the address of what an expression names may come from."""
+        kind, inner = node.get("kind"), inner_nodes(node)
+        if kind == "DeclRefExpr":
+            return self._named(node)
+        if kind == "StringLiteral":
+            return set()
+        if kind in _WRAPPERS or (kind in _CASTS and node.get("castKind") == "NoOp"):
+            return self.address(inner[0])
+        if kind == "ArraySubscriptExpr":
+            return self.value(inner[0]) | self.value(inner[1])
+        if kind == "MemberExpr" and inner:
+            return self.value(inner[0]) if node.get("isArrow") else self.address(inner[0])
+        if kind == "UnaryOperator" and node.get("opcode") == "*":
+            return self.value(inner[0])
+        if kind == "CompoundAssignOperator" or (kind, node.get("opcode")) == ("BinaryOperator", "="):
+            return self.address(inner[0])
+        if kind == "UnaryOperator" and node.get("opcode") in ("++", "--"):
+            return self.address(inner[0])
+        if kind == "BinaryOperator" and node.get("opcode") == ",":
+            return self.address(inner[1])
+        if kind == "ConditionalOperator":
+            return self.address(inner[1]) | self.address(inner[2])
+        if kind == "CallExpr" and self._known(node) in known_calls.CHOOSING:
+            return self.address(inner[1]) | self.address(inner[2])
+        return self._answer(node) if kind == "CallExpr" else {UNKNOWN}
+
+    def touched(self, part: Node) -> set[str]:
+        """What a part of the function may access otherwise than by the function's variables.
+
+        Variables of the file by their names, and ``?`` for what is not known.
+        """
+        found = set[str]()
+        for node, _ in paths(part):
+            kind, inner = str(node.get("kind")), inner_nodes(node)
+            if kind == "CallExpr":
+                found |= self._touched_by(node)
+            elif kind == "CXXNewExpr" and self._is_plain_new(node):
+                continue
+            elif kind in _HIDDEN or kind.endswith("AsmStmt") or kind.startswith("OMP"):
+                found.add(UNKNOWN)
+            elif kind == "DeclRefExpr":
+                named = self._named(node)
+                found |= {each for each in named if each.startswith("g:")}
+                found |= self.reach(named | {f"v:{referenced(node)}"}) & {UNKNOWN}
+            elif kind == "ArraySubscriptExpr" or node.get("opcode") == "*" or node.get("isArrow"):
+                found |= self.reach(set().union(*map(self.value, inner))) & {UNKNOWN}
+        return found
+
+    def _follow(self, node: Node, parents: Sequence[Node]) -> None:
+        """Notes where one node's parts go."""
+        kind = str(node.get("kind"))
+        children = [child for child in inner_nodes(node) if "valueCategory" in child]
+        if kind == "VarDecl":
+            self._begin(node, children)
+            if parents and parents[0].get("kind") == "CXXCatchStmt":
+                self._holds.setdefault(node["id"], set()).add(UNKNOWN)
+        elif kind == "BinaryOperator" and node.get("opcode") == "=" and "*" in _plain_type(node):
+            self._assign(node, *children)
+        elif kind == "ReturnStmt":
+            self.returned |= set().union(*map(self._given, children))
+        elif kind == "CallExpr":
+            self._call(node, children[1:])
+        elif kind in ("LambdaExpr", "BlockExpr") or kind.startswith("OMP"):
+            for each in walk(node):
+                if each.get("kind") == "DeclRefExpr":
+                    self._escaped |= {f"v:{referenced(each)}"}
+                    self._escaped |= self._named(each) if kind.endswith("Expr") else set()
+        elif not self._is_followed(node, parents):
+            self._escaped |= set().union(*map(self._given, children))
+        if kind == "CXXNewExpr" and any(n.get("kind") == "CXXConstructExpr" for n in inner_nodes(node)):
+            self._escaped.add(f"h:{node['id']}")
+
+    def _is_followed(self, node: Node, parents: Sequence[Node]) -> bool:
+        kind = str(node.get("kind"))
+        if kind == "CompoundStmt":
+            return not parents or parents[0].get("kind") != "StmtExpr"
+        if kind in _CASTS:
+            return node.get("castKind") in _PASSING
+        if kind == "BinaryOperator" and node.get("opcode") in (".*", "->*"):
+            return False
+        return kind in _FOLLOWED or (kind == "UnaryOperator" and node.get("opcode") in _OPERATORS)
+
+    def _begin(self, node: Node, children: list[Node]) -> None:
+        """Follows the first value of a variable."""
+        key, given = node["id"], set[str]().union(*map(self._given, children))
+        inside = key in self.variables
+        if inside and _is_reference(node):
+            self._holds.setdefault(key, set()).update(given or {UNKNOWN})
+        elif inside and is_pointer(node):
+            self._holds.setdefault(key, set()).update(given)
+        else:
+            self._escaped |= given
+        kinds = [child.get("kind") for child in inner_nodes(node)]
+        if "CleanupAttr" in kinds or "CXXConstructExpr" in kinds:
+            self._escaped |= {f"o:{key}", f"v:{key}"}
+
+    def _assign(self, node: Node, left: Node, right: Node) -> None:
+        target, given = peeled(left), self._given(right)
+        variable = self.variables.get(referenced(target)) if target.get("kind") == "DeclRefExpr" else None
+        if variable is not None and is_pointer(variable):
+            self._holds.setdefault(variable["id"], set()).update(given)
+        else:
+            self._escaped |= given
+
+    def _call(self, node: Node, arguments: list[Node]) -> None:
+        name, callee = self._known(node), self._callee(node)
+        for number, argument in enumerate(arguments):
+            given = self._given(argument)
+            if name == "posix_memalign" and number == 0:
+                target = peeled(argument)
+                key = referenced(peeled(inner_nodes(target)[0])) if target.get("opcode") == "&" else ""
+                if key in self._holds or key in self.variables:
+                    self._holds.setdefault(key, set()).add(f"h:{node['id']}")
+                    continue
+            kept = name not in known_calls.KEEP_NOTHING
+            if callee is not None:
+                kept = callee.keeps(number)
+            # Whoever knows where a pointer is may change it.
+            self._escaped |= given if kept else {each for each in given if self._is_pointer(each)}
+
+    def keeps(self, number: int) -> bool:
+        """Whether others may know what a parameter leads to when the function has returned."""
+        found = parameter_nodes(self.tree)
+        if number >= len(found):
+            return True
+        return not self.reach({f"v:{found[number]['id']}"}).isdisjoint(self.escaped)
+
+    def _spoil(self) -> None:
+        """Notes that a pointer whose own address is known may hold anything, and others what it holds."""
+        named = set[str]().union(self._escaped, self.returned, *self._holds.values())
+        for each in filter(self._is_pointer, named):
+            self._holds.setdefault(each[2:], set()).add(UNKNOWN)
+            self._escaped.add(f"v:{each[2:]}")
+
+    def _is_pointer(self, thing: str) -> bool:
+        return thing.startswith("o:") and is_pointer(self.variables[thing[2:]])
+
+    def _given(self, node: Node) -> set[str]:
+        """The addresses that an expression hands on to what it stands in."""
+        bound = "bound member" in _plain_type(node)
+        return self.address(node) if bound or node["valueCategory"] != "prvalue" else self.value(node)
+
+    def _named(self, node: Node) -> set[str]:
+        key, meant = referenced(node), node.get("referencedDecl", {})
+        if key in self.variables:
+            return {f"{'v' if _is_reference(self.variables[key]) else 'o'}:{key}"}
+        if meant.get("kind") in ("FunctionDecl", "EnumConstantDecl"):
+            return set()
+        return {f"g:{meant['name']}"} if meant.get("kind") == "VarDecl" else {UNKNOWN}
+
+    def _loaded(self, node: Node) -> set[str]:
+        """What an object holds."""
+        return {f"v:{each[2:]}" if self._is_pointer(each) else UNKNOWN for each in self.address(node)}
+
+    def _converted(self, node: Node, inner: Node) -> set[str]:
+        kind = node.get("castKind")
+        if kind == "LValueToRValue":
+            return self._loaded(inner)
+        if kind == "ArrayToPointerDecay":
+            return self.address(inner)
+        if kind in ("NullToPointer", "FunctionToPointerDecay", "BuiltinFnToFnPtr"):
+            return set()
+        return self.value(inner) if kind in ("BitCast", "NoOp") else {UNKNOWN}
+
+    def _is_plain_new(self, node: Node) -> bool:
+        return not node.get("isPlacement") and node.get("operatorNewDecl", {}).get("kind") == "FunctionDecl"
+
+    def _answer(self, call: Node) -> set[str]:
+        """What a call returns."""
+        name, arguments, callee = self._known(call), inner_nodes(call)[1:], self._callee(call)
+        if name in known_calls.ALLOCATING:
+            return {f"h:{call['id']}"}
+        if name in known_calls.RETURN_FIRST and arguments:
+            return self.value(arguments[0])
+        if callee is None:
+            return {UNKNOWN}
+        found = set[str]()
+        places = {parameter["id"]: number for number, parameter in enumerate(parameter_nodes(callee.tree))}
+        for each in callee.reach(callee.returned):
+            number = places.get(each[2:], len(arguments)) if each[:2] in ("i:", "p:") else len(arguments)
+            if number < len(arguments):
+                found |= self._given(arguments[number])
+            elif each.startswith("h:") and each not in callee.escaped:
+                found.add(f"h:{call['id']}")
+            else:
+                found |= {each} if each.startswith("g:") else {UNKNOWN}
+        return found
+
+    def _touched_by(self, call: Node) -> set[str]:
+        name, callee = self._known(call), self._callee(call)
+        given = [a for a in inner_nodes(call)[1:] if "valueCategory" in a]
+        handed = self.reach(set().union(*map(self._given, given))) & {UNKNOWN}
+        if name in known_calls.TOUCH_NOTHING:
+            return handed
+        return {UNKNOWN} if callee is None else handed | callee.touched(callee.tree)
+
+    def _known(self, call: Node) -> str:
+        """The name of a function of the standard library that is called; empty for any other."""
+        meant = peeled(inner_nodes(call)[0]).get("referencedDecl", {})
+        name, kind = str(meant.get("name", "")), str(meant.get("type", {}).get("qualType", ""))
+        if meant.get("kind") != "FunctionDecl" or name in self._callees.names:
+            return ""
+        return known_calls.known_name(name, kind)
+
+    def _callee(self, call: Node) -> Flows | None:
+        meant = peeled(inner_nodes(call)[0]).get("referencedDecl", {})
+        if meant.get("kind") != "FunctionDecl":
+            return None
+        return self._callees.flows(str(meant["name"]), str(meant["type"]["qualType"]))
