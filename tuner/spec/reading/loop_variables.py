@@ -402,7 +402,7 @@ def declaration(kind: str, name: str) -> str:
     found = re.search(r"\(([*&]+)[^()]*\)", kind)
     if found is not None:
         end = found.end() - 1
-        space = " " if kind[end - 1].isalnum() else ""
+        space = " " if re.match(r"\w", kind[end - 1]) else ""
         return f"{kind[:end]}{space}{name}{kind[end:]}"
     array = _ARRAY.match(kind)
     if array is not None:
@@ -428,7 +428,7 @@ def restricted(variable: Variable, language: str) -> str:
 def separate(kind: str, name: str, language: str, *, array: bool = False) -> str:
     """:func:`restricted` for a type as clang writes types."""
     if not array:
-        rows = re.search(r"\(\*[\w\s]*(?=\))", kind)
+        rows = re.search(r"\(\*+[\w\s]*(?=\))", kind)
         end = len(kind) if rows is None else rows.end()
         if not _POINTER.search(kind[:end]):
             return ""

@@ -123,7 +123,11 @@ class Callees:
         if len(found) != 1 or any(f.template for f in defined) or found[0].tree["kind"] != "FunctionDecl":
             return None
         weak = any(child.get("kind") in _REPLACED for child in found[0].tree["inner"])
-        return None if weak else Flows(found[0].tree, self)
+        if weak:
+            return None
+        flows = Flows(found[0].tree, self)
+        flows.touches = flows.touched(flows.tree)
+        return flows
 
 
 class Flows:
@@ -136,6 +140,7 @@ class Flows:
     Attributes:
         variables: those of the function, not static, by identity.
         returned: what it returns.
+        touches: what it may access otherwise than by its parameters, for one that is called.
     """
 
     def __init__(self, tree: Node, callees: Callees) -> None:
@@ -143,6 +148,7 @@ class Flows:
         self.tree = tree
         self.variables: dict[str, Node] = {}
         self.returned: set[str] = set()
+        self.touches: set[str] = {UNKNOWN}
         self._holds: dict[str, set[str]] = {}
         self._escaped: set[str] = set()
         for node in walk(tree):
@@ -397,7 +403,7 @@ class Flows:
         handed = self.reach(set().union(*map(self._given, given))) & {UNKNOWN}
         if name in known_calls.TOUCH_NOTHING:
             return handed
-        return {UNKNOWN} if callee is None else handed | callee.touched(callee.tree)
+        return {UNKNOWN} if callee is None else handed | callee.touches
 
     def _known(self, call: Node) -> str:
         """The name of a function of the standard library that is called; empty for any other."""
