@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.signature import Function, Node, below, walk
 
 __all__ = [
     "HINT",
@@ -327,7 +327,7 @@ def paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     while stack:
         top, around = stack.pop()
         yield top, around
-        stack.extend((child, (top, *around)) for child in reversed(top.get("inner", [])) if child)
+        stack.extend((child, (top, *around)) for child in reversed(below(top)) if child)
 
 
 def _only_read(node: Node, parents: Sequence[Node]) -> bool:
