@@ -37,7 +37,11 @@ OF_C = [
     # What the compiler knows in the function: x and y are known to be separate, or one of them.
     (TWO, "x[i] = y[i] + A[i];", "x y"),
     ("double *x = table(n), *y = aligned_alloc(64, n * 64);", "x[i] = flux(y[i], sqrt(y[i + 1]));", "x y"),
-    ("double *x, *y; x = calloc(n, 8); y = realloc(malloc(8), n * 8);", "x[i] = y[i];", "x y"),
+    (
+        "double *x, *y; x = calloc(n, 8); y = __builtin_assume_aligned(malloc(n * 8), 8);",
+        "x[i] = y[i];",
+        "x y",
+    ),
     ("double *y = __builtin_alloca(n * 8), x[n]; x[0] = 0;", "x[i] = y[i];", "x y"),
     (TWO + " fill(x, n); outside(y);", "x[i] = y[i] + A[i];", "x y"),
     (TWO + " fill(x, n); outside(y);", "x[i] = y[i] + p[i];", "x"),
@@ -105,7 +109,10 @@ OF_CLASSES = """\
 extern double *held;
 void outside(double *);
 void by_reference(double *&);
-struct kept { kept(); double v; };
+struct kept { kept(); double v; static double all[9]; };
+namespace lib { void fill(double *); }
+using namespace lib;
+namespace own { static void fill(double *x) { x[0] = 1; } }
 """
 NEW = "double *x = new double[n], *y = new double[n]();"
 OF_CPP = [
@@ -125,6 +132,8 @@ OF_CPP = [
     ),
     ("double *x, *y; y = (x = new double[n]);", "y[i] = x[i];", ""),
     ("double *x, *y = new double[n]; (x = y) += 1;", "y[i] = x[i];", ""),
+    ("kept s; double *x = s.all; double y[9];", "x[i] = y[i] + kept::all[i];", "y"),
+    ("double *x = new double[n]; fill(x);", "x[i] = p[i];", ""),
     ("double *x = static_cast<double *>(std::malloc(n)); double y[3];", "x[i] = y[i];", "x y"),
 ]
 

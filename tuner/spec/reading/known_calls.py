@@ -25,7 +25,7 @@ _OF_FILES = """
 _MEMORY = (
     "malloc calloc realloc reallocarray aligned_alloc memalign valloc alloca __builtin_alloca_with_align"
 )
-_COPYING = "memcpy memmove memset strcpy strncpy strcat strncat"
+_COPYING = "__builtin_assume_aligned memcpy memmove memset strcpy strncpy strcat strncat"
 _MATHEMATICAL = frozenset(f"{name}{suffix}" for name in _OF_NUMBERS.split() for suffix in ("", "f", "l"))
 
 ALLOCATING = frozenset(_MEMORY.split())

@@ -96,6 +96,7 @@ class Callees:
 
     def __init__(self, reader: SourceReader) -> None:
         self._reader = reader
+        self.language = reader.language
         self._read: dict[tuple[str, str], Flows | None] = {}
         self.names = frozenset(functions_of(reader.files[0].text))
 
@@ -116,11 +117,14 @@ class Callees:
 
     def _flows(self, name: str, kind: str) -> Flows | None:
         try:
-            defined = [f for f in self._reader.functions(name) if f.defined]
+            declared = self._reader.functions(name, included=True)
         except BaselineError:
             return None
-        found = [f for f in defined if f.tree.get("type", {}).get("qualType") == kind]
-        if len(found) != 1 or any(f.template for f in defined) or found[0].tree["kind"] != "FunctionDecl":
+        named = [f for f in declared if f.tree.get("type", {}).get("qualType") == kind]
+        found = [f for f in named if f.defined and f.tree["kind"] == "FunctionDecl"]
+        # Another namespace may have one of that name and type too.
+        several = len({f.tree.get("mangledName") for f in named}) > 1
+        if len(found) != 1 or several or any(f.template for f in declared):
             return None
         weak = any(child.get("kind") in _REPLACED for child in found[0].tree["inner"])
         if weak:
@@ -220,7 +224,10 @@ class Flows:
         if kind == "ArraySubscriptExpr":
             return self.value(inner[0]) | self.value(inner[1])
         if kind == "MemberExpr" and inner:
-            return self.value(inner[0]) if node.get("isArrow") else self.address(inner[0])
+            found = self.value(inner[0]) if node.get("isArrow") else self.address(inner[0])
+            # A static member of a class is no part of the object.
+            static = self._callees.language == "c++" and "[" in _plain_type(node)
+            return found | ({UNKNOWN} if static else set())
         if kind == "UnaryOperator" and node.get("opcode") == "*":
             return self.value(inner[0])
         if kind == "CompoundAssignOperator" or (kind, node.get("opcode")) == ("BinaryOperator", "="):
