@@ -1,30 +1,34 @@
 """What the pointers of a function may lead to, and which objects others may reach, in whatever order it runs.
 
-Sources of an address are texts: ``v:`` what a variable holds, ``o:`` a variable of the function itself, ``g:`` one of
-the file or a static one, ``h:`` what one place allocates, ``i:`` what a parameter leads to, ``p:`` the same where that
-is ``restrict``, and ``?`` for all that is not known. Whatever a part of the tree does that this module does not know
-counts as made known to others. Read from clang's syntax tree.
+Whatever a part of the tree does that this module does not know counts as made known to others. Read from clang's
+syntax tree.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from tuner.core.errors import BaselineError
 from tuner.spec.reading import known_calls
+from tuner.spec.reading.address_sources import (
+    CASTS,
+    UNKNOWN,
+    WRAPPERS,
+    Sources,
+    is_plain_new,
+    is_pointer,
+    is_reference,
+    plain_type,
+)
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.loop_variables import Variable, paths
 from tuner.spec.reading.signature import Node, SourceReader, parameter_nodes, walk
 from tuner.spec.reading.trees import inner_nodes, peeled, referenced
 
-__all__ = ["UNKNOWN", "Callees", "Flows", "is_pointer"]
+__all__ = ["Callees", "Flows"]
 
-UNKNOWN = "?"
 _MOST_CALLEES = 24
 """As many functions that a function calls are read."""
-_REFERENCE = re.compile(r"&(?:$|\))")
-_QUALIFIER = re.compile(r"\b(?:const|restrict|__restrict)\b")
 _PASSING = {
     "BitCast",
     "NoOp",
@@ -38,17 +42,8 @@ _PASSING = {
     "ArrayToPointerDecay",
     "BuiltinFnToFnPtr",
 }
-"""Conversions that :meth:`Flows.value` follows, or behind which there is no address."""
-_CASTS = {
-    "ImplicitCastExpr",
-    "CStyleCastExpr",
-    "CXXConstCastExpr",
-    "CXXReinterpretCastExpr",
-    "CXXStaticCastExpr",
-    "CXXFunctionalCastExpr",
-}
-_WRAPPERS = {"ParenExpr", "ConstantExpr", "ExprWithCleanups"}
-_FOLLOWED = _WRAPPERS | {
+"""Conversions that :meth:`Sources.value` follows, or behind which there is no address."""
+_FOLLOWED = WRAPPERS | {
     *("ArraySubscriptExpr", "MemberExpr", "ConditionalOperator", "CompoundAssignOperator", "BinaryOperator"),
     *("CompoundStmt", "IfStmt", "ForStmt", "WhileStmt", "DoStmt", "SwitchStmt", "CaseStmt", "DefaultStmt"),
     *(
@@ -69,22 +64,6 @@ _HIDDEN = {
     *("LambdaExpr", "BlockExpr", "CXXNewExpr", "CXXDynamicCastExpr", "CoawaitExpr", "CoyieldExpr"),
 }
 """What may run code that is not to be seen."""
-
-
-def _plain_type(node: Node) -> str:
-    """A type without names that stand for others."""
-    kind = node.get("type", {})
-    return str(kind.get("desugaredQualType", kind.get("qualType", "")))
-
-
-def is_pointer(node: Node) -> bool:
-    """Whether a variable holds an address."""
-    kind = _QUALIFIER.sub("", _plain_type(node)).rstrip()
-    return kind.endswith("*") or bool(re.search(r"\(\*\s*\)\[", kind) and "&" not in kind)
-
-
-def _is_reference(node: Node) -> bool:
-    return bool(_REFERENCE.search(_plain_type(node)))
 
 
 class Callees:
@@ -134,7 +113,7 @@ class Callees:
         return flows
 
 
-class Flows:
+class Flows(Sources):
     """Of one function.
 
     Args:
@@ -142,15 +121,14 @@ class Flows:
         callees: functions of its file.
 
     Attributes:
-        variables: those of the function, not static, by identity.
         returned: what it returns.
         touches: what it may access otherwise than by its parameters, for one that is called.
     """
 
     def __init__(self, tree: Node, callees: Callees) -> None:
+        super().__init__(callees.language)
         self._callees = callees
         self.tree = tree
-        self.variables: dict[str, Node] = {}
         self.returned: set[str] = set()
         self.touches: set[str] = {UNKNOWN}
         self._holds: dict[str, set[str]] = {}
@@ -181,67 +159,6 @@ class Flows:
                 open_ += self._holds.get(source[2:], ()) if source.startswith("v:") else ()
         return {source for source in found if not source.startswith("v:")}
 
-    def may_be_reached(self, thing: str) -> bool:
-        """Whether somebody outside of the function may know an object's address."""
-        return thing.startswith("g:") or thing in self.escaped
-
-    def value(self, node: Node) -> set[str]:
-        """Where the address that an expression has as its value may come from."""
-        kind, inner = node.get("kind"), inner_nodes(node)
-        if "*" not in _plain_type(node) or not inner:
-            return {UNKNOWN} if "*" in _plain_type(node) else set()
-        if kind in _WRAPPERS:
-            return self.value(inner[0])
-        if kind in _CASTS:
-            return self._converted(node, inner[-1])
-        if kind == "UnaryOperator" and node.get("opcode") == "&":
-            return self.address(inner[0])
-        if kind == "UnaryOperator" and node.get("opcode") in ("++", "--"):
-            return self._loaded(inner[0])
-        if kind == "CompoundAssignOperator":
-            return self._loaded(inner[0])
-        if kind == "BinaryOperator" and node.get("opcode") in ("+", "-"):
-            return self.value(inner[0]) | self.value(inner[1])
-        if kind == "BinaryOperator" and node.get("opcode") in (",", "="):
-            return self.value(inner[1])
-        if kind == "ConditionalOperator":
-            return self.value(inner[1]) | self.value(inner[2])
-        if kind == "CallExpr":
-            return self._answer(node)
-        if kind == "CXXNewExpr" and self._is_plain_new(node):
-            return {f"h:{node['id']}"}
-        return {UNKNOWN}
-
-    def address(self, node: Node) -> set[str]:
-        """Where the address of what an expression names may come from."""
-        kind, inner = node.get("kind"), inner_nodes(node)
-        if kind == "DeclRefExpr":
-            return self._named(node)
-        if kind == "StringLiteral":
-            return set()
-        if kind in _WRAPPERS or (kind in _CASTS and node.get("castKind") == "NoOp"):
-            return self.address(inner[0])
-        if kind == "ArraySubscriptExpr":
-            return self.value(inner[0]) | self.value(inner[1])
-        if kind == "MemberExpr" and inner:
-            found = self.value(inner[0]) if node.get("isArrow") else self.address(inner[0])
-            # A static member of a class is no part of the object.
-            static = self._callees.language == "c++" and "[" in _plain_type(node)
-            return found | ({UNKNOWN} if static else set())
-        if kind == "UnaryOperator" and node.get("opcode") == "*":
-            return self.value(inner[0])
-        if kind == "CompoundAssignOperator" or (kind, node.get("opcode")) == ("BinaryOperator", "="):
-            return self.address(inner[0])
-        if kind == "UnaryOperator" and node.get("opcode") in ("++", "--"):
-            return self.address(inner[0])
-        if kind == "BinaryOperator" and node.get("opcode") == ",":
-            return self.address(inner[1])
-        if kind == "ConditionalOperator":
-            return self.address(inner[1]) | self.address(inner[2])
-        if kind == "CallExpr" and self._known(node) in known_calls.CHOOSING:
-            return self.address(inner[1]) | self.address(inner[2])
-        return self._answer(node) if kind == "CallExpr" else {UNKNOWN}
-
     def touched(self, part: Node) -> set[str]:
         """What a part of the function may access otherwise than by the function's variables.
 
@@ -252,12 +169,12 @@ class Flows:
             kind, inner = str(node.get("kind")), inner_nodes(node)
             if kind == "CallExpr":
                 found |= self._touched_by(node)
-            elif kind == "CXXNewExpr" and self._is_plain_new(node):
+            elif kind == "CXXNewExpr" and is_plain_new(node):
                 continue
             elif kind in _HIDDEN or kind.endswith("AsmStmt") or kind.startswith("OMP"):
                 found.add(UNKNOWN)
             elif kind == "DeclRefExpr":
-                named = self._named(node)
+                named = self.named(node)
                 found |= {each for each in named if each.startswith("g:")}
                 found |= self.reach(named | {f"v:{referenced(node)}"}) & {UNKNOWN}
             elif kind == "ArraySubscriptExpr" or node.get("opcode") == "*" or node.get("isArrow"):
@@ -272,19 +189,19 @@ class Flows:
             self._begin(node, children)
             if parents and parents[0].get("kind") == "CXXCatchStmt":
                 self._holds.setdefault(node["id"], set()).add(UNKNOWN)
-        elif kind == "BinaryOperator" and node.get("opcode") == "=" and "*" in _plain_type(node):
+        elif kind == "BinaryOperator" and node.get("opcode") == "=" and "*" in plain_type(node):
             self._assign(node, *children)
         elif kind == "ReturnStmt":
-            self.returned |= set().union(*map(self._given, children))
+            self.returned |= set().union(*map(self.given, children))
         elif kind == "CallExpr":
             self._call(node, children[1:])
         elif kind in ("LambdaExpr", "BlockExpr") or kind.startswith("OMP"):
             for each in walk(node):
                 if each.get("kind") == "DeclRefExpr":
                     self._escaped |= {f"v:{referenced(each)}"}
-                    self._escaped |= self._named(each) if kind.endswith("Expr") else set()
+                    self._escaped |= self.named(each) if kind.endswith("Expr") else set()
         elif not self._is_followed(node, parents):
-            self._escaped |= set().union(*map(self._given, children))
+            self._escaped |= set().union(*map(self.given, children))
         if kind == "CXXNewExpr" and any(n.get("kind") == "CXXConstructExpr" for n in inner_nodes(node)):
             self._escaped.add(f"h:{node['id']}")
 
@@ -292,7 +209,7 @@ class Flows:
         kind = str(node.get("kind"))
         if kind == "CompoundStmt":
             return not parents or parents[0].get("kind") != "StmtExpr"
-        if kind in _CASTS:
+        if kind in CASTS:
             return node.get("castKind") in _PASSING
         if kind == "BinaryOperator" and node.get("opcode") in (".*", "->*"):
             return False
@@ -300,9 +217,9 @@ class Flows:
 
     def _begin(self, node: Node, children: list[Node]) -> None:
         """Follows the first value of a variable."""
-        key, given = node["id"], set[str]().union(*map(self._given, children))
+        key, given = node["id"], set[str]().union(*map(self.given, children))
         inside = key in self.variables
-        if inside and _is_reference(node):
+        if inside and is_reference(node):
             self._holds.setdefault(key, set()).update(given or {UNKNOWN})
         elif inside and is_pointer(node):
             self._holds.setdefault(key, set()).update(given)
@@ -313,7 +230,7 @@ class Flows:
             self._escaped |= {f"o:{key}", f"v:{key}"}
 
     def _assign(self, node: Node, left: Node, right: Node) -> None:
-        target, given = peeled(left), self._given(right)
+        target, given = peeled(left), self.given(right)
         variable = self.variables.get(referenced(target)) if target.get("kind") == "DeclRefExpr" else None
         if variable is not None and is_pointer(variable):
             self._holds.setdefault(variable["id"], set()).update(given)
@@ -321,9 +238,9 @@ class Flows:
             self._escaped |= given
 
     def _call(self, node: Node, arguments: list[Node]) -> None:
-        name, callee = self._known(node), self._callee(node)
+        name, callee = self.known(node), self._callee(node)
         for number, argument in enumerate(arguments):
-            given = self._given(argument)
+            given = self.given(argument)
             if name == "posix_memalign" and number == 0:
                 target = peeled(argument)
                 key = referenced(peeled(inner_nodes(target)[0])) if target.get("opcode") == "&" else ""
@@ -334,7 +251,7 @@ class Flows:
             if callee is not None:
                 kept = callee.keeps(number)
             # Whoever knows where a pointer is may change it.
-            self._escaped |= given if kept else {each for each in given if self._is_pointer(each)}
+            self._escaped |= given if kept else {each for each in given if self.is_pointer(each)}
 
     def keeps(self, number: int) -> bool:
         """Whether others may know what a parameter leads to when the function has returned."""
@@ -346,46 +263,13 @@ class Flows:
     def _spoil(self) -> None:
         """Notes that a pointer whose own address is known may hold anything, and others what it holds."""
         named = set[str]().union(self._escaped, self.returned, *self._holds.values())
-        for each in filter(self._is_pointer, named):
+        for each in filter(self.is_pointer, named):
             self._holds.setdefault(each[2:], set()).add(UNKNOWN)
             self._escaped.add(f"v:{each[2:]}")
 
-    def _is_pointer(self, thing: str) -> bool:
-        return thing.startswith("o:") and is_pointer(self.variables[thing[2:]])
-
-    def _given(self, node: Node) -> set[str]:
-        """The addresses that an expression hands on to what it stands in."""
-        bound = "bound member" in _plain_type(node)
-        return self.address(node) if bound or node["valueCategory"] != "prvalue" else self.value(node)
-
-    def _named(self, node: Node) -> set[str]:
-        key, meant = referenced(node), node.get("referencedDecl", {})
-        if key in self.variables:
-            return {f"{'v' if _is_reference(self.variables[key]) else 'o'}:{key}"}
-        if meant.get("kind") in ("FunctionDecl", "EnumConstantDecl"):
-            return set()
-        return {f"g:{meant['name']}"} if meant.get("kind") == "VarDecl" else {UNKNOWN}
-
-    def _loaded(self, node: Node) -> set[str]:
-        """What an object holds."""
-        return {f"v:{each[2:]}" if self._is_pointer(each) else UNKNOWN for each in self.address(node)}
-
-    def _converted(self, node: Node, inner: Node) -> set[str]:
-        kind = node.get("castKind")
-        if kind == "LValueToRValue":
-            return self._loaded(inner)
-        if kind == "ArrayToPointerDecay":
-            return self.address(inner)
-        if kind in ("NullToPointer", "FunctionToPointerDecay", "BuiltinFnToFnPtr"):
-            return set()
-        return self.value(inner) if kind in ("BitCast", "NoOp") else {UNKNOWN}
-
-    def _is_plain_new(self, node: Node) -> bool:
-        return not node.get("isPlacement") and node.get("operatorNewDecl", {}).get("kind") == "FunctionDecl"
-
-    def _answer(self, call: Node) -> set[str]:
+    def answer(self, call: Node) -> set[str]:
         """What a call returns."""
-        name, arguments, callee = self._known(call), inner_nodes(call)[1:], self._callee(call)
+        name, arguments, callee = self.known(call), inner_nodes(call)[1:], self._callee(call)
         if name in known_calls.ALLOCATING:
             return {f"h:{call['id']}"}
         if name in known_calls.RETURN_FIRST and arguments:
@@ -397,7 +281,7 @@ class Flows:
         for each in callee.reach(callee.returned):
             number = places.get(each[2:], len(arguments)) if each[:2] in ("i:", "p:") else len(arguments)
             if number < len(arguments):
-                found |= self._given(arguments[number])
+                found |= self.given(arguments[number])
             elif each.startswith("h:") and each not in callee.escaped:
                 found.add(f"h:{call['id']}")
             else:
@@ -405,14 +289,14 @@ class Flows:
         return found
 
     def _touched_by(self, call: Node) -> set[str]:
-        name, callee = self._known(call), self._callee(call)
+        name, callee = self.known(call), self._callee(call)
         given = [a for a in inner_nodes(call)[1:] if "valueCategory" in a]
-        handed = self.reach(set().union(*map(self._given, given))) & {UNKNOWN}
+        handed = self.reach(set().union(*map(self.given, given))) & {UNKNOWN}
         if name in known_calls.TOUCH_NOTHING:
             return handed
         return {UNKNOWN} if callee is None else handed | callee.touches
 
-    def _known(self, call: Node) -> str:
+    def known(self, call: Node) -> str:
         """The name of a function of the standard library that is called; empty for any other."""
         meant = peeled(inner_nodes(call)[0]).get("referencedDecl", {})
         name, kind = str(meant.get("name", "")), str(meant.get("type", {}).get("qualType", ""))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from tuner.spec.reading.address_sources import UNKNOWN, is_pointer
 from tuner.spec.reading.loop_variables import Variable, declaration, pointer, restricted, separate
-from tuner.spec.reading.pointer_flows import UNKNOWN, Callees, Flows, is_pointer
+from tuner.spec.reading.pointer_flows import Callees, Flows
 from tuner.spec.reading.signature import Function, Node, SourceReader
 
 __all__ = ["Separate", "separate_objects"]
