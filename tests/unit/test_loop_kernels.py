@@ -144,9 +144,9 @@ def test_parameters_are_what_the_loop_uses() -> None:
         line for line in outlined(PROGRAM, "work", "LINE nest").opening.splitlines() if "work_" in line
     )
     assert head == (
-        "void work_loop19(int n, const double *other, double *place, double given[n][n + 1], double *sum_at, "
-        "double local[4][N], int *calls_at, int *i_at, int *last_at, struct pair *seen_at, float few[3])"
-    ).replace("[N]", "[48]")
+        "void work_loop19(int n, const double *other, double *place, double given[n][n + 1], double *R sum_at, "
+        "double local[R 4][N], int *calls_at, int *R i_at, int *R last_at, struct pair *R seen_at, float few[R 3])"
+    ).replace("N]", "48]").replace("R ", "__restrict__ ")
 
 
 def test_what_only_the_loop_uses_stays_in_it() -> None:
@@ -198,7 +198,7 @@ void step(grid &g, const grid &old, int n) {
     made = outlined(text, "app::step", "i < n", suffix="cc")
     assert made.entry == "app::step_loop8"
     assert made.opening.startswith(
-        "void step_loop8(grid &g, const grid &old, int n, std::vector<double> &sums, double *most_at)"
+        "void step_loop8(grid &g, const grid &old, int n, std::vector<double> &sums, double *__restrict__ most_at)"
     )
 
 

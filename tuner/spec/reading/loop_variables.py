@@ -12,12 +12,26 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.signature import Function, Node, below, walk
 
-__all__ = ["HINT", "LOOPS", "Variable", "declaration", "paths", "pointer", "reference", "variables_of"]
+__all__ = [
+    "HINT",
+    "LOOPS",
+    "RESTRICT",
+    "Variable",
+    "declaration",
+    "paths",
+    "pointer",
+    "reference",
+    "restricted",
+    "separate",
+    "variables_of",
+]
 
 HINT = "choose a loop around it, or write the loop into a function of its own"
 """What helps where a loop cannot be a function."""
+RESTRICT = "__restrict__"
+"""The word for a pointer to an object of its own that every dialect of C and C++ has."""
 LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
 _NAMED_TYPES = ("TypedefDecl", "TypeAliasDecl")
 _TYPES = (*_NAMED_TYPES, "RecordDecl", "CXXRecordDecl", "EnumDecl")
@@ -32,6 +46,7 @@ _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
 )
 _POINTER = re.compile(r"\*(?:\s*(?:const|restrict|__restrict))*$|\(\*")
+_RESTRICT = re.compile(r"\*[\s\w]*\b(?:__)?restrict\b(?!.*\*)")
 _UNNAMED = re.compile(r"\bvolatile\b|\(unnamed|\(anonymous|\(lambda")
 
 
@@ -116,9 +131,22 @@ class Variable:
         return bool(_CONSTANT.fullmatch(self.plain))
 
     @property
+    def restrict(self) -> bool:
+        """Whether it is a pointer that is ``restrict``."""
+        return bool(_RESTRICT.search(self.plain))
+
+    @property
     def static(self) -> bool:
         """Whether it outlives a call of its function."""
         return self.node.get("storageClass") == "static"
+
+    def handed(self, language: str) -> str:
+        """How the loop's function gets it: by ``reference``, ``value`` or ``address``; ``local`` where not at all."""
+        if self.by_reference(language):
+            return "reference"
+        if self.itself or not self.inside or (self.outside and not self.behind):
+            return "value"
+        return "address" if self.outside else "local"
 
     def by_reference(self, language: str) -> bool:
         """Whether no copy and no pointer of C++ may stand for it."""
@@ -299,7 +327,7 @@ def paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     while stack:
         top, around = stack.pop()
         yield top, around
-        stack.extend((child, (top, *around)) for child in reversed(top.get("inner", [])) if child)
+        stack.extend((child, (top, *around)) for child in reversed(below(top)) if child)
 
 
 def _only_read(node: Node, parents: Sequence[Node]) -> bool:
@@ -374,12 +402,50 @@ def declaration(kind: str, name: str) -> str:
     found = re.search(r"\(([*&]+)[^()]*\)", kind)
     if found is not None:
         end = found.end() - 1
-        return f"{kind[:end]}{name}{kind[end:]}"
+        space = " " if re.match(r"\w", kind[end - 1]) else ""
+        return f"{kind[:end]}{space}{name}{kind[end:]}"
     array = _ARRAY.match(kind)
     if array is not None:
         end = array.end() - 1
         return f"{kind[:end].rstrip()} {name}{kind[end:]}"
     return f"{kind}{'' if kind.endswith(('*', '&')) else ' '}{name}"
+
+
+def restricted(variable: Variable, language: str) -> str:
+    """A pointer or an array as a parameter to whose object nothing else leads; empty where there is no way to say it.
+
+    Args:
+        variable: that the parameter is, or stands for.
+        language: in C++ no extent may have the word, so an array is written as the pointer that it is as a parameter.
+    """
+    if variable.restrict:
+        return ""
+    array = variable.array
+    written = variable.type if ("[" if array else "*") in variable.type else variable.plain
+    return "" if _UNNAMED.search(written) else separate(written, variable.name, language, array=array)
+
+
+def separate(kind: str, name: str, language: str, *, array: bool = False) -> str:
+    """:func:`restricted` for a type as clang writes types."""
+    if not array:
+        rows = re.search(r"\(\*+[\w\s]*(?=\))", kind)
+        end = len(kind) if rows is None else rows.end()
+        if not _POINTER.search(kind[:end]):
+            return ""
+        made = f"{kind[:end]}{'' if kind[end - 1] == '*' else ' '}{RESTRICT}{kind[end:]}"
+        return declaration(made, name) if rows is not None else f"{made} {name}"
+    written = declaration(kind, name)
+    first = re.search(rf"\b{name}\[([^\]]*)\]", written)
+    if first is None:
+        return ""
+    if language != "c++":
+        return f"{written[: first.start(1)]}{RESTRICT} {written[first.start(1) :]}"
+    before, behind = written[: first.start()].rstrip(), written[first.end() :]
+    if "(" in before:
+        return ""
+    star = f"*{RESTRICT} {name}"
+    space = "" if before.endswith("*") else " "
+    return f"{before} ({star}){behind}" if behind else f"{before}{space}{star}"
 
 
 def reference(kind: str, name: str) -> str:

@@ -15,7 +15,8 @@ from tuner.core.errors import BaselineError, UsageError
 from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.first_values import first_value
-from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, pointer, reference, variables_of
+from tuner.spec.reading.loop_variables import HINT, LOOPS, declaration, reference, variables_of
+from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import Function, Node, SourceReader, begin_of, location_of, walk
 
 __all__ = ["loop_lines", "no_loop", "outline"]
@@ -88,7 +89,7 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
         raise no_loop([function], text, line, f"of {entry} begins")
     _refuse(function, loop, f"the loop at line {line}")
     try:
-        made = _Writer(function, loop, text, reader.language).outlined(entry, line)
+        made = _Writer(function, loop, text, reader).outlined(entry, line)
     except UsageError as error:
         message = f"the loop at line {line} cannot be a function of its own: {error.message}"
         raise UsageError(message, error.hint) from None
@@ -150,12 +151,13 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
 class _Writer:
     """Puts the function of one loop together."""
 
-    def __init__(self, function: Function, loop: Node, text: str, language: str) -> None:
+    def __init__(self, function: Function, loop: Node, text: str, reader: SourceReader) -> None:
         self._function = function
         self._loop = loop
         self._text = text
         self._data = text.encode()
-        self._language = language
+        self._reader = reader
+        self._language = reader.language
 
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
@@ -230,21 +232,24 @@ class _Writer:
     def _passed(self) -> _Passed:
         """What the function takes, and the lines before and behind the loop."""
         found = _Passed()
-        for variable in variables_of(self._function, self._loop, self._data, self._language):
+        variables = variables_of(self._function, self._loop, self._data, self._language)
+        separate = separate_objects(self._reader, self._function, self._loop, variables)
+        for variable in variables:
             name, kind = variable.name, variable.type
             value = first_value(self._function, self._loop, variable)
             if value:
                 found.known |= {name: value, f"{name}_at": value}
-            if variable.by_reference(self._language):
+            handed = variable.handed(self._language)
+            if handed == "reference":
                 found.later(reference(kind, name), name)
-            elif variable.itself or not variable.inside or (variable.outside and not variable.behind):
+            elif handed == "value":
                 add = found.later if variable.extents or "[" in kind else found.first
-                add(variable.declared, name)
-            elif not variable.outside:
+                add(separate.declared(variable, self._language), name)
+            elif handed == "local":
                 found.before += f"    {declaration(kind, name)};\n"
             else:
                 at = self._unused(f"{name}_at")
-                found.later(declaration(pointer(kind), at), f"&{name}")
+                found.later(separate.address(variable, at, self._language), f"&{name}")
                 found.before += f"    {declaration(kind, name)} = *{at};\n"
                 found.behind += f"    *{at} = {name};\n"
         return found

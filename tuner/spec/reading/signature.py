@@ -36,6 +36,7 @@ __all__ = [
     "Node",
     "SourceReader",
     "begin_of",
+    "below",
     "location_of",
     "parameter_nodes",
     "walk",
@@ -304,13 +305,19 @@ class SourceReader:
         return status, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
 
 
+def below(node: Node) -> list[Node]:
+    """A node's children, where those of an array's first values have a name of their own too."""
+    found: list[Node] = node.get("inner") or node.get("array_filler", [])
+    return found
+
+
 def walk(node: Node) -> Iterator[Node]:
     """A node and all below it, parents first, in source order."""
     stack = [node]
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(child for child in reversed(top.get("inner", [])) if child)
+        stack.extend(child for child in reversed(below(top)) if child)
 
 
 def location_of(place: Node) -> Node:

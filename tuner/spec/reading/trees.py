@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tuner.spec.reading.signature import Node, parameter_nodes, walk
+from tuner.spec.reading.signature import Node, below, parameter_nodes, walk
 
 __all__ = [
     "THROUGH",
@@ -57,7 +57,7 @@ def only_read_whole(tree: Node) -> set[str]:
 
 def inner_nodes(node: Node) -> list[Node]:
     """A node's children; those that are left out are empty."""
-    return [child if child else {} for child in node.get("inner", [])]
+    return [child if child else {} for child in below(node)]
 
 
 def peeled(node: Node) -> Node:
