@@ -117,7 +117,7 @@ namespace own { static void fill(double *x) { x[0] = 1; } }
 NEW = "double *x = new double[n], *y = new double[n]();"
 OF_CPP = [
     (NEW, "x[i] = std::max(y[i], x[i + 1]) + std::abs(y[i + 1]);", "x y"),
-    ("auto *x = new double[n]; double y[4][5] = {}, z[3] = {};", "x[i] = y[i & 3][1] + z[1];", "x y z"),
+    ("auto *x = new double[n]; double y[4][5] = {}, z[3] = {};", "x[i] = y[i & 3][1] + z[1];", "x"),
     ("double *x = new double[n]; double *y = new (x) double[n];", "x[i] = y[i];", ""),
     (NEW + " double *&z = x; z = y;", "x[i] = y[i];", ""),
     (NEW + " by_reference(x);", "x[i] = y[i];", "y"),
@@ -132,9 +132,9 @@ OF_CPP = [
     ),
     ("double *x, *y; y = (x = new double[n]);", "y[i] = x[i];", ""),
     ("double *x, *y = new double[n]; (x = y) += 1;", "y[i] = x[i];", ""),
-    ("kept s; double *x = s.all; double y[9];", "x[i] = y[i] + kept::all[i];", "y"),
+    ("kept s; double *x = s.all; auto *y = new double[9];", "x[i] = y[i] + kept::all[i];", "y"),
     ("double *x = new double[n]; fill(x);", "x[i] = p[i];", ""),
-    ("double *x = static_cast<double *>(std::malloc(n)); double y[3];", "x[i] = y[i];", "x y"),
+    ("double *x = static_cast<double *>(std::malloc(n)); double y[3];", "x[i] = y[i];", "x"),
 ]
 
 
@@ -178,8 +178,8 @@ def test_what_compilers_know_to_be_separate_in_cpp_is_restrict(before: str, body
         ("c", "vec x = malloc(n)", "double *__restrict__ x"),
         ("c", "row x", "double x[__restrict__ 4]"),
         ("c", "double (*x[3])[n]", "double (*x[__restrict__ 3])[n]"),
-        ("cc", "double x[4][3]", "double (*__restrict__ x)[3]"),
-        ("cc", "double *x[4]", "double **__restrict__ x"),
+        ("cc", "double x[4][3]", "double x[4][3]"),
+        ("cc", "double *x[4]", "double * x[4]"),
         ("cc", "auto x = new double[n][5]", "double (*__restrict__ x)[5]"),
         ("cc", "double **const x = new double *[n]", "double **const __restrict__ x"),
     ],

@@ -416,7 +416,7 @@ def restricted(variable: Variable, language: str) -> str:
 
     Args:
         variable: that the parameter is, or stands for.
-        language: in C++ no extent may have the word, so an array is written as the pointer that it is as a parameter.
+        language: in C++ there is no way to say it of an array.
     """
     if variable.restrict:
         return ""
@@ -438,14 +438,8 @@ def separate(kind: str, name: str, language: str, *, array: bool = False) -> str
     first = re.search(rf"\b{name}\[([^\]]*)\]", written)
     if first is None:
         return ""
-    if language != "c++":
-        return f"{written[: first.start(1)]}{RESTRICT} {written[first.start(1) :]}"
-    before, behind = written[: first.start()].rstrip(), written[first.end() :]
-    if "(" in before:
-        return ""
-    star = f"*{RESTRICT} {name}"
-    space = "" if before.endswith("*") else " "
-    return f"{before} ({star}){behind}" if behind else f"{before}{space}{star}"
+    # In C++ no extent may have the word, and a pointer in its place would have lost the extent.
+    return "" if language == "c++" else f"{written[: first.start(1)]}{RESTRICT} {written[first.start(1) :]}"
 
 
 def reference(kind: str, name: str) -> str:
