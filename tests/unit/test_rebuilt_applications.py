@@ -114,6 +114,28 @@ def test_both_builds_run_and_the_folder_stays_as_it_is(made: tuple[Path, tuple[P
     assert [note for note in notes if note.startswith("the build")] == wanted
 
 
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+def test_flags_of_a_winner_that_the_build_has_not_are_told(
+    made: tuple[Path, tuple[Path, ...]], tmp_path: Path
+) -> None:
+    folder, _ = made
+
+    def wide(variant: Variant, resolved: Resolved) -> float:
+        return cost(variant, resolved) * (0.5 if "-mprefer-vector-width=512" in resolved.flags else 1)
+
+    run, said = run_of(folder, LINES[0], wide, evaluations=48, name="wide"), list[str]()
+    compare_built([run], application(folder), pairs=4, note=said.append)
+    wanted = "the winner of main_loop13 has -mprefer-vector-width=512, which the build has not: add it there"
+    assert any(line.startswith(wanted) for line in said), said
+    build = f"cc -O1 -mprefer-vector-width=512 {folder}/app.c -o {folder}/app"
+    said.clear()
+    compare_built([run], application(folder, build=build), pairs=4, note=said.append)
+    assert not any(line.startswith("the winner") for line in said), said
+
+
 @pytest.mark.integration
 def test_winners_of_one_file_go_into_it_together(made: tuple[Path, tuple[Path, ...]], tmp_path: Path) -> None:
     folder, runs = made

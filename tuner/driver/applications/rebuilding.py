@@ -198,8 +198,13 @@ def compare_built(
 def _compiler_lines(
     winners: Sequence[tuple[WinnerSources, tuple[str, ...]]], seen: Mapping[str, Compiled | None]
 ) -> Iterator[str]:
-    """A line for each run that was tuned under another compiler than the one that builds its files."""
+    """A line for each run that was tuned under another compiler or other flags than those that build its files."""
     for one, changed in winners:
+        built = {word for below in changed if (how := seen[below]) is not None for word in how.command}
+        lacking = [flag for flag in one.flags if flag not in built]
+        if lacking:
+            cure = "add it there, or leave it out of space.flags"
+            yield f"the winner of {one.spec.name} has {' '.join(lacking)}, which the build has not: {cure}"
         lines = (run_note(one.spec, seen[below], PurePosixPath(below).name) for below in changed)
         yield from dict.fromkeys(filter(None, lines))
 

@@ -98,12 +98,14 @@ class WinnerSources:
         result: of the run.
         given: the sources as they were.
         winner: with the best candidate's edits, and its tunables' values as defaults.
+        flags: that the best candidate was made with and the source as given was not.
     """
 
     spec: LoadedSpec
     result: Outcome
     given: Variant
     winner: Variant
+    flags: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -211,9 +213,14 @@ def sources_of(path: Path) -> WinnerSources:
         state, spec, lineup = open_lineup(record)
         result = outcome(path, state)
     variant, resolved = lineup.of_trial(result.summary.best.number)
-    winner = _with_values(spec.task, variant, resolved.macros)
-    given = _put_back(spec, spec.task.kernel.variant)
-    return WinnerSources(spec=spec, result=result, given=given, winner=_put_back(spec, winner))
+    _, baseline = lineup.of_trial(BASELINE)
+    return WinnerSources(
+        spec=spec,
+        result=result,
+        given=_put_back(spec, spec.task.kernel.variant),
+        winner=_put_back(spec, _with_values(spec.task, variant, resolved.macros)),
+        flags=tuple(flag for flag in resolved.flags if flag not in baseline.flags),
+    )
 
 
 def _launch(spec: LoadedSpec, resolved: Resolved) -> dict[str, Any]:
