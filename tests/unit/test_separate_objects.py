@@ -195,7 +195,7 @@ def test_dialects_without_the_keyword_have_the_word(tmp_path: Path) -> None:
     made = outline(
         SourceReader(files=(Source(name="k.c", text=text),), language="c", flags=("-std=gnu89",)), "f", 2
     )
-    assert restricted(made.opening.split("\n")[0]) == {"x", "y", "i_at"} or "i_at" not in made.opening
+    assert restricted(made.opening.split("\n")[0]) == {"x", "y"}
     assert made.put_back(made.text) == text
     assert made.put_back(made.text.replace("= y[i & 3]", "= y[i & 1]")) == text.replace("i & 3", "i & 1")
 

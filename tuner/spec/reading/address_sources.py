@@ -11,12 +11,10 @@ import re
 
 from tuner.spec.reading import known_calls
 from tuner.spec.reading.signature import Node
-from tuner.spec.reading.trees import inner_nodes, referenced
+from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes, referenced
 
 __all__ = [
-    "CASTS",
     "UNKNOWN",
-    "WRAPPERS",
     "Sources",
     "is_plain_new",
     "is_pointer",
@@ -25,15 +23,6 @@ __all__ = [
 ]
 
 UNKNOWN = "?"
-CASTS = {
-    "ImplicitCastExpr",
-    "CStyleCastExpr",
-    "CXXConstCastExpr",
-    "CXXReinterpretCastExpr",
-    "CXXStaticCastExpr",
-    "CXXFunctionalCastExpr",
-}
-WRAPPERS = {"ParenExpr", "ConstantExpr", "ExprWithCleanups"}
 _REFERENCE = re.compile(r"&(?:$|\))")
 _QUALIFIER = re.compile(r"\b(?:const|restrict|__restrict)\b")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
+from tuner.spec.reading.declarators import POINTER, declaration
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.signature import Function, Node, below, walk
@@ -17,26 +18,18 @@ from tuner.spec.reading.signature import Function, Node, below, walk
 __all__ = [
     "HINT",
     "LOOPS",
-    "RESTRICT",
+    "UNNAMED",
     "Variable",
-    "declaration",
     "paths",
-    "pointer",
-    "reference",
-    "restricted",
-    "separate",
     "variables_of",
 ]
 
 HINT = "choose a loop around it, or write the loop into a function of its own"
 """What helps where a loop cannot be a function."""
-RESTRICT = "__restrict__"
-"""The word for a pointer to an object of its own that every dialect of C and C++ has."""
 LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
 _NAMED_TYPES = ("TypedefDecl", "TypeAliasDecl")
 _TYPES = (*_NAMED_TYPES, "RecordDecl", "CXXRecordDecl", "EnumDecl")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_ARRAY = re.compile(r"[^\[]*\[")
 _IS_ARRAY = re.compile(r"[^()]*\]|.*\(\*+\[[^\]]*\]\).*")
 _CONSTANT = re.compile(r"const\b[^*&\[]*|.*\*\s*const")
 _TYPE_OF = re.compile(r"\b(?:typeof|__typeof|__typeof__|decltype)\s*\(\s*(\w+)")
@@ -45,9 +38,8 @@ _EXTENT = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
 )
-_POINTER = re.compile(r"\*(?:\s*(?:const|restrict|__restrict))*$|\(\*")
 _RESTRICT = re.compile(r"\*[\s\w]*\b(?:__)?restrict\b(?!.*\*)")
-_UNNAMED = re.compile(r"\bvolatile\b|\(unnamed|\(anonymous|\(lambda")
+UNNAMED = re.compile(r"\bvolatile\b|\(unnamed|\(anonymous|\(lambda")
 
 
 @dataclass(slots=True)
@@ -154,7 +146,7 @@ class Variable:
             return False
         if self.array:
             return self.whole
-        pointer = _POINTER.search(self.plain)
+        pointer = POINTER.search(self.plain)
         return (not _NUMBER.fullmatch(self.plain) and not pointer) or (self.shared and not self.constant)
 
 
@@ -227,7 +219,7 @@ def _require_nameable(function: Function, found: list[Variable], inside: set[int
     outer = [node for node in walk(function.tree) if id(node) not in inside]
     types = {n["name"] for n in outer if n.get("kind") in _TYPES and "name" in n}
     for variable in found:
-        if _UNNAMED.search(variable.type) or types.intersection(_WORD.findall(variable.type)):
+        if UNNAMED.search(variable.type) or types.intersection(_WORD.findall(variable.type)):
             raise UsageError(f"it uses {variable.name}, `{variable.type}`", HINT)
     for name in types.intersection(_WORD.findall(text)):
         raise UsageError(f"{name} is a type that its function declares", HINT)
@@ -310,7 +302,7 @@ def _begins_anew(node: Node, parents: Sequence[Node]) -> bool:
     kind = node["type"].get("desugaredQualType", node["type"]["qualType"])
     if any(child.get("kind") == "CleanupAttr" for child in node.get("inner", [])):
         return False
-    if not _NUMBER.fullmatch(kind) and not _POINTER.search(kind):
+    if not _NUMBER.fullmatch(kind) and not POINTER.search(kind):
         return False
     stands = [parent.get("kind") for parent in parents[:2]]
     inside = stands == ["DeclStmt", "CompoundStmt"] and "init" in node and "storageClass" not in node
@@ -392,67 +384,3 @@ def _counted_anew(key: str, parents: Sequence[Node], loop: Node) -> bool:
         ):
             return True
     return False
-
-
-def declaration(kind: str, name: str) -> str:
-    """A variable of a type as clang writes types."""
-    table = re.search(r"\(\*+(?=\[)", kind)
-    if table is not None:
-        return f"{kind[: table.end()]}{name}{kind[table.end() :]}"
-    found = re.search(r"\(([*&]+)[^()]*\)", kind)
-    if found is not None:
-        end = found.end() - 1
-        space = " " if re.match(r"\w", kind[end - 1]) else ""
-        return f"{kind[:end]}{space}{name}{kind[end:]}"
-    array = _ARRAY.match(kind)
-    if array is not None:
-        end = array.end() - 1
-        return f"{kind[:end].rstrip()} {name}{kind[end:]}"
-    return f"{kind}{'' if kind.endswith(('*', '&')) else ' '}{name}"
-
-
-def restricted(variable: Variable, language: str) -> str:
-    """A pointer or an array as a parameter to whose object nothing else leads; empty where there is no way to say it.
-
-    Args:
-        variable: that the parameter is, or stands for.
-        language: in C++ there is no way to say it of an array.
-    """
-    if variable.restrict:
-        return ""
-    array = variable.array
-    written = variable.type if ("[" if array else "*") in variable.type else variable.plain
-    return "" if _UNNAMED.search(written) else separate(written, variable.name, language, array=array)
-
-
-def separate(kind: str, name: str, language: str, *, array: bool = False) -> str:
-    """:func:`restricted` for a type as clang writes types."""
-    if not array:
-        rows = re.search(r"\(\*+[\w\s]*(?=\))", kind)
-        end = len(kind) if rows is None else rows.end()
-        if not _POINTER.search(kind[:end]):
-            return ""
-        made = f"{kind[:end]}{'' if kind[end - 1] == '*' else ' '}{RESTRICT}{kind[end:]}"
-        return declaration(made, name) if rows is not None else f"{made} {name}"
-    written = declaration(kind, name)
-    first = re.search(rf"\b{name}\[([^\]]*)\]", written)
-    if first is None:
-        return ""
-    # In C++ no extent may have the word, and a pointer in its place would have lost the extent.
-    return "" if language == "c++" else f"{written[: first.start(1)]}{RESTRICT} {written[first.start(1) :]}"
-
-
-def reference(kind: str, name: str) -> str:
-    """A reference to a variable of a type."""
-    array = _ARRAY.match(kind)
-    if array is None or "<" in kind[: array.end()]:
-        return declaration(f"{kind} &", name)
-    return f"{kind[: array.end() - 1].rstrip()} (&{name}){kind[array.end() - 1 :]}"
-
-
-def pointer(kind: str) -> str:
-    """The type of a variable's address."""
-    found = re.search(r"\(\*", kind)
-    if found is not None:
-        return f"{kind[: found.end()]}*{kind[found.end() :]}"
-    return f"{kind}*" if kind.endswith("*") else f"{kind} *"

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from tuner.core.errors import BaselineError
 from tuner.spec.reading import known_calls
 from tuner.spec.reading.address_sources import (
-    CASTS,
     UNKNOWN,
-    WRAPPERS,
     Sources,
     is_plain_new,
     is_pointer,
@@ -23,7 +21,7 @@ from tuner.spec.reading.address_sources import (
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.loop_variables import Variable, paths
 from tuner.spec.reading.signature import Node, SourceReader, parameter_nodes, walk
-from tuner.spec.reading.trees import inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes, peeled, referenced
 
 __all__ = ["Callees", "Flows"]
 

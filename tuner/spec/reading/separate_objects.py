@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass, field
 
 from tuner.spec.reading.address_sources import UNKNOWN, is_pointer
-from tuner.spec.reading.loop_variables import Variable, declaration, pointer, restricted, separate
+from tuner.spec.reading.declarators import declaration, pointer, separate
+from tuner.spec.reading.loop_variables import UNNAMED, Variable
 from tuner.spec.reading.pointer_flows import Callees, Flows
 from tuner.spec.reading.signature import Function, Node, SourceReader
 
@@ -39,7 +40,7 @@ class Separate:
         key = variable.node["id"]
         if key in self.shared:
             return _WORD.sub("", variable.declared)
-        return (restricted(variable, language) if key in self.values else "") or variable.declared
+        return (_restricted(variable, language) if key in self.values else "") or variable.declared
 
     def address(self, variable: Variable, name: str, language: str) -> str:
         """A parameter that is a variable's address."""
@@ -132,3 +133,17 @@ class _Judge:
 
     def _is_shared(self, thing: str) -> bool:
         return thing.startswith("g:") or thing in self._shared
+
+
+def _restricted(variable: Variable, language: str) -> str:
+    """A pointer or an array as a parameter to whose object nothing else leads; empty where there is no way to say it.
+
+    Args:
+        variable: that the parameter is, or stands for.
+        language: in C++ there is no way to say it of an array.
+    """
+    if variable.restrict:
+        return ""
+    array = variable.array
+    written = variable.type if ("[" if array else "*") in variable.type else variable.plain
+    return "" if UNNAMED.search(written) else separate(written, variable.name, language, array=array)

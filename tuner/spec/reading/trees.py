@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from tuner.spec.reading.signature import Node, below, parameter_nodes, walk
 
 __all__ = [
+    "CASTS",
     "THROUGH",
+    "WRAPPERS",
     "assigned_only",
     "callee_name",
     "changes",
@@ -24,17 +26,16 @@ __all__ = [
     "walked",
 ]
 
-THROUGH = {
-    "ParenExpr",
+CASTS = {
     "ImplicitCastExpr",
     "CStyleCastExpr",
     "CXXConstCastExpr",
     "CXXReinterpretCastExpr",
     "CXXStaticCastExpr",
     "CXXFunctionalCastExpr",
-    "ConstantExpr",
-    "ExprWithCleanups",
 }
+WRAPPERS = {"ParenExpr", "ConstantExpr", "ExprWithCleanups"}
+THROUGH = CASTS | WRAPPERS
 
 
 def only_read_whole(tree: Node) -> set[str]:
