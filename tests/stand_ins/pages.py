@@ -40,8 +40,10 @@ SHELL = re.compile(
 ELSEWHERE = {
     ("README.md", "tuner init mykernel.c"): "test_docs_pages.py",
     ("README.md", "apt install pocl-opencl-icd"): "test_docs_commands.py",
+    ("README.md", "tuner app init"): "test_app.py",
     ("README.md", "tuner record --list"): "test_docs_applications.py",
     ("README.md", "tuner replay tuner-runs/matmul-1.run"): "test_docs_pages.py",
+    ("docs/applications.md", "tuner app init"): "test_app.py",
     ("docs/editors.md", "--install-completion"): "test_docs_commands.py",
     ("docs/emulation.md", "tuner check examples/cuda/matmul.yaml"): "test_docs_commands.py",
     ("docs/index.md", "tuner doctor"): "test_docs_commands.py",

@@ -62,7 +62,7 @@ def watched(folder: Path, build: str, *names: str) -> dict[str, Compiled]:
     application = Rebuilt(folder=folder, build=build, command=("./app",), here=folder)
     scratch = folder.parent / "scratch"
     scratch.mkdir()
-    texts = {source.relative_to(folder).as_posix(): source.read_text() for source in sources}
+    texts = {source.relative_to(folder).as_posix(): source.read_bytes() for source in sources}
     with tree_with(application, scratch / "copy", texts) as tree:
         found = build_watched(tree, application, PLAIN, sources, scratch)
     return {path.relative_to(folder).as_posix(): compiled for path, compiled in found.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import building, looking, recording
+from tuner.cli import applications, building, looking, recording
 from tuner.cli.as_json import Json, baseline_told, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
 from tuner.core.errors import TunerError, UsageError
@@ -393,6 +393,7 @@ def export(
 
 building.add_commands(app)
 recording.add_commands(app)
+app.add_typer(applications.app)
 looking.add_commands(app)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tuner.driver.applications.rebuilding import BuiltComparison
     from tuner.driver.applications.recording import Listing, RecordReport
 
-__all__ = ["add_commands"]
+__all__ = ["AFTER", "BeforeCommand", "add_commands", "command_of", "print_built"]
 
 Runs = Annotated[
     list[Path],
@@ -46,11 +46,11 @@ AFTER = "-- COMMAND..."
 def add_commands(app: typer.Typer) -> None:
     """Adds the commands to the program's."""
     app.command()(record)
-    app.command(cls=_BeforeCommand)(apply)
-    app.command(cls=_BeforeCommand)(ab)
+    app.command(cls=BeforeCommand)(apply)
+    app.command(cls=BeforeCommand)(ab)
 
 
-class _BeforeCommand(TyperCommand):
+class BeforeCommand(TyperCommand):
     """Its own words end at ``--``; those after it are an application's, kept in the context's ``meta``."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -64,6 +64,11 @@ class _BeforeCommand(TyperCommand):
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Shows where the application's words go."""
         return [*super().collect_usage_pieces(ctx), AFTER]
+
+
+def command_of(ctx: typer.Context) -> list[str]:
+    """The application's words; none where no ``--`` is given."""
+    return list(ctx.meta.get(_COMMAND, ()))
 
 
 def _parted(ctx: typer.Context, runs: list[Path]) -> tuple[list[Path], list[str]]:
@@ -212,7 +217,7 @@ def ab(
         if as_json:
             print_json(built.to_json())
         else:
-            _print_built(built)
+            print_built(built)
         return
     if tree != Path() or rtol or check:
         raise UsageError("--tree, --rtol and --check go with --build", "name the command that builds it")
@@ -331,7 +336,8 @@ def _print_report(report: RecordReport, as_json: bool) -> None:
         print(f"next: tune {' '.join(map(str, report.specs))}")
 
 
-def _print_built(found: BuiltComparison) -> None:
+def print_built(found: BuiltComparison) -> None:
+    """Prints both builds of an application."""
     plain, winner = sorted(found.plain_s), sorted(found.winner_s)
     middle = len(plain) // 2
     _print_gain(found.speedup)

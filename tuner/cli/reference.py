@@ -5,6 +5,7 @@ Says what ``--help`` says and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -31,10 +32,7 @@ def reference() -> str:
     group: Any = typer.main.get_command(app)
     context = group.make_context("tuner", [], resilient_parsing=True)
     sections = []
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if command is None or command.hidden:
-            continue
+    for name, command in _commands(group, context):
         lines = [f"\n## tuner {name}\n", " ".join((command.help or "").split("\f")[0].split()), ""]
         rows = [_row(p) for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
         if AFTER in command.collect_usage_pieces(context):
@@ -43,6 +41,16 @@ def reference() -> str:
             lines += ["| | when left out | meaning |", "|---|---|---|", *rows, ""]
         sections.append("\n".join(lines))
     return _HEAD + "".join(sections)
+
+
+def _commands(group: Any, context: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """The commands with their names, those of groups by two words."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from _commands(command, context, f"{before}{name} ")
+        elif command is not None and not command.hidden:
+            yield f"{before}{name}", command
 
 
 def _row(parameter: Any) -> str:

@@ -76,13 +76,13 @@ def with_endings(text: str, like: str) -> str:
     return plain.replace("\n", "\r\n") if "\r\n" in like else plain
 
 
-def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, str]) -> Tree:
-    """A copy of an application's folder with other texts.
+def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -> Tree:
+    """A copy of an application's folder with other files.
 
     Args:
         application: its folder is copied.
         scratch: where the copy is to be; must not exist.
-        texts: by path below the folder.
+        texts: contents by path below the folder.
 
     Raises:
         UsageError: the folder cannot be copied.
@@ -92,7 +92,7 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, str]) -> 
     tree = Tree(application.folder, scratch)
     for name, text in texts.items():
         # A new time, by which `make` knows.
-        (tree.copy / name).write_bytes(text.encode())
+        (tree.copy / name).write_bytes(text)
     return tree
 
 

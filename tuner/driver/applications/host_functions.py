@@ -27,7 +27,6 @@ __all__ = ["MOST_LISTED", "HostFunction", "HostFunctions", "host_functions"]
 MOST_LISTED = 40
 """The most functions that are looked at closely: each takes the disassembler some time."""
 
-_MOST_LINES = 4
 _SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/")
 _LANGUAGE = (
     *(
@@ -69,7 +68,7 @@ class HostFunction:
         size_bytes: of its code.
         refused: why it cannot be recorded; empty where it can.
         samples: how often a thread was found in its own code, not in what it calls.
-        lines: where in sources, by path and line, how often each; of those that took most, where the file says so.
+        lines: where in sources, by path and line, how often each; those that took most first, where the file says so.
     """
 
     name: str
@@ -167,12 +166,12 @@ class _Sampled:
     places: Counter[int] = field(default_factory=Counter)
 
     def lines(self, known: Mapping[int, tuple[str, int]]) -> tuple[tuple[str, int, int], ...]:
-        """The lines that took most."""
+        """Those that took most first."""
         count: Counter[tuple[str, int]] = Counter()
         for address, times in self.places.items():
             if address in known:
                 count[known[address]] += times
-        return tuple((file, line, times) for (file, line), times in count.most_common(_MOST_LINES))
+        return tuple((file, line, times) for (file, line), times in count.most_common())
 
 
 def _by_function(path: Path, count: Mapping[int, int]) -> dict[str, _Sampled]:

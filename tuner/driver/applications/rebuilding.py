@@ -7,7 +7,6 @@ may not change the application's own folder.
 from __future__ import annotations
 
 import difflib
-import math
 import random
 import re
 import tempfile
@@ -20,17 +19,16 @@ from tuner.core import claims, statistics
 from tuner.core.errors import UsageError
 from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, source_below, tree_with, with_endings
 from tuner.driver.applications.seen_compilers import run_note
-from tuner.driver.applications.trees import Tree, TreeRun
+from tuner.driver.applications.trees import Tree
 from tuner.driver.applications.watched_builds import build_watched
+from tuner.driver.applications.whole_runs import require_alike, run_once
 from tuner.driver.outcome.export import WinnerSources, sources_of
 from tuner.evaluators.lane import TimingLane
 from tuner.spec.first.compile_commands import Compiled
 
 __all__ = ["BuiltComparison", "Rebuilt", "compare_built", "patched"]
 
-_NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _DEFINES = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S+)", re.MULTILINE)
-_DIFFERS = "give --rtol for numbers, or a command that judges with --check; times and dates have to be off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,9 +172,10 @@ def compare_built(
     files = {name: application.folder.resolve() / name for name in texts}
     with tempfile.TemporaryDirectory(prefix="tuner-ab-") as name:
         # Its files are as new as the winners', so that both builds compile them.
-        as_they_are = {below: file.read_bytes().decode("utf-8") for below, file in files.items()}
+        as_they_are = {below: file.read_bytes() for below, file in files.items()}
         plain = tree_with(application, Path(name, "plain"), as_they_are)
-        with plain, tree_with(application, Path(name, "winner"), texts) as winner:
+        with_winners = {below: text.encode() for below, text in texts.items()}
+        with plain, tree_with(application, Path(name, "winner"), with_winners) as winner:
             note(f"building it {PLAIN}")
             seen = build_watched(plain, application, PLAIN, tuple(files.values()), Path(name))
             note("building it with the winners")
@@ -218,61 +217,18 @@ def _timed(
     seed: int,
     note: Callable[[str], None],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    first = _run(plain, application)
-    wanted = first.output
-    _judge(_run(plain, application), first.status, application, wanted, "as it is, run again,")
-    _judge(_run(winner, application), first.status, application, wanted, "with the winners")
+    first = run_once(plain, application)
+    require_alike(run_once(plain, application), first, application, "as it is, run again,")
+    require_alike(run_once(winner, application), first, application, "with the winners")
     times: dict[bool, list[float]] = {False: [], True: []}
     order = random.Random(seed)
     with TimingLane("cpu", note=note):
         for number in range(pairs):
             for changed in order.sample((False, True), 2):
-                done = _run(winner if changed else plain, application)
-                _judge(done, first.status, application, wanted, "with the winners" if changed else "as it is")
+                done = run_once(winner if changed else plain, application)
+                require_alike(done, first, application, "with the winners" if changed else "as it is")
                 times[changed].append(done.wall_s)
             note(
                 f"pair {number + 1} of {pairs}: {times[False][-1]:.3f} s, {times[True][-1]:.3f} s with the winners"
             )
     return tuple(times[False]), tuple(times[True])
-
-
-def _run(tree: Tree, application: Rebuilt) -> TreeRun:
-    done = tree.run(application.command, folder=application.here)
-    if application.check:
-        judged = tree.run(["sh", "-c", application.check], folder=application.here, given=done.output)
-        if judged.status != 0:
-            raise UsageError(
-                f"{application.check!r} refuses a run with status {judged.status}: {judged.said}",
-                "the application's results have to pass it as it is and with the winners",
-            )
-    return done
-
-
-def _judge(done: TreeRun, status: int, application: Rebuilt, wanted: bytes, way: str) -> None:
-    name = application.command[0]
-    if done.status != status:
-        raise UsageError(
-            f"{name} {way} ends with status {done.status}, as it is with {status}",
-            "it has to end alike each time to be compared",
-        )
-    differs = "" if application.check else _difference(wanted, done.output, application.rtol)
-    if differs:
-        raise UsageError(f"{name} {way} prints something else: {differs}", _DIFFERS)
-
-
-def _difference(wanted: bytes, found: bytes, rtol: float) -> str:
-    """Where two outputs differ, in words; empty where they do not."""
-    if wanted == found:
-        return ""
-    before, after = wanted.splitlines(), found.splitlines()
-    for number, (a, b) in enumerate(zip(before, after, strict=False), 1):
-        if a != b and not (rtol and _near(a, b, rtol)):
-            return f"line {number} is {b.decode('utf-8', 'replace')!r} for {a.decode('utf-8', 'replace')!r}"
-    return "" if len(before) == len(after) else f"{len(after)} lines for {len(before)}"
-
-
-def _near(a: bytes, b: bytes, rtol: float) -> bool:
-    if _NUMBER.sub(b"0", a) != _NUMBER.sub(b"0", b):
-        return False
-    pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
-    return all(math.isclose(float(x), float(y), rel_tol=rtol) for x, y in pairs)

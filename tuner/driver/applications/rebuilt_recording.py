@@ -63,6 +63,7 @@ def record_rebuilt(
     *,
     instances: int,
     aside: bool = False,
+    silent: bool = False,
     output: Path | None = None,
 ) -> RecordReport:
     """Builds an application in a copy of its folder, runs it there, and records calls of a spec's kernel.
@@ -72,6 +73,7 @@ def record_rebuilt(
         application: how it is built and run; nothing of it is judged.
         instances: the most recordings.
         aside: whether the application's standard output goes to standard error.
+        silent: whether it is thrown away.
         output: for a copy of the spec that takes the recordings, in the spec's folder; ``None`` for none.
 
     Raises:
@@ -89,7 +91,7 @@ def record_rebuilt(
     names = {PurePosixPath(name).name: name for name in spec.files}
     path = source_below(folder, source, Path(kernel.folder, names[source.name]), spec.path)
     like = path.read_bytes().decode("utf-8")
-    texts = {path.relative_to(folder).as_posix(): with_endings(text, like)}
+    texts = {path.relative_to(folder).as_posix(): with_endings(text, like).encode()}
     unsaid, returns = unsaid_return(spec.task, spec.tunables)
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as name:
         scratch = Path(name)
@@ -100,14 +102,13 @@ def record_rebuilt(
             library = function_library(
                 recording_library(function, blocks=True), f"record-{kernel.function}", function.symbol
             )
-            # Where the application can read it, whatever lies in the folder's place.
-            own = Path(shutil.copy(library, scratch))
             (scratch / "raw").mkdir()
             ran, found = capture(
                 Application(
                     command=application.command,
-                    libraries=(own,),
+                    libraries=(tree.readable(library),),
                     aside=aside,
+                    silent=silent,
                     around=tree.around(application.here),
                 ),
                 [kernel.function],

@@ -5,6 +5,7 @@ Joins the compiler, the recorders and the specs. May not judge candidates.
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -28,12 +29,13 @@ from tuner.driver.applications.recorded_specs import (
     report_for,
     write_specs,
 )
+from tuner.driver.applications.trees import Tree
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, Ran
 from tuner.recorders.recordings.function_calls import recording_library
 from tuner.recorders.recordings.raw_captures import read_raw
-from tuner.recorders.recordings.samples import read_samples
+from tuner.recorders.recordings.samples import Samples, read_samples
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
 
@@ -44,6 +46,7 @@ __all__ = [
     "capture",
     "collect",
     "interposer",
+    "list_built",
     "list_launches",
     "nothing_found",
     "record_kernel",
@@ -153,22 +156,48 @@ def sampler() -> Path:
 def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
     """Runs a command and lists its launches, and the functions of its own that could be recorded.
 
+    Args:
+        command: the application.
+        aside: whether its standard output goes to standard error.
+
     Raises:
         UsageError: there is no such command, or there is nothing to list.
         MachineError: the library cannot be made.
     """
-    with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
-        application = _application(command, aside=aside)
-        application = replace(application, libraries=(*application.libraries, sampler()))
-        variables = {"TUNER_RECORD_MODE": "list", "TUNER_SAMPLE_OUT": scratch}
-        ran = application.run(Path(scratch), variables)
-        samples = read_samples(Path(scratch))
-    ours = {library.resolve() for library in application.libraries}
+    application = _application(command, aside=aside)
+    libraries = (*application.libraries, sampler())
+    ran, samples = _sampled(replace(application, libraries=libraries))
+    ours = {library.resolve() for library in libraries}
     files = {path: how for path, how in ran.loaded.items() if path not in ours}
     own = host_functions(files, command[0], samples)
     if not own.listed:
         _must_have_run(ran, command)
     return Listing(ran=ran, own=own, samples=samples.total)
+
+
+def list_built(command: Sequence[str], tree: Tree, folder: Path) -> Listing:
+    """:func:`list_launches` of a program that was built in a copy, of its own functions alone; its output is lost.
+
+    Args:
+        command: the application.
+        tree: the copy.
+        folder: that it runs in.
+    """
+    library = tree.readable(sampler())
+    around = tree.around(folder)
+    ran, samples = _sampled(
+        Application(command=tuple(command), libraries=(library,), silent=True, around=around)
+    )
+    places = {tree.in_copy(path): count for path, count in samples.places.items()}
+    program = tree.in_copy(folder / command[0]) if os.sep in command[0] else command[0]
+    own = host_functions(dict.fromkeys(places, "linked"), str(program), replace(samples, places=places))
+    return Listing(ran=ran, own=own, samples=samples.total)
+
+
+def _sampled(application: Application) -> tuple[Ran, Samples]:
+    with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
+        variables = {"TUNER_RECORD_MODE": "list", "TUNER_SAMPLE_OUT": scratch}
+        return application.run(Path(scratch), variables), read_samples(Path(scratch))
 
 
 def record_kernel(

@@ -20,9 +20,13 @@ from types import TracebackType
 
 from tuner.core.errors import MachineError, UsageError
 
-__all__ = ["Tree", "TreeRun"]
+__all__ = ["RUNS_FOLDER", "WORK_FOLDER", "Tree", "TreeRun"]
 
-_LEFT_OUT = (".git", ".hg", ".svn")
+RUNS_FOLDER = "tuner-runs"
+"""Where runs are kept unless said otherwise."""
+WORK_FOLDER = "tuner-app"
+"""Beside an application's file: specs, recordings and runs of its regions."""
+_LEFT_OUT = (".git", ".hg", ".svn", WORK_FOLDER, RUNS_FOLDER)
 _INSIDE = 'mount --bind "$1" "$2" && cd "$3" && shift 3 && exec "$@"'
 _UNSHARE = ("unshare", "--user", "--map-current-user", "--keep-caps", "--mount")
 _SHOWN_BYTES = 400
@@ -45,7 +49,7 @@ class TreeRun:
 
 
 def _left_out(folder: str, names: Sequence[str]) -> set[str]:
-    """The history of versions, and what a copy cannot have: pipes, sockets, devices."""
+    """The history of versions, records of tuning, and what a copy cannot have: pipes, sockets, devices."""
     kinds = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
     special = {n for n, m in kinds.items() if not (stat.S_ISREG(m) or stat.S_ISDIR(m) or stat.S_ISLNK(m))}
     return special | set(_LEFT_OUT) & kinds.keys()
@@ -117,6 +121,11 @@ class Tree:
         whole = path.absolute()
         below = whole.is_relative_to(self.original)
         return self.copy / whole.relative_to(self.original) if below else whole
+
+    def readable(self, file: Path) -> Path:
+        """A file as it can be read in the copy, too: one of the original may be older there, or missing."""
+        whole = file.resolve()
+        return Path(shutil.copy(whole, self._scratch)) if whole.is_relative_to(self.original) else whole
 
     def run(self, command: Sequence[str], *, folder: Path | None = None, given: bytes = b"") -> TreeRun:
         """Runs a command to its end.

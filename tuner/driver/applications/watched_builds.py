@@ -73,22 +73,19 @@ def build_watched(
     """
     notes = scratch / "notes"
     notes.mkdir()
-    build_in(tree, application, way, around=_around(tree, scratch, notes, sources), **more)
+    build_in(tree, application, way, around=_around(tree, notes, sources), **more)
     called = [one for one in map(_read, sorted(notes.glob("*"))) if one is not None]
     found = {source: compiled_by(_compiling(called, tree, source), None) for source in sources}
     return {source: compiled for source, compiled in found.items() if compiled is not None}
 
 
-def _around(tree: Tree, scratch: Path, notes: Path, sources: Sequence[Path]) -> tuple[str, ...]:
+def _around(tree: Tree, notes: Path, sources: Sequence[Path]) -> tuple[str, ...]:
     """Words that run a command with the library; none where it cannot be made, or programs do not run with it."""
     text = package_files("tuner.recorders.recordings").joinpath(_LIBRARY).read_text(encoding="utf-8")
     try:
-        library = shared_library(text, "build-notes").resolve()
+        library = tree.readable(shared_library(text, "build-notes"))
     except MachineError:
         return ()
-    if library.is_relative_to(tree.original):
-        # The copy lies in its place, and may be older. Elsewhere it stays for what outlives the build, such as servers.
-        library = Path(shutil.copy(library, scratch)).resolve()
     before = os.environ.get("LD_AUDIT", "")
     variables = {
         "LD_AUDIT": f"{library}:{before}" if before else str(library),

@@ -42,6 +42,7 @@ _ODD = (67, 129, 35, 41, 19, 23)
 _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
 _BUILT = "of your own build: it makes the baseline and all candidates"
+_SUMS = "sums in another order, within the tolerance above"
 _LARGE = 1000
 """A size by which shapes are compared."""
 
@@ -62,6 +63,7 @@ def host_spec(
     kernel: str | None = None,
     values: Mapping[str, str] | None = None,
     compiler: Sequence[str] = (),
+    reassociate: bool = False,
 ) -> str:
     """The text of a first spec.
 
@@ -80,9 +82,22 @@ def host_spec(
         kernel: what is said of the entry where that is not the function.
         values: numbers that arguments have, or what they point to.
         compiler: of the project's build, with flags; none where clang and LLVM make the code.
+        reassociate: whether sums may be in another order.
     """
+    names = variables or {}
     writer = _Writer(
-        file, flat, findings, macros, threads, defines, variables or {}, flags, kernel, values or {}, compiler
+        file,
+        flat,
+        findings,
+        macros,
+        threads,
+        defines,
+        names,
+        flags,
+        kernel,
+        values or {},
+        compiler,
+        reassociate,
     )
     return writer.text(kernel_parts(include, sources), doubts)
 
@@ -103,7 +118,9 @@ class _Writer:
         kernel: str | None,
         values: Mapping[str, str],
         compiler: Sequence[str],
+        reassociate: bool,
     ) -> None:
+        self._reassociate = reassociate
         self._compiler = compiler
         self._named = kernel
         self._variables = variables
@@ -159,9 +176,9 @@ class _Writer:
             Line("verify:"),
             Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
             Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
-            Line(
-                "  # numerics: reassociate               # sums in another order, within the tolerance above"
-            ),
+            Line("  numerics: reassociate", _SUMS)
+            if self._reassociate
+            else Line(f"  # numerics: reassociate               # {_SUMS}"),
         ]
         if small != sizes:
             lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))

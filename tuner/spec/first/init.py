@@ -16,7 +16,7 @@ from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.doubts import has_openmp
-from tuner.spec.first.compile_commands import compiled_as
+from tuner.spec.first.compile_commands import Compiled, compiled_as
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import MISSING_BLOCK, device_spec
@@ -77,6 +77,8 @@ def first_spec(
     commands: Path | None = None,
     standard: str | None = None,
     compiler: str | None = None,
+    compiled: Compiled | None = None,
+    reassociate: bool = False,
 ) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
@@ -90,6 +92,8 @@ def first_spec(
         commands: list of a project's compile commands, or its folder; looked for around the source when left out.
         standard: dialect, such as ``c++17``.
         compiler: of the project's build, with flags; that of the list of commands when left out.
+        compiled: how the project's build was seen to compile it, in the place of that list.
+        reassociate: whether sums may be in another order, of a kernel in C or C++.
 
     Raises:
         UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
@@ -99,7 +103,8 @@ def first_spec(
     language = "cuda" if path.suffix == ".cuh" else language_of(path.name)
     beside_it = path.resolve().parent
     name = path.name if folder is None else path_from(folder, path)
-    compiled = compiled_as(path, commands) if language in ("c", "c++") else None
+    if compiled is None and language in ("c", "c++"):
+        compiled = compiled_as(path, commands)
     include = [*include, *(compiled.include if compiled is not None else ())]
     include += header_folders(path, [Path(each) for each in include])
     headers = [path_from(folder or beside_it, Path(each)) for each in include]
@@ -206,6 +211,7 @@ def first_spec(
             kernel=None if outlined is None else f"{outlined.function}, loop: {loop}",
             values={} if outlined is None else outlined.values,
             compiler=command,
+            reassociate=reassociate,
         ),
         beside=beside,
     )

@@ -24,8 +24,9 @@ def build_compiler(
 ) -> tuple[tuple[str, ...], list[str]]:
     """The compiler that a first spec names, and what is said of one that it does not name.
 
-    None is named where the build's is clang, or a compiler that cannot be asked here, unless a person gives one; nor
-    for kernels with OpenMP, whose threads only clang's code can have.
+    None is named where a list of commands has clang, whose passes can be tuned then, or a compiler that cannot be asked
+    here, unless a person gives one; nor for kernels with OpenMP, whose threads only clang's code can have. A build that
+    was watched is to have the winner's source, so that its clang is named too.
 
     Args:
         given: the command line's, with flags.
@@ -42,11 +43,12 @@ def build_compiler(
         if openmp:
             raise UsageError("--compiler is not for kernels with OpenMP pragmas", "leave it out")
         return _given(given), []
-    command = () if compiled is None else compiled.command
-    if openmp or not command:
+    if openmp or compiled is None or not compiled.command:
         return (), []
+    command = compiled.command
     try:
-        return (() if asked_compiler(command).family == CLANG else command), []
+        listed_clang = asked_compiler(command).family == CLANG and compiled.list is not None
+        return (() if listed_clang else command), []
     except TunerError as error:
         return (), [
             f"the build's compiler is left out, {shlex.join(command)}: {' '.join(error.message.split())}"

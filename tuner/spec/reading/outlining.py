@@ -20,7 +20,7 @@ from tuner.spec.reading.loop_variables import HINT, LOOPS, variables_of
 from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import Function, Node, SourceReader, begin_of, location_of, walk
 
-__all__ = ["loop_lines", "no_loop", "outline"]
+__all__ = ["lines_of", "loop_lines", "no_loop", "outline"]
 
 _TRANSPARENT = ("ImplicitCastExpr", "ParenExpr", "ExprWithCleanups", "AttributedStmt", "FullExpr")
 """Nodes that may be others where an array has become a pointer."""
@@ -46,13 +46,17 @@ def loop_lines(function: Function, text: str, around: int | None = None) -> list
         around: a line: only of loops that it lies in.
     """
     data = text.encode()
-    found = set()
-    for node in walk(function.tree):
-        begin = begin_of(node) if node.get("kind") in LOOPS else None
-        if begin is not None:
-            first, last = (data.count(b"\n", 0, place) + 1 for place in (begin, _stop(node)))
-            found |= {first} if around is None or first <= around <= last else set()
-    return sorted(found)
+    places = (lines_of(node, data) for node in walk(function.tree) if node.get("kind") in LOOPS)
+    return sorted({p.start for p in places if p and (around is None or around in p)})
+
+
+def lines_of(node: Node, data: bytes) -> range:
+    """Lines of a file that a node of its tree takes; none for one of another file."""
+    begin = begin_of(node)
+    if begin is None:
+        return range(0)
+    first, last = (data.count(b"\n", 0, place) + 1 for place in (begin, _stop(node)))
+    return range(first, last + 1)
 
 
 def no_loop(functions: Sequence[Function], text: str, line: int, where: str) -> UsageError:

@@ -1,0 +1,283 @@
+"""``tuner app``: an application from its build to a patch for it, and the file that describes it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import needs
+import pytest
+from loops_with_winners import LINES, PROGRAM, run_of
+from pages import block, run
+from typer.testing import CliRunner
+
+from tuner.cli.main import app
+from tuner.core.errors import SpecError, TunerError
+from tuner.driver.applications.host_functions import HostFunction, HostFunctions
+from tuner.driver.applications.hot_regions import HotRegions, hot_regions
+from tuner.driver.applications.recording import Listing
+from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned
+from tuner.recorders.recordings.capture import Ran
+from tuner.spec.applications import ApplicationFile, Region, application_text, load_application
+
+HOT = """\
+static double scale(double x) { return x * 0.5; }
+static double twice(double x)
+{
+    return scale(x) + scale(x);
+}
+double deep(int n)
+{
+    return n < 2 ? n : deep(n - 1) + deep(n - 2);
+}
+void sweep(int n, int m, double *a)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++)
+            a[i * m + j] = twice(a[i * m + j]);
+}
+void clear(int n, double *a)
+{
+    for (int i = 0; i < n; i++)
+        a[i] = 0;
+}
+int main(void)
+{
+    double a[4];
+    sweep(2, 2, a);
+    clear(4, a);
+    return deep(3) > 0;
+}
+"""
+
+
+def found(folder: Path, lines: dict[int, int], text: str = HOT, *, least: float = 0.05) -> HotRegions:
+    """The hot regions of a source that was looked at so often at its lines."""
+    path = folder / "hot.c"
+    path.write_text(text)
+    samples = Counter(lines)
+    one = HostFunction(
+        name="any",
+        symbol="any",
+        file=folder / "app",
+        size_bytes=1,
+        samples=samples.total(),
+        lines=tuple((str(path), line, n) for line, n in samples.items()),
+    )
+    listing = Listing(
+        ran=Ran(status=0, wall_s=1.0, seen=True, kernels=()), own=HostFunctions(listed=(one,)), samples=100
+    )
+    return hot_regions(listing, folder, {}, least=least, most=4)
+
+
+def test_lines_belong_to_the_loops_around_them(tmp_path: Path) -> None:
+    regions = found(tmp_path, {12: 5, 13: 10, 14: 45, 18: 3, 19: 30, 24: 7}).regions
+    assert [(one.name, one.loops, round(one.share, 2)) for one in regions] == [
+        ("hot.c:12", (12, 13), 0.6),
+        ("hot.c:18", (18,), 0.33),
+    ]
+    assert regions[0].most == pytest.approx(2.5)
+
+
+def test_functions_without_a_loop_stand_for_the_loops_that_call_them(tmp_path: Path) -> None:
+    """Through several functions, and beside the loop's own lines."""
+    (region,) = found(tmp_path, {1: 40, 14: 20}).regions
+    assert (region.loops, region.share) == ((12, 13), pytest.approx(0.6))
+
+
+def test_functions_that_no_loop_calls_are_regions(tmp_path: Path) -> None:
+    (region,) = found(tmp_path, {8: 80, 23: 10}).regions
+    assert (region.name, region.loops, region.function) == ("hot.c:deep", (), "deep")
+
+
+def test_what_is_hot_and_cannot_be_read_is_said(tmp_path: Path) -> None:
+    hot = found(tmp_path, {3: 50}, "int f(\n")
+    assert not hot.regions
+    assert found(tmp_path, {}).without_lines
+    (line,) = found(tmp_path, {2: 50}, "void f(void)\n{ for (;;) undeclared++; }\n").unread
+    assert line.startswith("hot.c cannot be read: ")
+
+
+def test_the_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    inner = tmp_path / "in: #1"
+    inner.mkdir()
+    given = ApplicationFile(
+        path=inner / "app.yaml",
+        tree=tmp_path.resolve(),
+        build="make -j2 'X=a: b' # all",
+        command=("./app", "a b", "yes"),
+        folder=inner.resolve(),
+        check='grep -q "ok: 1"',
+        rtol=1e-9,
+        regions=(
+            Region(source=tmp_path.resolve() / "a.c", loops=(3, 4), share=0.5),
+            Region(source=inner.resolve() / "b.cc", function="far::work", share=0.25),
+        ),
+    )
+    given.path.write_text(application_text(given))
+    assert load_application(given.path) == given
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("run: ./app", "the spec has no 'build'"),
+        ("build: make\nrun: ./app\nbiuld: x", "'biuld'"),
+        ('build: make\nrun: "\'"', "2:6: run cannot be split into words"),
+        ("build: make\nrun: ./a\nregions:\n  - {source: a.c}", "4:5: regions[0] needs loops or a function"),
+        ("build: make\nrun: ./a\nregions: [{source: a.c, loops: [0]}]", "regions[0].loops[0] is 0"),
+        ("build: make\nrun: ./a\nrtol: -1", "rtol is -1"),
+    ],
+)
+def test_mistakes_in_the_file_are_one_line(tmp_path: Path, text: str, wanted: str) -> None:
+    (tmp_path / "app.yaml").write_text(text)
+    with pytest.raises(SpecError) as told:
+        load_application(tmp_path / "app.yaml")
+    assert wanted in str(told.value)
+
+
+APPLICATION = """\
+#include <stdio.h>
+#include <stdlib.h>
+#define M 160
+
+static double x[M][M], y[M][M];
+
+static void smooth(int n)
+{
+    for (int i = 1; i < n - 1; i++)
+        for (int j = 1; j < n - 1; j++)
+            y[j][i] = 0.25 * (x[j][i - 1] + x[j][i + 1] + x[j - 1][i] + x[j + 1][i]);
+}
+int main(int count, char **words)
+{
+    int times = count > 1 ? atoi(words[1]) : 8000;
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < M; j++)
+            x[i][j] = (i * 7 + j) % 13;
+    for (int t = 0; t < times; t++)
+        smooth(M - t % 2);
+    printf("%.17g\\n", y[3][4] + y[M - 3][5]);
+    return 0;
+}
+"""
+RUN = CliRunner()
+
+
+def call(*words: object) -> str:
+    done = RUN.invoke(app, ["app", *map(str, words)])
+    if isinstance(done.exception, TunerError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "app.c").write_text(APPLICATION)
+    (folder / "Makefile").write_text("app: src/app.c\n\tcc -O2 -g -DNDEBUG src/app.c -o app\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
+    pages = (block("README.md", "tuner app init"), block("docs/applications.md", "tuner app init"))
+    for given in pages:
+        lines = [line.replace(" --size 1000", "") for line in given]
+        assert [line.split()[2] for line in lines] == ["init", "tune", "ab", "patch"]
+    assert "app.c:9" in run(lines[0], folder)
+    application = load_application(folder / "app.yaml")
+    (region,) = [one for one in application.regions if one.loops == (9, 10)]
+    assert region.share > 0.3
+    assert not (folder / "app").exists()
+    data = json.loads(call("tune", "--minutes", 0.1, "--json"))
+    (tuned,) = [one for one in data["regions"] if one["name"].startswith("app.c:9")]
+    assert tuned["refused"] == []
+    spec = Path(tuned["spec"]).read_text()
+    assert "compiler: cc -O2" in spec
+    assert "workload: recordings/smooth_loop9-*.rec" in spec
+    assert Path(tuned["run"]).is_file()
+    assert read_tuned(application).regions[0].run == tuned["run"]
+    # What a person has changed in a first spec stays.
+    own = folder / "tuner-app" / "src_app-9.yaml"
+    own.write_text(own.read_text().replace("rtol: 1.0e-5", "rtol: 1.0e-7"))
+    call("tune", "--minutes", 0.1, "--json")
+    assert "rtol: 1.0e-7" in Path(tuned["spec"]).read_text()
+    assert not (folder / "app").exists()
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.integration
+def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> None:
+    with pytest.raises(TunerError, match="fails as it is with status"):
+        call("init", "--build", "false", "--", "./app")
+    with pytest.raises(TunerError, match="prints something else: line 2 is"):
+        call("init", "--build", "make", "--", "sh", "-c", "./app 1; date +%N")
+    (folder / "Makefile").write_text("app: src/app.c\n\tcc -O2 src/app.c -o app\n")
+    assert "build it with -g" in call("init", "--build", "make", "--", "./app")
+    with pytest.raises(TunerError, match="exists already"):
+        call("init", "--build", "make", "--", "./app")
+    with pytest.raises(TunerError, match="names no regions"):
+        call("tune")
+    with pytest.raises(TunerError, match=r"nothing of app\.yaml has been tuned"):
+        call("ab")
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.c").write_text(PROGRAM.replace("\n", "\r\n"))
+    runs = [run_of(folder, line) for line in LINES]
+    monkeypatch.chdir(folder)
+    application = ApplicationFile(
+        path=Path("app.yaml"),
+        tree=folder,
+        build="cc -O1 app.c -o app",
+        command=("./app",),
+        folder=folder,
+    )
+    application.path.write_text(application_text(application))
+    regions = [
+        TunedRegion(name=f"app.c:{line}", share=0.25, run=str(run), speedup=2.0)
+        for line, run in zip(LINES, runs, strict=True)
+    ]
+    Tuned(regions=(*regions, TunedRegion(name="app.c:8", share=0.1, refused=("it is",)))).write(application)
+    with pytest.raises(TunerError, match="has not been compared with itself"):
+        call("patch")
+    data = json.loads(call("ab", "--pairs", 4, "--json"))
+    assert data["predicted"] == pytest.approx(1 / (1 - 0.25))
+    tuned = read_tuned(application)
+    assert tuned.compared == (
+        tuple(map(str, runs)),
+        (data["speedup"]["value"], *data["speedup"]["ci95"]),
+    )
+    for low, refused in ((0.9, True), (1.1, False)):
+        Tuned(regions=tuned.regions, compared=(tuple(map(str, runs)), (1.2, low, 1.3))).write(application)
+        if refused:
+            with pytest.raises(TunerError, match=r"no gain of the application was told: 1\.200 times"):
+                call("patch")
+    call("patch", "-o", "winners.patch")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "app.c").write_bytes((folder / "app.c").read_bytes())
+    patch = ["patch", "--binary", "-p1", "-i", str(folder / "winners.patch")]
+    subprocess.run(patch, cwd=copy, check=True, capture_output=True)
+    call("patch", "--apply")
+    applied = (folder / "app.c").read_bytes()
+    assert (copy / "app.c").read_bytes() == applied != PROGRAM.replace("\n", "\r\n").encode()
+    assert applied.count(b"\n") == applied.count(b"\r\n")
+    with pytest.raises(TunerError, match="has the text that"):
+        call("patch", "--apply")

@@ -1,0 +1,275 @@
+"""``tuner app``: an application from its build to a patch for it. Parse, call, print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.as_json import Json, print_json
+from tuner.cli.process import EXIT_INTERRUPTED, end_when_told, stop_cleanly
+from tuner.cli.recording import BeforeCommand, command_of, print_built
+from tuner.core.errors import TunerError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.driver.applications.app_regions import Examined
+    from tuner.driver.applications.region_specs import RegionSpec
+    from tuner.driver.applications.tuned_regions import TunedRegion
+    from tuner.driver.options import Options
+    from tuner.driver.work.engine import Interruption
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="app",
+    help="Tune an application: find its hot loops, record, tune, compare the whole, write a patch.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+File = Annotated[Path, typer.Argument(help="The application's file, of `tuner app init`.", metavar="FILE")]
+Minutes = Annotated[
+    float, typer.Option(min=0.1, help="For all regions together, shared by what they can gain.")
+]
+
+DEFAULT_FILE = Path("app.yaml")
+_FEW_SAMPLES = 50
+
+
+@app.command(cls=BeforeCommand)
+def init(
+    ctx: typer.Context,
+    build: Annotated[
+        str, typer.Option(help="The command that builds it in its folder, with -g.", show_default=False)
+    ],
+    tree: Annotated[Path, typer.Option(help="The folder of its sources.", show_default=False)] = Path(),
+    check: Annotated[
+        str, typer.Option(help="A command that gets what a run prints and judges it by its status.")
+    ] = "",
+    rtol: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="By how much numbers may differ in what it prints; then sums may be in another order, too.",
+        ),
+    ] = 0.0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write.")] = DEFAULT_FILE,
+    as_json: Json = False,
+) -> None:
+    """Build and run an application in a copy of its folder; write a file with how, and with its hot regions."""
+    from tuner.core.files import write_atomically
+    from tuner.driver.applications.app_regions import examine_application
+    from tuner.spec.applications import ApplicationFile, application_text
+
+    command = command_of(ctx)
+    if not command:
+        raise UsageError("no command is given", "write it after --, for example -- ./app --size 10")
+    if output.exists():
+        raise UsageError(f"{output} exists already", "name another file with -o, or remove it")
+    end_when_told()
+    given = ApplicationFile(
+        path=output,
+        tree=tree.resolve(),
+        build=build,
+        command=tuple(command),
+        folder=Path.cwd(),
+        check=check,
+        rtol=rtol,
+    )
+    found = examine_application(given, note=_say)
+    text = application_text(replace(given, regions=found.hot.regions))
+    write_atomically(output, text.encode())
+    if as_json:
+        print_json(found.to_json())
+        return
+    _print_regions(found)
+    print(f"wrote {output}; look through it, then: tuner app tune {output}")
+
+
+@app.command(name="list")
+def list_regions(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
+    """Build and run it again, and list its hot regions; changes nothing."""
+    from tuner.driver.applications.app_regions import examine_application
+    from tuner.spec.applications import load_application
+
+    end_when_told()
+    found = examine_application(load_application(file), note=_say)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print_regions(found)
+
+
+@app.command()
+def tune(
+    file: File = DEFAULT_FILE,
+    minutes: Minutes = 10.0,
+    seed: Annotated[int, typer.Option(help="Of every random stream.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Record the regions in the application, check that their replay is what it got, and tune them."""
+    from tuner.cost_models.library import library_folder
+    from tuner.driver.applications.app_regions import built_by, compiled_in
+    from tuner.driver.applications.region_specs import region_spec
+    from tuner.driver.applications.tuned_regions import Tuned, runs_folder, work_folder
+    from tuner.driver.options import Options
+    from tuner.driver.work.engine import Interruption
+    from tuner.spec.applications import load_application
+
+    application = load_application(file)
+    if not application.regions:
+        raise UsageError(f"{file} names no regions", "write some: - {source: FILE, loops: [LINE]}")
+    rebuilt = built_by(application)
+    sources = list(dict.fromkeys(region.source for region in application.regions))
+    for source in sources:
+        if not source.is_file() or not source.is_relative_to(rebuilt.folder):
+            raise UsageError(f"{source} is no file below {rebuilt.folder}", f"correct regions in {file}")
+    end_when_told()
+    _say(f"building it in a copy of {rebuilt.folder}")
+    compiled = compiled_in(rebuilt, sources)
+    specs = [
+        region_spec(region, rebuilt, work_folder(application), compiled.get(region.source), note=_say)
+        for region in application.regions
+    ]
+    shares = sum(one.region.share for one in specs if one.path is not None)
+    interruption = Interruption()
+    stop_cleanly(interruption)
+    regions = []
+    for one in specs:
+        for line in one.refused:
+            print(f"note: {line}", file=sys.stderr)
+        options = Options(
+            minutes=minutes * one.region.share / max(shares, 1e-9), seed=seed, library=library_folder()
+        )
+        regions.append(_tuned(one, options, runs_folder(application), interruption, quiet=as_json))
+    found = Tuned(regions=tuple(regions))
+    found.write(application)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print_tuned(found.regions, found.predicted, file)
+    if interruption.wanted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _tuned(
+    one: RegionSpec, options: Options, out: Path, interruption: Interruption, *, quiet: bool
+) -> TunedRegion:
+    """Tunes a region, and says what its source gained; what fails is why it is not tuned."""
+    from tuner.cli.tuning import tune_all
+    from tuner.driver.applications.tuned_regions import TunedRegion
+    from tuner.driver.outcome.export import sources_of
+    from tuner.spec.load import load_spec
+
+    region = TunedRegion(name=one.name, share=one.region.share, refused=one.refused)
+    if one.path is None or interruption.wanted:
+        return region
+    try:
+        (result,) = tune_all(load_spec(one.path), options, out=out, interruption=interruption, quiet=quiet)
+        changed = result.improved and sources_of(result.path).changed
+    except TunerError as error:
+        return replace(region, spec=str(one.path), refused=(*one.refused, f"{one.name}: {error.message}"))
+    # What flags alone gain is no part of the build.
+    speedup = result.speedup if changed else 1.0
+    return replace(region, spec=str(one.path), run=str(result.outcome.path or ""), speedup=speedup)
+
+
+@app.command()
+def ab(
+    file: File = DEFAULT_FILE,
+    pairs: Annotated[int, typer.Option(min=4, help="How often it runs each way, 4 at least.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Build it as it is and with the winners, run both in turn, and say what it gains as a whole."""
+    from tuner.driver.applications.app_regions import built_by
+    from tuner.driver.applications.rebuilding import compare_built
+    from tuner.driver.applications.tuned_regions import read_tuned, winning_runs
+    from tuner.spec.applications import load_application
+
+    application = load_application(file)
+    tuned = read_tuned(application)
+    runs = winning_runs(application, tuned)
+    end_when_told()
+    found = compare_built(runs, built_by(application), pairs=pairs, note=_say)
+    tuned.after(found).write(application)
+    if as_json:
+        print_json({**found.to_json(), "predicted": tuned.predicted})
+        return
+    print_built(found)
+    print(
+        f"  predicted         {tuned.predicted:.3f} times, by the regions' shares and what they gained alone"
+    )
+    if found.speedup[1] > 1.0:
+        print(f"next: tuner app patch {file} -o winners.patch, or --apply")
+
+
+@app.command()
+def patch(
+    file: File = DEFAULT_FILE,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write it; to stdout when left out.")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Change the application's own sources.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also where no gain of the whole has been shown.")
+    ] = False,
+) -> None:
+    """Write the winners as a patch for the application's sources, or put them in."""
+    from tuner.core.files import write_atomically
+    from tuner.driver.applications.tuned_regions import apply_patch, patch_of, read_tuned
+    from tuner.spec.applications import load_application
+
+    application = load_application(file)
+    text, files = patch_of(application, read_tuned(application), anyway=anyway)
+    if apply:
+        apply_patch(files)
+        for path in files:
+            print(f"changed {path}")
+    if output is not None:
+        write_atomically(output, text.encode())
+        print(f"wrote {output}; in {application.tree}: patch -p1 < {output}")
+    elif not apply:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print_regions(found: Examined) -> None:
+    regions = found.hot.regions
+    width = max((len(one.name) for one in regions), default=0)
+    if regions:
+        print(f"{'region':<{width}} {'share':>6} {'at most':>8}  loops")
+    for one in regions:
+        faster = "any" if one.most is None else f"{one.most:.2f}x"
+        inside = ", ".join(map(str, one.loops)) or "none: the function itself"
+        print(f"{one.name:<{width}} {100 * one.share:>5.1f}% {faster:>8}  {inside}")
+    for line in found.hot.unread:
+        print(f"note: {line}", file=sys.stderr)
+    if not regions:
+        if found.hot.without_lines:
+            print("no line of its sources is known: build it with -g, which changes no code")
+        else:
+            print("no loop or function of its sources takes much of its time")
+    else:
+        print("at most: what the whole gains if that takes no time at all")
+    if found.listing.samples < _FEW_SAMPLES:
+        print(f"it was looked at {found.listing.samples} times only: a longer run tells more")
+
+
+def _print_tuned(regions: Sequence[TunedRegion], predicted: float, file: Path) -> None:
+    width = max(len(one.name) for one in regions)
+    print(f"{'region':<{width}} {'share':>6}  gain alone")
+    for one in regions:
+        if not one.run:
+            what = "not tuned: " + (one.refused[-1] if one.refused else "interrupted")
+        else:
+            what = f"{one.speedup:.2f}x" if one.speedup > 1.0 else "none by a change of its source"
+        print(f"{one.name:<{width}} {100 * one.share:>5.1f}%  {what}")
+    if predicted > 1.0:
+        print(f"predicted for the whole: {predicted:.2f} times; next: tuner app ab {file}")

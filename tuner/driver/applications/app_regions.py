@@ -1,0 +1,159 @@
+"""``tuner app list`` and ``init``: builds an application in a copy, runs it, and says where its time goes.
+
+May not record or tune.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tuner.core.errors import UsageError
+from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
+from tuner.driver.applications.hot_regions import HotRegions, hot_regions
+from tuner.driver.applications.recording import Listing, list_built
+from tuner.driver.applications.trees import WORK_FOLDER
+from tuner.driver.applications.watched_builds import build_watched
+from tuner.driver.applications.whole_runs import require_alike, run_once
+from tuner.spec.applications import ApplicationFile, Region
+from tuner.spec.first.compile_commands import Compiled
+from tuner.spec.sources import language_of
+
+__all__ = ["LEAST_SHARE", "Examined", "built_by", "compiled_in", "examine_application", "sources_below"]
+
+LEAST_SHARE = 0.05
+"""Of the processor time, for a region to be named."""
+MOST_REGIONS = 8
+_MOST_NAMES = 100_000
+"""Characters of the names of all sources: one word of an environment has 128 KiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """An application that was built and run as it is.
+
+    Attributes:
+        wall_s: of each run.
+        listing: of its functions, sampled in one more run.
+        hot: its regions.
+        compiled: how the build compiles its sources; without those of which nothing was seen.
+    """
+
+    wall_s: tuple[float, ...]
+    listing: Listing
+    hot: HotRegions
+    compiled: Mapping[Path, Compiled] = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object behind ``--json``."""
+        return {
+            "schema_version": 1,
+            "wall_s": list(self.wall_s),
+            "processor_s": self.listing.ran.processor_s,
+            "samples": self.listing.samples,
+            "regions": [region_json(one) for one in self.hot.regions],
+            "notes": list(self.hot.unread),
+        }
+
+
+def region_json(region: Region) -> dict[str, Any]:
+    """A region as plain JSON."""
+    return {
+        "source": str(region.source),
+        "loops": list(region.loops),
+        "function": region.function or None,
+        "share": region.share,
+        "at_most": region.most,
+    }
+
+
+def built_by(application: ApplicationFile) -> Rebuilt:
+    """How an application is built, run and judged.
+
+    Raises:
+        UsageError: its folders are not there, or it does not run below that of its sources.
+    """
+    for folder in (application.tree, application.folder):
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder {folder}", f"correct tree and folder in {application.path}")
+    if not application.folder.is_relative_to(application.tree):
+        raise UsageError(
+            f"{application.folder} is not below {application.tree}, of which copies are made",
+            "name a larger folder with --tree",
+        )
+    return Rebuilt(
+        folder=application.tree,
+        build=application.build,
+        command=application.command,
+        here=application.folder,
+        check=application.check,
+        rtol=application.rtol,
+    )
+
+
+def sources_below(folder: Path) -> list[Path]:
+    """Sources in C and C++, as many as a build can be watched for."""
+    found: list[Path] = []
+    names: dict[str, None] = {}
+    for path in sorted(folder.rglob("*")):
+        if WORK_FOLDER in path.parts or language_of(path.name) not in ("c", "c++") or not path.is_file():
+            continue
+        names[path.name] = None
+        if sum(map(len, names)) > _MOST_NAMES:
+            break
+        found.append(path)
+    return found
+
+
+def compiled_in(application: Rebuilt, sources: Sequence[Path]) -> dict[Path, Compiled]:
+    """How a build compiles sources, by a build in a copy.
+
+    Raises:
+        UsageError: the build fails.
+        MachineError: commands cannot be run in copies here.
+    """
+    with tempfile.TemporaryDirectory(prefix="tuner-app-") as name:
+        scratch = Path(name)
+        with tree_with(application, scratch / "copy", _anew(application, sources)) as tree:
+            return build_watched(tree, application, PLAIN, sources, scratch)
+
+
+def _anew(application: Rebuilt, sources: Sequence[Path]) -> dict[str, bytes]:
+    """The sources themselves by their paths, as new ones, so that the build compiles them."""
+    folder = application.folder.resolve()
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sources}
+
+
+def examine_application(
+    application: ApplicationFile, *, least: float = LEAST_SHARE, note: Callable[[str], None] = lambda _: None
+) -> Examined:
+    """Builds an application in a copy of its folder, runs it three times, and finds its hot regions.
+
+    Args:
+        application: its file.
+        least: share of the time that a region has.
+        note: told of the progress.
+
+    Raises:
+        UsageError: the build fails; it prints something else in each run, or fails its check.
+        MachineError: commands cannot be run in copies here.
+    """
+    rebuilt = built_by(application)
+    sources = sources_below(rebuilt.folder)
+    if not sources:
+        raise UsageError(f"no source in C or C++ lies below {rebuilt.folder}", "name its folder with --tree")
+    with tempfile.TemporaryDirectory(prefix="tuner-app-") as name:
+        scratch = Path(name)
+        with tree_with(rebuilt, scratch / "copy", _anew(rebuilt, sources)) as tree:
+            note(f"building it in a copy of {rebuilt.folder}")
+            seen = build_watched(tree, rebuilt, PLAIN, sources, scratch)
+            note("running it twice, to see whether its results stay the same")
+            first, again = run_once(tree, rebuilt), run_once(tree, rebuilt)
+            require_alike(again, first, rebuilt, "as it is, run again,")
+            note("running it once more, to see where its time goes")
+            listing = list_built(rebuilt.command, tree, rebuilt.here)
+    hot = hot_regions(listing, rebuilt.folder, seen, least=least, most=MOST_REGIONS)
+    return Examined(wall_s=(first.wall_s, again.wall_s), listing=listing, hot=hot, compiled=seen)

@@ -1,0 +1,162 @@
+"""A spec for a region of an application, on recordings of it: the first loop from outside that can be recorded.
+
+May not tune, and may not change the application's folder but for the folder of specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner.core.errors import TunerError
+from tuner.core.files import write_atomically
+from tuner.driver.applications.builds import Rebuilt
+from tuner.driver.applications.rebuilt_recording import record_rebuilt
+from tuner.driver.applications.recorded_specs import file_name, recordings_of
+from tuner.driver.check import check_spec
+from tuner.spec.applications import Region
+from tuner.spec.first.compile_commands import Compiled
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
+
+__all__ = ["RegionSpec", "region_spec"]
+
+_CALL_S = 0.05
+"""Of a call, for enough candidates to be timed within minutes: of a loop that takes longer one inside is tuned."""
+_INSTANCES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionSpec:
+    """What became of a region before it is tuned.
+
+    Attributes:
+        region: of the application, with the share that its recording shows where that is less.
+        path: of the spec; ``None`` where nothing of the region can be tuned.
+        line: of the loop; 0 for a function.
+        calls: in a run of the application.
+        call_s: seconds of one, with what recording adds.
+        refused: why loops further out are not tuned, or nothing is.
+    """
+
+    region: Region
+    path: Path | None = None
+    line: int = 0
+    calls: int = 0
+    call_s: float = 0.0
+    refused: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For messages: of the loop that was chosen."""
+        return f"{self.region.source.name}:{self.line}" if self.line else self.region.name
+
+
+def region_spec(
+    region: Region,
+    application: Rebuilt,
+    folder: Path,
+    compiled: Compiled | None,
+    *,
+    note: Callable[[str], None] = lambda _: None,
+) -> RegionSpec:
+    """Writes a spec for a region, records it in the application, and checks that the replay is what that got.
+
+    Args:
+        region: of the application.
+        application: how it is built and run.
+        folder: for specs and recordings. A first spec that is there already is taken as it is.
+        compiled: how the build compiles the region's source; ``None`` where that was not seen.
+        note: told of the progress.
+
+    Raises:
+        MachineError: commands cannot be run in copies here, or a recording cannot be written.
+    """
+    refused: list[str] = []
+    found = None
+    for one in _candidates(region, application, folder, compiled, refused, note):
+        found = one
+        if one.call_s <= _CALL_S:
+            break
+    return found or RegionSpec(region=region, refused=tuple(refused))
+
+
+def _candidates(
+    region: Region,
+    application: Rebuilt,
+    folder: Path,
+    compiled: Compiled | None,
+    refused: list[str],
+    note: Callable[[str], None],
+) -> Iterator[RegionSpec]:
+    """Those that can be recorded and check, the outermost first."""
+    for line in region.loops or (0,):
+        name = f"{region.source.name}:{line or region.function}"
+        note(f"{name}: recording")
+        try:
+            path = _first(region, line, application, folder, compiled)
+            (spec,) = load_spec(path)
+            recorded = path.with_name(f"{path.stem}-recorded.yaml")
+            _forget(spec)
+            report = record_rebuilt(spec, application, instances=_INSTANCES, silent=True, output=recorded)
+            note(f"{name}: checking that the replay is what the application got")
+            problem = _problem(recorded)
+        except TunerError as error:
+            problem = error.message
+        if problem:
+            refused.append(f"{name}: {problem}")
+            continue
+        (use,) = report.ran.kernels
+        # Samples of what a loop calls count for every loop that calls it; its own time is what was recorded.
+        measured = use.seconds / report.ran.wall_s
+        yield RegionSpec(
+            region=replace(region, share=min(region.share, measured)),
+            path=recorded,
+            line=line,
+            calls=use.launches,
+            call_s=use.seconds / use.launches,
+            refused=tuple(refused),
+        )
+
+
+def _first(region: Region, line: int, application: Rebuilt, folder: Path, compiled: Compiled | None) -> Path:
+    """The first spec of a loop or function; one that is there is a person's."""
+    below = region.source.relative_to(application.folder.resolve()).with_suffix("")
+    path = folder / f"{file_name(str(below))}-{line or file_name(region.function)}.yaml"
+    if not path.exists():
+        first = first_spec(
+            region.source,
+            entry=region.function or None,
+            folder=folder,
+            loop=line or None,
+            compiled=compiled,
+            reassociate=application.rtol > 0,
+        )
+        for name, text in first.beside.items():
+            write_atomically(folder / name, text.encode())
+        write_atomically(path, (SCHEMA_LINE + first.text).encode())
+        write_atomically(folder / SCHEMA_FILE, schema_text().encode())
+    return path
+
+
+def _forget(spec: LoadedSpec) -> None:
+    """Takes earlier recordings of a kernel away: the application may have been another then."""
+    for path in recordings_of(spec).glob(f"{file_name(spec.task.kernel.function)}-*.rec"):
+        path.unlink(missing_ok=True)
+
+
+def _problem(path: Path) -> str:
+    """Why a spec on recordings is not to be tuned; empty where it is.
+
+    Raises:
+        TunerError: it cannot be loaded or run.
+    """
+    (spec,) = load_spec(path)
+    report = check_spec(spec)
+    if not report.ok:
+        return report.lines[-1][1]
+    if report.faults is not None and report.faults.vacuous:
+        return "what it computes is not looked at: none of the faults that were planted is noticed"
+    return ""

@@ -1,0 +1,222 @@
+"""What has been tuned of an application: its regions with their runs, what they promise as a whole, and the patch.
+
+Kept as one JSON file in the folder beside the application's file. May not tune.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.core.errors import UsageError
+from tuner.core.files import write_atomically
+from tuner.core.types import Source, Variant
+from tuner.driver.applications.rebuilding import BuiltComparison, patched
+from tuner.driver.applications.trees import RUNS_FOLDER, WORK_FOLDER
+from tuner.driver.outcome.export import unified_patch
+from tuner.spec.applications import ApplicationFile
+
+__all__ = [
+    "Tuned",
+    "TunedRegion",
+    "apply_patch",
+    "patch_of",
+    "read_tuned",
+    "runs_folder",
+    "winning_runs",
+    "work_folder",
+]
+
+_FILE = "regions.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedRegion:
+    """A region and what became of it.
+
+    Attributes:
+        name: of the region.
+        share: of the application's time.
+        spec: its path; empty where nothing of it could be tuned.
+        run: the record's path; empty where it was not tuned.
+        speedup: that the run claims by changes of the source; 1 for none.
+        refused: why it is not tuned, or loops further out are not.
+    """
+
+    name: str
+    share: float
+    spec: str = ""
+    run: str = ""
+    speedup: float = 1.0
+    refused: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "name": self.name,
+            "share": self.share,
+            "spec": self.spec or None,
+            "run": self.run or None,
+            "speedup": self.speedup,
+            "refused": list(self.refused),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """The regions of an application, tuned.
+
+    Attributes:
+        regions: with the largest share first.
+        compared: runs that were compared in the application, and the speedup of the whole with its 95% interval.
+    """
+
+    regions: tuple[TunedRegion, ...]
+    compared: tuple[tuple[str, ...], tuple[float, float, float]] | None = None
+
+    @property
+    def winners(self) -> tuple[TunedRegion, ...]:
+        """Those of which the source gains."""
+        return tuple(one for one in self.regions if one.speedup > 1.0)
+
+    @property
+    def predicted(self) -> float:
+        """The speedup of the whole if each winner gains in the application what it gained alone.
+
+        Source: Amdahl, "Validity of the single processor approach to achieving large scale computing capabilities",
+        1967.
+        """
+        saved = sum(one.share * (1 - 1 / one.speedup) for one in self.winners)
+        return 1 / (1 - min(saved, 0.99))
+
+    def to_json(self) -> dict[str, Any]:
+        """The object behind ``--json``, and the file's content."""
+        compared = None
+        if self.compared is not None:
+            runs, (value, low, high) = self.compared
+            compared = {"runs": list(runs), "speedup": {"value": value, "ci95": [low, high]}}
+        return {
+            "schema_version": _VERSION,
+            "regions": [one.to_json() for one in self.regions],
+            "predicted": self.predicted,
+            "compared": compared,
+        }
+
+    def write(self, application: ApplicationFile) -> None:
+        """Keeps it beside the application's file."""
+        text = json.dumps(self.to_json(), indent=2) + "\n"
+        write_atomically(work_folder(application) / _FILE, text.encode())
+
+    def after(self, found: BuiltComparison) -> Tuned:
+        """With what a comparison of the winners in the application said."""
+        return Tuned(regions=self.regions, compared=(tuple(one.run for one in self.winners), found.speedup))
+
+
+def work_folder(application: ApplicationFile) -> Path:
+    """The folder for what is made of an application, beside its file; copies of sources leave it out."""
+    return application.path.resolve().parent / WORK_FOLDER
+
+
+def runs_folder(application: ApplicationFile) -> Path:
+    """The folder for its run records."""
+    return work_folder(application) / RUNS_FOLDER
+
+
+def read_tuned(application: ApplicationFile) -> Tuned:
+    """What has been tuned of an application.
+
+    Raises:
+        UsageError: nothing has been, or the file is damaged.
+    """
+    path = work_folder(application) / _FILE
+    try:
+        data = json.loads(path.read_bytes())
+        compared = data["compared"]
+        return Tuned(
+            regions=tuple(
+                TunedRegion(
+                    name=str(one["name"]),
+                    share=float(one["share"]),
+                    spec=one["spec"] or "",
+                    run=one["run"] or "",
+                    speedup=float(one["speedup"]),
+                    refused=tuple(map(str, one["refused"])),
+                )
+                for one in data["regions"]
+            ),
+            compared=None if compared is None else (tuple(compared["runs"]), _interval(compared["speedup"])),
+        )
+    except FileNotFoundError:
+        cure = f"tuner app tune {application.path}"
+        raise UsageError(f"nothing of {application.path} has been tuned", cure) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        cure = f"remove it, then: tuner app tune {application.path}"
+        raise UsageError(f"{path} cannot be read: {error}", cure) from None
+
+
+def _interval(data: Any) -> tuple[float, float, float]:
+    low, high = data["ci95"]
+    return float(data["value"]), float(low), float(high)
+
+
+def winning_runs(application: ApplicationFile, tuned: Tuned) -> list[Path]:
+    """Records of the winners.
+
+    Raises:
+        UsageError: there is none.
+    """
+    runs = [Path(one.run) for one in tuned.winners]
+    if not runs:
+        cure = "with more --minutes, other regions or numerics in their specs there may be"
+        raise UsageError(f"no region of {application.path} has gained by a change of its source", cure)
+    return runs
+
+
+def patch_of(
+    application: ApplicationFile, tuned: Tuned, *, anyway: bool = False
+) -> tuple[str, dict[Path, str]]:
+    """The winners as a patch against the sources as they are now.
+
+    Args:
+        application: its file.
+        tuned: its regions.
+        anyway: also where it has not been shown that the whole gains.
+
+    Returns:
+        The patch, by paths below the application's tree, and the new text of each file.
+
+    Raises:
+        UsageError: there is no winner, the whole was not compared or does not gain, or a source has changed since.
+    """
+    runs = winning_runs(application, tuned)
+    if not anyway:
+        _require_gain(application, tuned)
+    texts, _ = patched(runs, application.tree)
+    files = {application.tree / below: text for below, text in texts.items()}
+    before = [
+        Source(name=below, text=file.read_bytes().decode("utf-8"))
+        for below, file in zip(texts, files, strict=True)
+    ]
+    after = [Source(name=below, text=text) for below, text in texts.items()]
+    return unified_patch(Variant(files=tuple(before)), Variant(files=tuple(after))), files
+
+
+def _require_gain(application: ApplicationFile, tuned: Tuned) -> None:
+    cure = f"tuner app ab {application.path} compares; --anyway writes the patch all the same"
+    if tuned.compared is None or tuned.compared[0] != tuple(one.run for one in tuned.winners):
+        raise UsageError("the application with these winners has not been compared with itself", cure)
+    value, low, high = tuned.compared[1]
+    if low <= 1.0:
+        message = (
+            f"no gain of the application was told: {value:.3f} times, 95% interval {low:.3f} to {high:.3f}"
+        )
+        raise UsageError(message, cure)
+
+
+def apply_patch(files: dict[Path, str]) -> None:
+    """Writes the new texts into the application's own folder."""
+    for path, text in files.items():
+        write_atomically(path, text.encode(), mode=path.stat().st_mode & 0o777)
