@@ -155,6 +155,12 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("if_convert",), everywhere=True, most=_MOST_HINTS),
             *_ALONG,
         ),
+        # What grows evenly ties iterations together that nothing else does.
+        "counted": (
+            Step(operators=("from_counter",), everywhere=True, needed=True),
+            Step(operators=("partial_sums",), everywhere=True, chance=0.8),
+            *_ALONG,
+        ),
         "many_sums": (Step(operators=("partial_sums",), everywhere=True, needed=True), *_TOLD),
         "reordered_sums": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
@@ -220,6 +226,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 
 SHAPED = frozenset(
     {
+        "counted",
         "diagonal",
         "leaning",
         "panel_product",

@@ -38,11 +38,11 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
+from tuner.spaces.source.updates import update_of
 from tuner.spaces.source.walks import index_chain, map_expressions, names_in, root_of, statements, subtrees
 
 __all__ = ["Access", "Accesses", "Scope"]
 
-_REDUCING = {"+": "+=", "*": "*="}
 _REFERENCE = re.compile(r"^[\w\s:<>]*[\w>]\s*&\s*([A-Za-z_]\w*)\s*[={(]")
 
 
@@ -216,10 +216,12 @@ class Accesses:
         base, subscripts = index_chain(expr.target)
         if isinstance(root_of(expr.target), Name) and place_of(expr.target).path:
             return self._member_updated(expr, scope), True
-        op = expr.op
-        value = expr.value
-        if op == "=" and isinstance(value, Binary) and value.op in _REDUCING and value.left == expr.target:
-            op, value = _REDUCING[value.op], value.right
+        op, value = expr.op, expr.value
+        found = update_of(expr)
+        if found is not None:
+            op, value = f"{found.op}=", found.value
+        elif op == "=" and isinstance(value, Binary) and value.op == "*" and value.left == expr.target:
+            op, value = "*=", value.right
         if op not in ("+=", "-=", "*=", "&=", "|=", "^=") or not isinstance(base, Name):
             return None, True
         if base.id in names_in(value):

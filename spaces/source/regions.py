@@ -14,7 +14,7 @@ from tuner.core.compilers import CLANG
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
-from tuner.spaces.source.file_arrays import with_file_arrays
+from tuner.spaces.source.file_variables import with_file_variables
 from tuner.spaces.source.inside import functions_inside
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
@@ -279,7 +279,7 @@ def _program(
                     label = f"{function.name}#{count + 1}" if count else function.name
                     functions[label] = replace(
                         with_own_calls(
-                            with_file_arrays(
+                            with_file_variables(
                                 replace(function, language=language), file.text, entry.variables
                             ),
                             own,

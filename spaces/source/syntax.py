@@ -286,7 +286,7 @@ class Function:
         params: in order.
         body: the statements that may change.
         outer: declarations of the function that lie outside the region.
-        variables: arrays that the file declares outside of functions, and pointers to such as the function keeps.
+        variables: arrays and fractions that the file declares outside of functions, and pointers that it keeps.
         whole: whether the region holds the definition, signature included.
         defines: tunables that were added.
         preamble: type definitions that were added.

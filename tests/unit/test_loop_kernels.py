@@ -8,6 +8,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from made_values import LOOP, made_function
 
 import tuner
 from tuner.core.errors import SpecError, UsageError
@@ -399,3 +400,61 @@ def test_what_has_no_part_in_a_loop_is_not_built_and_changes_nothing(tmp_path: P
 def machine_code(code: Object, name: str) -> bytes:
     (symbol,) = (s for s in code.symbols if s.name == name)
     return code.sections[symbol.section].data[symbol.value : symbol.value + symbol.size]
+
+
+def results_of(folder: Path, texts: list[str]) -> list[str]:
+    """What programs print."""
+    said = []
+    for number, text in enumerate(texts):
+        (folder / f"p{number}.c").write_text(text)
+        subprocess.run(["cc", "-O1", "-w", f"p{number}.c", "-o", f"p{number}"], cwd=folder, check=True)
+        said.append(
+            subprocess.run([folder / f"p{number}"], capture_output=True, check=True, text=True).stdout
+        )
+    return said
+
+
+@needs.cc
+@pytest.mark.integration
+@pytest.mark.parametrize("seed", range(12))
+def test_made_programs_do_the_same_with_each_loop_in_a_function_of_its_own(seed: int, tmp_path: Path) -> None:
+    """Whatever numbers the loops take over, hand back, or lose."""
+    text = made_function(seed)
+    lines = [i for i, line in enumerate(text.splitlines(), 1) if LOOP in line]
+    texts = [outline(reader_of(text), "work", line).text for line in lines]
+    wanted, *found = results_of(tmp_path, [text, *texts])
+    assert len(wanted.splitlines()) == 5
+    assert [line for line, said in zip(lines, found, strict=True) if said != wanted] == []
+
+
+def test_values_that_nothing_reads_behind_a_loop_stay_in_it() -> None:
+    text = """\
+double work(int n, double x, double *out)
+{
+    double s, u, v, w = 0, kept;
+    int m = n;
+    for (int t = 0; t < 3; t++) {
+        v = 0;
+        s = 0;
+        for (int i = 0; i < n; i++) { // LINE sum
+            v = v + 1;
+            u = v * x;
+            kept = u;
+            s = s + u * u;
+            w += u;
+            m = i;
+        }
+        u = s / 2;
+        if (u > 3) continue;
+        m = 1;
+        out[t] = u + kept;
+    }
+    double more[m];
+    return more[0] = w;
+}
+"""
+    head = next(line for line in outlined(text, "work", "LINE sum").opening.splitlines() if "work_" in line)
+    assert head == (
+        "void work_loop8(int n, double x, double v, double *__restrict__ s_at, double *__restrict__ w_at, "
+        "double *__restrict__ kept_at, int *__restrict__ m_at)"
+    )

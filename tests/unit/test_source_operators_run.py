@@ -118,6 +118,17 @@ void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
         y[j] = x[j];
 }
 """
+COUNTED = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    float at = 0.0f;
+    for (int i = 0; i < m; i++) {
+        at = at + 0.25f;
+        tmp[i] = at * a[i * n];
+    }
+    for (int j = 0; j < n; j++)
+        y[j] = x[j] * at;
+}
+"""
 GUARDED = """void gemm(float alpha, float beta, const float *a, const float *b, float *c, int ni, int nj, int nk)
 {
     int edge = nk % 3;
@@ -165,6 +176,7 @@ NAMED = {
     "shared": ("atax", SHARED),
     "stored": ("atax", STORED),
     "structured": ("atax", STRUCTURED),
+    "counted": ("atax", COUNTED),
     "guarded": ("gemm", GUARDED),
     "chosen": ("gemm", CHOSEN),
 }
@@ -183,6 +195,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Rows that begin at a parameter, of which a condition says what they need.
     "heed_conditions": ("guarded", []),
     "cases_to_branches": ("chosen", []),
+    "from_counter": ("counted", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),

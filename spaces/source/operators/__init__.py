@@ -30,7 +30,7 @@ from tuner.spaces.source.operators.opening import (
     versions,
 )
 from tuner.spaces.source.operators.teams import teams
-from tuner.spaces.source.operators.values import arrays, scalars, streaming, sums
+from tuner.spaces.source.operators.values import arrays, progressions, scalars, streaming, sums
 
 __all__ = ["OPERATORS", "Operator", "Refused"]
 
@@ -40,6 +40,7 @@ _HOST = (
     sweeps,
     blocking,
     scalars,
+    progressions,
     sums,
     arrays,
     hints,

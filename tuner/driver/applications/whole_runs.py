@@ -64,7 +64,8 @@ def _difference(wanted: bytes, found: bytes, rtol: float) -> str:
 
 
 def _near(a: bytes, b: bytes, rtol: float) -> bool:
-    if _NUMBER.sub(b"0", a) != _NUMBER.sub(b"0", b):
+    # A sign that comes or goes takes a place from the blanks before a number.
+    if _NUMBER.sub(b"0", a).split() != _NUMBER.sub(b"0", b).split():
         return False
     pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
     return all(math.isclose(float(x), float(y), rel_tol=rtol) for x, y in pairs)

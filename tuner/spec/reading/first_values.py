@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from tuner.spec.reading.loop_variables import Variable, paths
+from tuner.spec.reading.given_values import paths
+from tuner.spec.reading.loop_variables import Variable
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function, Node, walk
 from tuner.spec.reading.trees import changes, inner_nodes, peeled, referenced

@@ -6,27 +6,25 @@ Read from clang's syntax tree. May not write anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.declarators import POINTER, declaration
+from tuner.spec.reading.given_values import LOOPS, given_first, lost_behind, paths
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.signature import Function, Node, below, walk
+from tuner.spec.reading.signature import Function, Node, walk
 
 __all__ = [
     "HINT",
-    "LOOPS",
     "UNNAMED",
     "Variable",
-    "paths",
     "variables_of",
 ]
 
 HINT = "choose a loop around it, or write the loop into a function of its own"
 """What helps where a loop cannot be a function."""
-LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
 _NAMED_TYPES = ("TypedefDecl", "TypeAliasDecl")
 _TYPES = (*_NAMED_TYPES, "RecordDecl", "CXXRecordDecl", "EnumDecl")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -265,7 +263,8 @@ def _look(
     used, changed, again, seen = set[str](), set[str](), frozenset[int](), False
     jumps = any(node.get("kind") == "LabelStmt" for node in walk(function.tree))
     own = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
-    given = set[str]() if jumps else _given_first(loop)
+    given = set[str]() if jumps else given_first(loop)
+    lost = set[str]() if jumps else lost_behind(function, loop)
     for node, parents in paths(function.tree):
         if node is loop:
             again, seen = _loops(parents), True
@@ -288,38 +287,35 @@ def _look(
         variable.inside |= not read
         variable.brought |= not (counted or key in given)
         variable.whole |= variable.array and is_whole(parents)
-    for variable in known.values():
+    for key, variable in known.items():
         node = variable.node
         began = node.get("init") or node.get("storageClass") == "static" or node["kind"] == "ParmVarDecl"
         repeated = jumps or bool(again - variable.around)
-        variable.outside |= variable.brought and bool(began or variable.before or repeated)
         variable.behind |= repeated or variable.shared
+        if key in lost and not (variable.shared or variable.static) and _is_plain(node):
+            variable.outside = variable.behind = False
+        variable.outside |= variable.brought and bool(began or variable.before or repeated)
     return used, changed
 
 
 def _begins_anew(node: Node, parents: Sequence[Node]) -> bool:
     """Whether a variable is a number or a pointer that has a first value each time when its block is entered."""
-    kind = node["type"].get("desugaredQualType", node["type"]["qualType"])
-    if any(child.get("kind") == "CleanupAttr" for child in node.get("inner", [])):
-        return False
-    if not _NUMBER.fullmatch(kind) and not POINTER.search(kind):
+    if not _is_plain(node):
         return False
     stands = [parent.get("kind") for parent in parents[:2]]
     inside = stands == ["DeclStmt", "CompoundStmt"] and "init" in node and "storageClass" not in node
     return inside or node["kind"] == "ParmVarDecl"
 
 
+def _is_plain(node: Node) -> bool:
+    """Whether a variable is a number or a pointer that nothing looks at when it ends."""
+    kind = node["type"].get("desugaredQualType", node["type"]["qualType"])
+    cleaned = any(child.get("kind") == "CleanupAttr" for child in node.get("inner", []))
+    return not cleaned and bool(_NUMBER.fullmatch(kind) or POINTER.search(kind))
+
+
 def _loops(parents: Sequence[Node]) -> frozenset[int]:
     return frozenset(id(parent) for parent in parents if parent.get("kind") in LOOPS)
-
-
-def paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
-    """A node and all below it, each with those around it, the innermost first."""
-    stack: list[tuple[Node, tuple[Node, ...]]] = [(node, ())]
-    while stack:
-        top, around = stack.pop()
-        yield top, around
-        stack.extend((child, (top, *around)) for child in reversed(below(top)) if child)
 
 
 def _only_read(node: Node, parents: Sequence[Node]) -> bool:
@@ -334,38 +330,6 @@ def _only_read(node: Node, parents: Sequence[Node]) -> bool:
             continue
         return False
     return False
-
-
-def _given_first(statement: Node) -> set[str]:
-    """Variables that a statement gives a value before any of its own uses, each time that it comes to one."""
-    kind, inner = statement.get("kind"), [child for child in statement.get("inner", []) if child]
-    if kind == "BinaryOperator" and statement.get("opcode") == "=" and inner[0].get("kind") == "DeclRefExpr":
-        return {inner[0]["referencedDecl"]["id"]} - _names(inner[1])
-    if kind in LOOPS and inner:
-        *others, body = inner if kind != "DoStmt" else reversed(inner)
-        return _given_first(body).difference(*map(_names, others))
-    if kind == "IfStmt":
-        # What is asked, and what is done.
-        head, branches = (inner[:-2], inner[-2:]) if statement.get("hasElse") else (inner[:-1], inner[-1:])
-        given = [(_given_first(branch), _names(branch)) for branch in branches]
-        found = set[str]().union(*(own for own, _ in given)).difference(*map(_names, head))
-        return {key for key in found if all(key in own or key not in names for own, names in given)}
-    found, asked = set[str](), set[str]()
-    for part in inner if kind == "CompoundStmt" else ():
-        own, always = _given_first(part), part.get("kind") == "BinaryOperator"
-        for key in _names(part) - (found & asked):
-            # In ``found`` alone: so far given anew wherever it is used; in both: given for all that follows.
-            if key in own and (key in found or key not in asked):
-                found.add(key)
-                asked |= {key} if always else set()
-            else:
-                found.discard(key)
-                asked.add(key)
-    return found
-
-
-def _names(node: Node) -> set[str]:
-    return {n["referencedDecl"]["id"] for n in walk(node) if n.get("kind") == "DeclRefExpr"}
 
 
 def _counted_anew(key: str, parents: Sequence[Node], loop: Node) -> bool:

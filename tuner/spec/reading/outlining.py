@@ -16,7 +16,8 @@ from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
-from tuner.spec.reading.loop_variables import HINT, LOOPS, variables_of
+from tuner.spec.reading.given_values import LOOPS
+from tuner.spec.reading.loop_variables import HINT, variables_of
 from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import Function, Node, SourceReader, begin_of, location_of, walk
 

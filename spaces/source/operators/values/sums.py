@@ -50,6 +50,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
+from tuner.spaces.source.updates import update_of
 from tuner.spaces.source.walks import index_chain, names_in, written_names
 
 __all__ = ["OPERATORS"]
@@ -87,11 +88,14 @@ def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
     found: dict[str, Expr] = {}
     for stmt in body_of(loop):
         match stmt:
-            case ExprStmt(expr=Assign(op="+=" | "-=", target=target)):
+            case ExprStmt(expr=Assign() as expr) if (update := update_of(expr)) is not None:
+                target = update.target
                 base, _ = index_chain(target)
                 name = base.id if isinstance(base, Name) else ""
                 if target in found.values():
                     raise Refused(f"{expression_text(target)} is added to twice")
+                if name in names_in(update.value):
+                    raise Refused(f"what is added to {expression_text(target)} depends on it")
                 if not names_in(target).isdisjoint(written_names(loop) - {name}):
                     raise Refused(f"{expression_text(target)} changes with the loop")
                 found[f"{name}_sums" if f"{name}_sums" not in found else f"{name}_sums_{len(found)}"] = target
@@ -113,7 +117,9 @@ def _summed(
     kinds = {n: plain_type(k) for n, k in types_of(function).items()}
     kinds |= dict.fromkeys(sums, element)
     names = {old: fresh_name(function, old) for old in sums}
-    base, part, lane = (fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane"))
+    base, part, lane, steps = (
+        fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane", "steps")
+    )
     size = Binary("*", vectors, width)
     lanes = Lanes(
         element=element,
@@ -122,13 +128,17 @@ def _summed(
         kinds=kinds,
         const=frozenset(n for n, k in types_of(function).items() if "const" in k.split()),
         wide=frozenset(names.values()),
+        steps=steps,
     )
     offset = Binary("/", Binary("-", Name(loop.var), Name(base)), width)
     by_target = {target: Index(Name(names[old]), offset) for old, target in sums.items()}
     body: list[Stmt] = []
     for stmt in body_of(loop):
-        if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign):
-            stmt = ExprStmt(replace(stmt.expr, target=by_target[stmt.expr.target]))
+        update = (
+            update_of(stmt.expr) if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign) else None
+        )
+        if update is not None:
+            stmt = ExprStmt(replace(update.assignment, target=by_target[update.target]))
         turned, lanes = vector_statement(stmt, lanes)
         body.append(turned)
     end = upper_end(loop)
@@ -149,7 +159,13 @@ def _summed(
         key(loop.var), kind, loop.var, whole, "<", end, Number("1"), rekeyed(function, loop.body, taken)
     )
     zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
-    declare = [Decl(vector, n, (vectors,)) for n in names.values()]
+    declare: list[Stmt] = [Decl(vector, n, (vectors,)) for n in names.values()]
+    if steps in names_in(tuple(body)):
+        each = ExprStmt(Assign("=", Index(Name(steps), Name(lane)), Name(lane)))
+        declare += [
+            Decl(vector, steps, ()),
+            For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), (each,)),
+        ]
     clear = [
         ExprStmt(Assign("=", Index(Name(n), Name(part)), Binary("-", zero, _zeros(vector))))
         for n in names.values()

@@ -65,6 +65,7 @@ class Lanes:
         kinds: element types by name, of scalars and arrays, without qualifiers and stars.
         const: arrays that may only be read.
         wide: local variables that hold a vector for each place already.
+        steps: a vector of 0, 1, 2, ... by which a counter's values in the lanes differ; empty where there is none.
     """
 
     element: str
@@ -73,6 +74,7 @@ class Lanes:
     kinds: Mapping[str, str]
     const: frozenset[str]
     wide: frozenset[str]
+    steps: str = ""
 
 
 def vector_statement(stmt: Stmt, lanes: Lanes) -> tuple[Stmt, Lanes]:
@@ -87,14 +89,7 @@ def vector_statement(stmt: Stmt, lanes: Lanes) -> tuple[Stmt, Lanes]:
         if kind != lanes.element:
             raise Refused(f"{stmt.name} is {kind}, not {lanes.element}")
         made = value if wide else _splat(value, lanes)
-        known = Lanes(
-            element=lanes.element,
-            vector=lanes.vector,
-            counter=lanes.counter,
-            kinds=lanes.kinds,
-            const=lanes.const,
-            wide=lanes.wide | {stmt.name},
-        )
+        known = replace(lanes, wide=lanes.wide | {stmt.name})
         const = "const " if "const" in stmt.type.split() else ""
         return Decl(f"{const}{lanes.vector}", stmt.name, (), made), known
     if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign):
@@ -139,6 +134,8 @@ def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool
             return expr, False
         case Index():
             return _element(expr, lanes, write=write)
+        case Cast(type=kind, operand=operand) if kind == lanes.element:
+            return _counted(expr, operand, lanes)
         case Unary(op="-", operand=operand):
             inner, wide = _value(operand, lanes)
             return Unary("-", inner), wide
@@ -149,6 +146,19 @@ def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool
                 a, b = (_as_wide(a, lanes), b) if wide_b else (a, _as_wide(b, lanes))
             return Binary(op, a, b), wide_a or wide_b
     raise Refused(f"{expression_text(expr)} has no vector form")
+
+
+def _counted(whole: Expr, number: Expr, lanes: Lanes) -> tuple[Expr, bool]:
+    """A whole number as one of the vector's, where it counts with the lanes."""
+    poly = polynomial(number, {lanes.counter})
+    if poly is None or not lanes.steps:
+        raise Refused(f"{expression_text(whole)} has no vector form")
+    with_counter = {m: c for m, c in poly.items() if lanes.counter in m}
+    if not with_counter:
+        return whole, False
+    if with_counter != {(lanes.counter,): 1}:
+        raise Refused(f"{expression_text(whole)} does not count by one")
+    return Binary("+", whole, Name(lanes.steps)), True
 
 
 def _as_wide(value: Expr, lanes: Lanes) -> Expr:

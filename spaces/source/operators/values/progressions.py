@@ -1,0 +1,176 @@
+"""Variables that grow by the same amount in each iteration, computed from the counter: iterations are untied.
+
+That adds up in another order. May not decide whether that is allowed.
+
+Source: Aho, Lam, Sethi, Ullman, "Compilers: Principles, Techniques, and Tools", 2006, chapter 9.1.8 (induction
+variables); here of floating-point numbers, which compilers leave as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.spaces.source.kinds import is_pure, is_unsigned, types_of
+from tuner.spaces.source.operators.base import (
+    HOST,
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    argument,
+    counter_type,
+    find_loop,
+    fresh_name,
+    replace_statement,
+    require_simple_loop,
+)
+from tuner.spaces.source.operators.bounds import add, upper_end
+from tuner.spaces.source.operators.values.scalars import type_of
+from tuner.spaces.source.operators.values.vectors import LANES
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Stmt,
+    Unary,
+)
+from tuner.spaces.source.updates import update_of
+from tuner.spaces.source.walks import map_expressions, names_in, subtrees, written_names
+
+__all__ = ["OPERATORS"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Progression:
+    """A variable of a loop that grows: by what, with which sign, in which statement of the body."""
+
+    name: str
+    kind: str
+    op: str
+    by: Expr
+    at: int
+
+
+def from_counter(function: Function, args: Args) -> Function:
+    """Computes a variable that grows evenly from a loop's counter: another order of additions.
+
+    Args:
+        function: to change.
+        args: ``loop`` and ``variable``; ``reassociate`` has to be true.
+    """
+    if args.get("reassociate") is not True:
+        raise Refused("a variable from the counter adds in another order, which numerics does not allow")
+    loop = find_loop(function, argument(args, "loop"))
+    name = argument(args, "variable")
+    require_simple_loop(function, loop)
+    found = next((one for one in _progressions(function, loop) if one.name == name), None)
+    if found is None:
+        raise Refused(f"{name} does not grow by the same amount in each iteration of loop {loop.key}")
+    if loop.start != Number("0") and is_unsigned(counter_type(function, loop)):
+        raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
+    before, after = (fresh_name(function, f"{name}_{when}") for when in ("before", "now"))
+    statements = loop.body
+    body = [
+        *_with(statements[: found.at], found, before, _count(loop, found, 0)),
+        *_with(statements[found.at + 1 :], found, after, _count(loop, found, 1)),
+    ]
+    changed = replace(loop, body=tuple(body))
+    return replace_statement(function, loop, [changed, *_at_end(function, loop, found)])
+
+
+def _with(statements: tuple[Stmt, ...], found: _Progression, name: str, value: Expr) -> list[Stmt]:
+    """Statements with the variable's value of an iteration, declared before them where they use it."""
+    if found.name not in names_in(statements):
+        return list(statements)
+
+    def change(expr: Expr) -> Expr:
+        return Name(name) if expr == Name(found.name) else expr
+
+    declared = Decl(f"const {found.kind}", name, (), value)
+    return [declared, *map_expressions(statements, change)]
+
+
+def _count(loop: For, found: _Progression, more: int) -> Expr:
+    """The variable after so many iterations of a loop, and some more."""
+    start = loop.start
+    if isinstance(start, Number):
+        counted: Expr = Name(loop.var) if start == Number("0") else Binary("-", Name(loop.var), start)
+        times: Expr = Cast(found.kind, add(counted, Number(str(more))))
+    else:
+        times = Binary("-", Cast(found.kind, Name(loop.var)), Cast(found.kind, start))
+        one = Number("1.0f" if found.kind == "float" else "1.0")
+        times = Binary("+", times, one) if more else times
+    return Binary(found.op, Name(found.name), Binary("*", times, found.by))
+
+
+def _at_end(function: Function, loop: For, found: _Progression) -> list[Stmt]:
+    """What the variable is behind the loop, where anything asks."""
+    if any(part is loop for part in function.body) and not _is_asked(function, loop, found.name):
+        return []
+    end = upper_end(loop)
+    length = end if loop.start == Number("0") else Binary("-", end, loop.start)
+    grown = Assign(f"{found.op}=", Name(found.name), Binary("*", Cast(found.kind, length), found.by))
+    return [If(Binary("<", loop.start, end), (ExprStmt(grown),), ())]
+
+
+def _is_asked(function: Function, loop: For, name: str) -> bool:
+    rest = function.body[next(i for i, part in enumerate(function.body) if part is loop) + 1 :]
+    return name in names_in(rest)
+
+
+def _progressions(function: Function, loop: For) -> Iterator[_Progression]:
+    """Variables of the function alone that a loop adds a value to, the same in each iteration, once and always."""
+    kinds = types_of(function)
+    own = {p.name for p in function.params} | {d.name for d in subtrees(function.body) if isinstance(d, Decl)}
+    led_to = {n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&"}
+    written = written_names(loop)
+    stores = any(isinstance(n, Assign) and isinstance(n.target, Index | Unary) for n in subtrees(loop.body))
+    calls = any(isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body))
+    targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
+    inside = {n.name for n in subtrees(loop.body) if isinstance(n, Decl)}
+    for at, stmt in enumerate(loop.body):
+        found = update_of(stmt.expr) if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign) else None
+        if found is None or found.op not in ("+", "-") or not isinstance(found.target, Name):
+            continue
+        name, names = found.target.id, names_in(found.value)
+        kind = type_of(found.target, kinds)
+        if kind not in LANES or name not in own - inside or targets.count(found.target) != 1:
+            continue
+        # What lies elsewhere may be changed by a store, or by another function.
+        steady = not names & written and (names <= own or not (stores or calls))
+        plain = not any(isinstance(n, Index | Call) for n in subtrees(found.value))
+        plain = plain and is_pure(found.value) and type_of(found.value, kinds) == kind
+        if steady and plain and led_to.isdisjoint({found.target, *map(Name, names)}):
+            yield _Progression(name=name, kind=kind, op=found.op, by=found.value, at=at)
+
+
+def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function) if reassociate else ():
+        for one in _progressions(function, loop):
+            # Where nothing else in the loop asks for it, it is a sum.
+            others = (*loop.body[: one.at], *loop.body[one.at + 1 :])
+            if one.name in names_in(others):
+                yield {"loop": loop.key, "variable": one.name, "reassociate": True}
+
+
+OPERATORS = (
+    Operator(
+        name="from_counter",
+        summary="computes what grows evenly from the counter (another order of additions)",
+        apply=from_counter,
+        sites=_sites,
+        languages=HOST,
+    ),
+)

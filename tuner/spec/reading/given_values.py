@@ -1,0 +1,113 @@
+"""Which variables of a function are given a value before any that they have is used, in a loop and behind it.
+
+Read from clang's syntax tree, of functions without labels. May not say what the values are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tuner.spec.reading.signature import Function, Node, below, walk
+
+__all__ = ["LOOPS", "given_first", "lost_behind", "paths"]
+
+LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
+_LEAVES = ("BreakStmt", "ContinueStmt")
+_EXTENT = re.compile(r"\[([^\]]*)\]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+    """A node and all below it, each with those around it, the innermost first."""
+    stack: list[tuple[Node, tuple[Node, ...]]] = [(node, ())]
+    while stack:
+        top, around = stack.pop()
+        yield top, around
+        stack.extend((child, (top, *around)) for child in reversed(below(top)) if child)
+
+
+def lost_behind(function: Function, loop: Node) -> set[str]:
+    """Identities of variables whose values at the end of a loop nothing in its function uses.
+
+    Args:
+        function: around the loop, without labels.
+        loop: of its tree.
+    """
+    extents = set(_WORD.findall(" ".join(_EXTENT.findall(" ".join(_types(function.tree))))))
+    (around,) = (parents for node, parents in paths(function.tree) if node is loop)
+    lost, given, inside = _names(function.tree), set[str](), loop
+    # Extents of variables are no nodes of the tree.
+    lost -= {key for key, name in _named(function.tree) if name in extents}
+    for block in around:
+        own = _names(block) - given
+        kind = block.get("kind")
+        if kind == "CompoundStmt":
+            place = next(i for i, child in enumerate(block["inner"]) if child is inside)
+            rest: Node = {"kind": "CompoundStmt", "inner": block["inner"][place + 1 :]}
+            lost -= (_names(rest) - given) - given_first(rest)
+            if not any(node.get("kind") in _LEAVES for node in walk(rest)):
+                given |= _given_always(rest["inner"])
+        elif kind in LOOPS:
+            # It begins again, and comes to the given one again.
+            lost -= own - given_first(block)
+        elif kind not in ("IfStmt", "FunctionDecl"):
+            lost -= own
+        inside = block
+    return lost
+
+
+def _given_always(statements: Sequence[Node]) -> set[str]:
+    """Variables that one of some statements gives a value, and that none before it uses."""
+    found, asked = set[str](), set[str]()
+    for part in statements:
+        if part.get("kind") == "BinaryOperator":
+            found |= given_first(part) - asked
+        asked |= _names(part)
+    return found
+
+
+def given_first(statement: Node) -> set[str]:
+    """Variables, by identity, that a statement gives a value before any use in it, each time that it comes to one."""
+    kind, inner = statement.get("kind"), [child for child in statement.get("inner", []) if child]
+    if kind == "BinaryOperator" and statement.get("opcode") == "=" and inner[0].get("kind") == "DeclRefExpr":
+        return {inner[0]["referencedDecl"]["id"]} - _names(inner[1])
+    if kind in LOOPS and inner:
+        *others, body = inner if kind != "DoStmt" else reversed(inner)
+        return given_first(body).difference(*map(_names, others))
+    if kind == "IfStmt":
+        # What is asked, and what is done.
+        head, branches = (inner[:-2], inner[-2:]) if statement.get("hasElse") else (inner[:-1], inner[-1:])
+        given = [(given_first(branch), _names(branch)) for branch in branches]
+        found = set[str]().union(*(own for own, _ in given)).difference(*map(_names, head))
+        return {key for key in found if all(key in own or key not in names for own, names in given)}
+    found, asked = set[str](), set[str]()
+    for part in inner if kind == "CompoundStmt" else ():
+        own, always = given_first(part), part.get("kind") == "BinaryOperator"
+        for key in _names(part) - (found & asked):
+            # In ``found`` alone: so far given anew wherever it is used; in both: given for all that follows.
+            if key in own and (key in found or key not in asked):
+                found.add(key)
+                asked |= {key} if always else set()
+            else:
+                found.discard(key)
+                asked.add(key)
+    return found
+
+
+def _names(node: Node) -> set[str]:
+    return {key for key, _ in _named(node)}
+
+
+def _named(node: Node) -> Iterator[tuple[str, str]]:
+    """Identity and name of what is named in a tree."""
+    for each in walk(node):
+        if each.get("kind") == "DeclRefExpr":
+            yield each["referencedDecl"]["id"], each["referencedDecl"].get("name", "")
+
+
+def _types(tree: Node) -> Iterator[str]:
+    """Types of what a function declares, and of what it asks for."""
+    for each in walk(tree):
+        for kind in (each.get("type"), each.get("argType")):
+            yield str((kind or {}).get("qualType", ""))
