@@ -194,6 +194,11 @@ def test_numbers_may_differ_as_far_as_is_said(made: tuple[Path, tuple[Path, ...]
     with pytest.raises(UsageError, match="prints something else"):
         compare_built(runs, application(folder, command=command), pairs=4)
     assert compare_built(runs, application(folder, command=command, rtol=1e-2), pairs=4).files
+    # However many blanks stand before them.
+    wide = "printf 'sum %*d\\n' $(($(cksum < app.c | cut -d' ' -f1) % 7 + 3)) 1"
+    assert compare_built(runs, application(folder, command=("sh", "-c", wide), rtol=1e-2), pairs=4).files
+    with pytest.raises(UsageError, match="prints something else"):
+        compare_built(runs, application(folder, command=("sh", "-c", wide)), pairs=4)
     judged = application(folder, command=("sh", "-c", "echo $$; cat app.c"), check="tail -n +2 | cmp - app.c")
     assert compare_built(runs, judged, pairs=4).files
 

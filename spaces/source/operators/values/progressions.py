@@ -27,8 +27,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, upper_end
-from tuner.spaces.source.operators.values.scalars import type_of
-from tuner.spaces.source.operators.values.vectors import LANES
+from tuner.spaces.source.operators.values.vectors import LANES, type_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -23,14 +23,13 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
 )
-from tuner.spaces.source.operators.values.vectors import LANES
+from tuner.spaces.source.operators.values.vectors import LANES, type_of
 from tuner.spaces.source.places import member_paths, place_of, places_in
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
     Call,
-    Cast,
     Decl,
     Expr,
     ExprStmt,
@@ -39,13 +38,12 @@ from tuner.spaces.source.syntax import (
     Function,
     Index,
     Name,
-    Number,
     Stmt,
     Unary,
 )
 from tuner.spaces.source.walks import index_chain, map_expressions, names_in, root_of, subtrees, written_names
 
-__all__ = ["OPERATORS", "references", "type_of"]
+__all__ = ["OPERATORS", "references"]
 
 
 def references(part: Any, array: str) -> list[Index]:
@@ -262,36 +260,6 @@ def _added_products(loop: For) -> list[Expr]:
                 parts.append(value)
     bare = [p.operand if isinstance(p, Unary) and p.op == "-" else p for p in parts]
     return [p for p in bare if isinstance(p, Binary) and p.op == "*"]
-
-
-def type_of(expr: Expr, kinds: dict[str, str]) -> str:
-    """The floating-point type of an expression whose parts all have it; else nothing."""
-    match expr:
-        case Name(id=name):
-            return plain_type(kinds.get(name, "")) if "*" not in kinds.get(name, "") else ""
-        case Number(text=text):
-            if "." not in text or text[-1:] in ("l", "L"):
-                return ""
-            return "float" if text[-1:] in ("f", "F") else "double"
-        case Index():
-            base, _ = index_chain(expr)
-            if isinstance(base, Field):
-                return plain_type(base.type)
-            return plain_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
-        case Field(type=kind):
-            return kind
-        case Unary(op="-", operand=operand):
-            return type_of(operand, kinds)
-        case Cast(type=kind):
-            return kind
-        case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
-            found = {type_of(left, kinds), type_of(right, kinds)}
-            return found.pop() if len(found) == 1 else ""
-        case Call(function=name, arguments=arguments, own=""):
-            found = {type_of(a, kinds) for a in arguments}
-            kind = "float" if name.endswith("f") and name != "erf" else "double"
-            return kind if found == {kind} else ""
-    return ""
 
 
 def _hoist_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:

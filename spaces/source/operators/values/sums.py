@@ -32,12 +32,19 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import left_over, require_no_wrap, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
-from tuner.spaces.source.operators.values.scalars import type_of
-from tuner.spaces.source.operators.values.vectors import LANES, Lanes, vector_statement, vector_type
+from tuner.spaces.source.operators.values.vectors import (
+    LANES,
+    WIDENS,
+    Lanes,
+    type_of,
+    vector_statement,
+    vector_type,
+)
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
+    Call,
     Decl,
     Expr,
     ExprStmt,
@@ -51,7 +58,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.updates import update_of
-from tuner.spaces.source.walks import index_chain, names_in, written_names
+from tuner.spaces.source.walks import index_chain, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -79,8 +86,13 @@ def partial_sums(function: Function, args: Args) -> Function:
     made, (vectors, width) = define(function, args, 2)
     text = width.id if isinstance(width, Name) else ""
     vector = fresh_name(made, f"{element}_{text.lower()}")
-    made = replace(made, preamble=(*made.preamble, vector_type(vector, element, text)))
-    return replace_statement(made, loop, _summed(made, loop, sums, (vector, element), (vectors, width)))
+    narrow = fresh_name(made, f"float_{text.lower()}") if element == "double" else ""
+    summed = _summed(made, loop, sums, (vector, element, narrow), (vectors, width))
+    types = [vector_type(vector, element, text)]
+    if any(isinstance(n, Call) and n.function == WIDENS for n in subtrees(tuple(summed))):
+        types.append(vector_type(narrow, "float", text))
+    made = replace(made, preamble=(*made.preamble, *types))
+    return replace_statement(made, loop, summed)
 
 
 def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
@@ -109,9 +121,13 @@ def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
 
 
 def _summed(
-    function: Function, loop: For, sums: dict[str, Expr], types: tuple[str, str], sizes: tuple[Expr, Expr]
+    function: Function,
+    loop: For,
+    sums: dict[str, Expr],
+    types: tuple[str, str, str],
+    sizes: tuple[Expr, Expr],
 ) -> list[Stmt]:
-    vector, element = types
+    vector, element, narrow = types
     vectors, width = sizes
     kind = counter_type(function, loop)
     kinds = {n: plain_type(k) for n, k in types_of(function).items()}
@@ -129,6 +145,7 @@ def _summed(
         const=frozenset(n for n, k in types_of(function).items() if "const" in k.split()),
         wide=frozenset(names.values()),
         steps=steps,
+        narrow=narrow,
     )
     offset = Binary("/", Binary("-", Name(loop.var), Name(base)), width)
     by_target = {target: Index(Name(names[old]), offset) for old, target in sums.items()}

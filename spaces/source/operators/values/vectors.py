@@ -17,10 +17,12 @@ from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
+    Call,
     Cast,
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     Index,
@@ -32,12 +34,24 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import index_chain, names_in, subtrees
 
-__all__ = ["LANES", "Lanes", "element_size", "element_type", "vector_statement", "vector_type", "with_lanes"]
+__all__ = [
+    "LANES",
+    "WIDENS",
+    "Lanes",
+    "element_size",
+    "element_type",
+    "type_of",
+    "vector_statement",
+    "vector_type",
+    "with_lanes",
+]
 
 LANES = {"float": (4, 8, 16), "double": (2, 4, 8)}
 """Vector lengths worth trying by element type."""
 
 _BYTES = {"float": 4, "double": 8}
+WIDENS = "__builtin_convertvector"
+"""What makes a vector of one type another, in gcc and clang."""
 _SUFFIX = {"float": ("f", "F"), "double": ()}
 
 
@@ -66,6 +80,7 @@ class Lanes:
         const: arrays that may only be read.
         wide: local variables that hold a vector for each place already.
         steps: a vector of 0, 1, 2, ... by which a counter's values in the lanes differ; empty where there is none.
+        narrow: where elements are ``double``, the name of a type of as many of ``float``; empty where there is none.
     """
 
     element: str
@@ -75,6 +90,7 @@ class Lanes:
     const: frozenset[str]
     wide: frozenset[str]
     steps: str = ""
+    narrow: str = ""
 
 
 def vector_statement(stmt: Stmt, lanes: Lanes) -> tuple[Stmt, Lanes]:
@@ -133,19 +149,34 @@ def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool
                 raise Refused(f"{name} is no {lanes.element}")
             return expr, False
         case Index():
-            return _element(expr, lanes, write=write)
+            return (None if write else _widened(expr, lanes)) or _element(expr, lanes, write=write)
         case Cast(type=kind, operand=operand) if kind == lanes.element:
-            return _counted(expr, operand, lanes)
+            return _widened(operand, lanes) or _counted(expr, operand, lanes)
         case Unary(op="-", operand=operand):
             inner, wide = _value(operand, lanes)
             return Unary("-", inner), wide
         case Binary(op="+" | "-" | "*" | "/" as op, left=left, right=right):
+            if lanes.narrow and type_of(expr, lanes.kinds) == "float":
+                raise Refused(f"{expression_text(expr)} is computed in another type")
             a, wide_a = _value(left, lanes)
             b, wide_b = _value(right, lanes)
             if op in ("+", "-") and wide_a != wide_b:
                 a, b = (_as_wide(a, lanes), b) if wide_b else (a, _as_wide(b, lanes))
             return Binary(op, a, b), wide_a or wide_b
     raise Refused(f"{expression_text(expr)} has no vector form")
+
+
+def _widened(expr: Expr, lanes: Lanes) -> tuple[Expr, bool] | None:
+    """An element of an array of ``float``, for each lane, as the vector's own; ``None`` for anything else."""
+    base, _ = index_chain(expr)
+    if not lanes.narrow or not isinstance(expr, Index) or not isinstance(base, Name):
+        return None
+    if lanes.kinds.get(base.id) != "float":
+        return None
+    found, wide = _element(expr, replace(lanes, element="float", vector=lanes.narrow, narrow=""), write=False)
+    if not wide:
+        return Cast(lanes.element, found), False
+    return Call(WIDENS, (found, Name(lanes.vector))), True
 
 
 def _counted(whole: Expr, number: Expr, lanes: Lanes) -> tuple[Expr, bool]:
@@ -193,6 +224,36 @@ def _element(expr: Index, lanes: Lanes, *, write: bool) -> tuple[Expr, bool]:
         raise Refused(f"{expression_text(expr)} is not next to its neighbour's")
     const = "" if write or base.id not in lanes.const else "const "
     return Unary("*", Cast(f"{const}{lanes.vector} *", Unary("&", expr))), True
+
+
+def type_of(expr: Expr, kinds: Mapping[str, str]) -> str:
+    """The floating-point type of an expression whose parts all have it; else nothing."""
+    match expr:
+        case Name(id=name):
+            return plain_type(kinds.get(name, "")) if "*" not in kinds.get(name, "") else ""
+        case Number(text=text):
+            if "." not in text or text[-1:] in ("l", "L"):
+                return ""
+            return "float" if text[-1:] in ("f", "F") else "double"
+        case Index():
+            base, _ = index_chain(expr)
+            if isinstance(base, Field):
+                return plain_type(base.type)
+            return plain_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
+        case Field(type=kind):
+            return kind
+        case Unary(op="-", operand=operand):
+            return type_of(operand, kinds)
+        case Cast(type=kind):
+            return kind
+        case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
+            found = {type_of(left, kinds), type_of(right, kinds)}
+            return found.pop() if len(found) == 1 else ""
+        case Call(function=name, arguments=arguments, own=""):
+            found = {type_of(a, kinds) for a in arguments}
+            kind = "float" if name.endswith("f") and name != "erf" else "double"
+            return kind if found == {kind} else ""
+    return ""
 
 
 def element_type(function: Function, loop: For) -> str:

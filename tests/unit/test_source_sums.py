@@ -1,4 +1,4 @@
-"""Variables that grow evenly, computed from the counter, and sums however they are written."""
+"""Sums in several vectors, however they are written; variables that grow evenly, computed from the counter."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tuner.spaces.source.regions import Program, read_program
 HEAD = """\
 #include <stdio.h>
 static double one = 1.0, coefficients[3] = {0.5, 0.25, 0.125};
+static float small[64], other[64];
 double f(int n, double x, const double *a, double *out)
 {
     double s = 0.0, v = 0.25, u;
@@ -24,7 +25,7 @@ MAIN = """\
 int main(void)
 {
     double a[64], out[64];
-    for (int i = 0; i < 64; i++) a[i] = 0.5 + i % 7;
+    for (int i = 0; i < 64; i++) a[i] = 0.5 + i % 7, small[i] = 0.1f * i, other[i] = 1.0f / (i + 3);
     for (int n = 0; n < 40; n += 3) {
         for (int i = 0; i < 64; i++) out[i] = 0;
         double s = f(n, 0.125, a, out);
@@ -113,6 +114,34 @@ def test_its_iterations_run_in_vectors_then(name: str, lanes: int, tmp_path: Pat
     assert said(made.variant.files[0].text, tmp_path, *values) == pytest.approx(
         said(text, tmp_path), rel=1e-12
     )
+
+
+WIDENED = {
+    "both": "for (int i = 0; i < n; i++) s += (double)small[i] * (double)other[i];",
+    "one": "for (int i = 0; i < n; i++) s = s + small[i + 1] * a[i] * 0.5;",
+    "the same for all": "for (int i = 0; i < n; i++) s -= (double)small[3] * a[i];",
+}
+
+
+@needs.cc
+@pytest.mark.parametrize("name", WIDENED)
+@pytest.mark.parametrize("lanes", [2, 8])
+def test_sums_are_of_a_wider_type_than_what_they_add_up(name: str, lanes: int, tmp_path: Path) -> None:
+    text, given = program(WIDENED[name])
+    made = everywhere(given, "partial_sums")
+    values = [f"-D{p.name}={lanes if p.name.startswith('LANES') else 2}" for p in made.parameters]
+    assert said(made.variant.files[0].text, tmp_path, *values) == pytest.approx(
+        said(text, tmp_path), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    "value", ["small[i] * other[i]", "(double)(small[i] * other[i])", "one + small[2 * i]"]
+)
+def test_what_is_computed_in_the_narrow_type_stays_so(value: str) -> None:
+    _, given = program(f"for (int i = 0; i < n; i++) s += {value};")
+    with pytest.raises(AssertionError, match="applies nowhere"):
+        everywhere(given, "partial_sums")
 
 
 @pytest.mark.parametrize("name", REFUSED)
