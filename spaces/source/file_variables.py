@@ -32,7 +32,7 @@ _SCOPES = ("linkage_specification", "declaration_list")
 def with_file_variables(function: Function, text: str, variables: Sequence[Variable]) -> Function:
     """The function with arrays and fractions that its file declares, but for names that it gives to something else.
 
-    Fractions are known where no store of the function may change them.
+    Fractions are known that are arguments, or that no store of the function may change.
 
     Args:
         function: of the file.
@@ -42,8 +42,10 @@ def with_file_variables(function: Function, text: str, variables: Sequence[Varia
     own = all_types_of(function).keys() | _moved(function)
     pointers = (Decl(f"{C_TYPES[v.dtype]} *", v.name) for v in variables if v.pointer)
     declared = tuple(d for d in (*_declared(text, function.language), *pointers) if d.name not in own)
+    # Arguments share no memory.
+    apart = {v.name for v in variables} | {d.name for d in declared if d.dims or "*" in d.type}
     known = _stores_apart(function, {d.name for d in declared if d.dims})
-    found = tuple(d for d in declared if known or d.dims or "*" in d.type)
+    found = tuple(d for d in declared if known or d.name in apart)
     return replace(function, variables=found) if found else function
 
 

@@ -117,6 +117,7 @@ def test_its_iterations_run_in_vectors_then(name: str, lanes: int, tmp_path: Pat
 
 
 WIDENED = {
+    "stores beside": "for (int i = 1; i < n; i++) { double w = a[i] - a[i - 1]; s += w * w; out[i] = w + x; }",
     "both": "for (int i = 0; i < n; i++) s += (double)small[i] * (double)other[i];",
     "one": "for (int i = 0; i < n; i++) s = s + small[i + 1] * a[i] * 0.5;",
     "the same for all": "for (int i = 0; i < n; i++) s -= (double)small[3] * a[i];",

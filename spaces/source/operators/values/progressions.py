@@ -36,6 +36,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     If,
@@ -135,7 +136,7 @@ def _progressions(function: Function, loop: For) -> Iterator[_Progression]:
     own = {p.name for p in function.params} | {d.name for d in subtrees(function.body) if isinstance(d, Decl)}
     led_to = {n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&"}
     written = written_names(loop)
-    stores = any(isinstance(n, Assign) and isinstance(n.target, Index | Unary) for n in subtrees(loop.body))
+    stores = any(isinstance(n, Assign) and not isinstance(n.target, Name) for n in subtrees(loop.body))
     calls = any(isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body))
     targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
     inside = {n.name for n in subtrees(loop.body) if isinstance(n, Decl)}
@@ -149,7 +150,7 @@ def _progressions(function: Function, loop: For) -> Iterator[_Progression]:
             continue
         # What lies elsewhere may be changed by a store, or by another function.
         steady = not names & written and (names <= own or not (stores or calls))
-        plain = not any(isinstance(n, Index | Call) for n in subtrees(found.value))
+        plain = not any(isinstance(n, Index | Call | Field) for n in subtrees(found.value))
         plain = plain and is_pure(found.value) and type_of(found.value, kinds) == kind
         if steady and plain and led_to.isdisjoint({found.target, *map(Name, names)}):
             yield _Progression(name=name, kind=kind, op=found.op, by=found.value, at=at)
@@ -171,5 +172,6 @@ OPERATORS = (
         apply=from_counter,
         sites=_sites,
         languages=HOST,
+        members=True,
     ),
 )

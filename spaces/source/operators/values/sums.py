@@ -96,14 +96,16 @@ def partial_sums(function: Function, args: Args) -> Function:
 
 
 def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
-    """Places that a loop adds to, by the names of their partial sums."""
+    """Places that a loop adds to beside what it stores, by the names of their partial sums."""
     found: dict[str, Expr] = {}
     for stmt in body_of(loop):
         match stmt:
             case ExprStmt(expr=Assign() as expr) if (update := update_of(expr)) is not None:
                 target = update.target
                 base, _ = index_chain(target)
-                name = base.id if isinstance(base, Name) else ""
+                if not isinstance(base, Name):
+                    raise Refused(f"{expression_text(target)} is no element of a named array")
+                name = base.id
                 if target in found.values():
                     raise Refused(f"{expression_text(target)} is added to twice")
                 if name in names_in(update.value):
@@ -111,7 +113,7 @@ def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
                 if not names_in(target).isdisjoint(written_names(loop) - {name}):
                     raise Refused(f"{expression_text(target)} changes with the loop")
                 found[f"{name}_sums" if f"{name}_sums" not in found else f"{name}_sums_{len(found)}"] = target
-            case Decl(dims=()):
+            case Decl(dims=()) | ExprStmt(expr=Assign(target=Index())):
                 continue
             case _:
                 raise Refused(f"loop {loop.key} does more than add up")
@@ -231,5 +233,6 @@ OPERATORS: Iterable[Operator] = (
         apply=partial_sums,
         sites=_sum_sites,
         languages=HOST,
+        members=True,
     ),
 )
