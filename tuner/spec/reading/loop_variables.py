@@ -38,6 +38,7 @@ _EXTENT = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
 )
+_COMPLEX = re.compile(r"(?:const )?_Complex [\w ]+")
 _RESTRICT = re.compile(r"\*[\s\w]*\b(?:__)?restrict\b(?!.*\*)")
 UNNAMED = re.compile(r"\bvolatile\b|\(unnamed|\(anonymous|\(lambda")
 
@@ -133,11 +134,14 @@ class Variable:
         return self.node.get("storageClass") == "static"
 
     def handed(self, language: str) -> str:
-        """How the loop's function gets it: by ``reference``, ``value`` or ``address``; ``local`` where not at all."""
+        """How the loop's function gets it: by ``reference``, ``value`` or ``address``; ``local`` where not at all.
+
+        What no spec can hand by value is ``copied`` from its address.
+        """
         if self.by_reference(language):
             return "reference"
         if self.itself or not self.inside or (self.outside and not self.behind):
-            return "value"
+            return "copied" if _COMPLEX.fullmatch(self.plain) else "value"
         return "address" if self.outside else "local"
 
     def by_reference(self, language: str) -> bool:
