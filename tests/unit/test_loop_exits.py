@@ -1,4 +1,4 @@
-"""Loops as kernels that return from their function, and what they take from registers and of complex numbers."""
+"""Loops as kernels that return from their function, and what they use of register variables and complex numbers."""
 
 from __future__ import annotations
 
@@ -273,3 +273,16 @@ def test_a_first_spec_checks_as_it_is(mark: str, tmp_path: Path) -> None:
     (spec,) = load_spec(tmp_path / "k.yaml")
     report = check_spec(spec, faults=False)
     assert report.ok, report.lines
+
+
+def test_global_complex_numbers_are_arrays_of_one(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "static double _Complex by = 2, sum;\n"
+        "void f(double _Complex *a, int n) { for (int i = 0; i < n; i++) { a[i] *= by; sum += a[i]; } }\n"
+    )
+    (tmp_path / "k.yaml").write_text(first_spec(tmp_path / "k.c", folder=tmp_path).text)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    found = {
+        a.name: ([e.text for e in a.shape or ()], str(a.role)) for a in spec.task.arguments if a.is_array
+    }
+    assert found == {"a": (["n"], "inout"), "by": (["1"], "input"), "sum": (["1"], "inout")}
