@@ -181,6 +181,25 @@ def test_a_parameter_says_whether_the_loop_returned() -> None:
     assert outlined(PROGRAM, "count", "LINE void").closing == "\n    *returned_at = 0;\n}"
 
 
+@pytest.mark.parametrize(
+    ("loop", "ends"),
+    [
+        ("for (;;) { for (;;) break; switch (n) { case 1: break; } if (n++ > 8) return n; }", False),
+        ("while (1) if (n++ > 8) return n;", False),
+        ("do { if (n++ > 8) return n; if (n == 4) break; } while (1);", True),
+        ("do { if (n++ > 8) return n; } while (0);", True),
+        ("for (; n < 9;) { if (n++ > 8) return n; }", True),
+    ],
+)
+def test_behind_a_loop_that_never_ends_the_function_returns(loop: str, ends: bool) -> None:
+    """Compilers warn where a function may end without its value."""
+    made = outlined(f"int f(int n)\n{{\n{loop}\nreturn 2;\n}}\n", "f", loop)
+    assert ("returned_at" in made.opening) == ends
+    assert made.call.endswith(
+        " if (returned) return returned_value; }" if ends else "; return returned_value; }"
+    )
+
+
 def test_complex_numbers_are_read_from_their_addresses() -> None:
     made = outlined(PROGRAM, "complex_numbers", "LINE complex")
     for each in ("double *__restrict__ c_at", "float *__restrict__ by_at", "double *__restrict__ fixed_at"):

@@ -14,8 +14,9 @@ from tuner.core.errors import UsageError
 from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.declarators import declaration, separate
 from tuner.spec.reading.kept_addresses import is_kept
-from tuner.spec.reading.loop_variables import HINT, Variable, paths
+from tuner.spec.reading.loop_variables import HINT, LOOPS, Variable, paths
 from tuner.spec.reading.signature import Function, Node, below, walk
+from tuner.spec.reading.trees import peeled
 
 __all__ = ["Exits", "exits_of"]
 
@@ -34,7 +35,8 @@ class Exits:
         unused: makes a name that nothing of the file has.
         labels: outside of the loop that it jumps to.
         returned: type of what the function around the loop returns, where the loop returns from it; else empty.
-        parameter, at: the parameter that says whether the loop returned, as declared and by name.
+        parameter, at: the parameter that says whether the loop returned, as declared and by name; none where it always
+            does.
         flag: the variable behind it where the function is called.
     """
 
@@ -58,6 +60,8 @@ class Exits:
         Args:
             behind: those that store what the loop changed.
         """
+        if self.returned and not self.at:
+            return ""
         if self.at:
             behind += f"    *{self.at} = 0;\n"
             # What is returned without a `return` in the loop is asked for by nothing, and has to be something.
@@ -90,11 +94,12 @@ class Exits:
             values: that it is handed.
         """
         called, before, behind = f"{symbol}({values})", list(self._before), list(self._behind)
-        if self.at:
+        if self.returned:
             value = "" if self.returned == "void" else self.unused("returned_value")
-            before.append(f"int {self.flag} = 0;")
+            before += [f"int {self.flag} = 0;"] if self.at else []
             called = f"{declaration(self.returned, value)} = {called}" if value else called
-            behind.append(f"if ({self.flag}) return{' ' if value else ''}{value};")
+            asked = f"if ({self.flag}) " if self.at else ""
+            behind.append(f"{asked}return{' ' if value else ''}{value};")
         elif self.labels:
             left = self.unused("left")
             called = f"int {left} = {called}"
@@ -139,6 +144,8 @@ def exits_of(
         for variable in variables:
             variable.shared |= variable.inside and variable.node["id"] in held
     _require_unseen(function, loop, [v for v in variables if v.handed(language) == "address"])
+    if _never_ends(loop):
+        return Exits(unused=unused, returned=returned)
     at, flag = unused("returned_at"), unused("returned")
     declared = separate("int *", at, language)
     return Exits(unused=unused, returned=returned, parameter=declared, at=at, flag=flag)
@@ -180,6 +187,26 @@ def _returns(node: Node) -> Iterator[Node]:
         if top.get("kind") == "ReturnStmt":
             yield top
         stack += [child for child in below(top) if child and child.get("kind") not in _OWN_BODIES]
+
+
+def _never_ends(loop: Node) -> bool:
+    """Whether what stands behind a loop is plainly never reached from it."""
+    inner = list(loop.get("inner", []))
+    place = {"ForStmt": -3, "WhileStmt": -2, "DoStmt": -1}.get(str(loop["kind"]))
+    if place is None:
+        return False
+    asked = peeled(inner[place]) if inner[place] else {}
+    value = asked.get("value", "") if asked.get("kind") in ("IntegerLiteral", "CXXBoolLiteralExpr") else ""
+    if asked and str(value) in ("", "0", "False"):
+        return False
+    stack = inner
+    while stack:
+        node = stack.pop()
+        if node.get("kind") == "BreakStmt":
+            return False
+        if node.get("kind") not in (*LOOPS, "SwitchStmt"):
+            stack += below(node)
+    return True
 
 
 def _labels(function: Function, loop: Node) -> list[str]:
