@@ -240,7 +240,7 @@ def _returned(function: Function) -> str:
 def _require_unseen(function: Function, loop: Node, stored: Sequence[Variable]) -> None:
     """Refuses variables that something may ask for after a `return`, when what the loop makes of them is not stored."""
     for variable in stored:
-        if variable.node.get("storageClass") in ("static", "extern"):
+        if variable.static:
             raise UsageError(
                 f"it returns, and {variable.name}, which it changes, outlives its function", HINT
             )

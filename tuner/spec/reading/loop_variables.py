@@ -131,7 +131,7 @@ class Variable:
     @property
     def static(self) -> bool:
         """Whether it outlives a call of its function."""
-        return self.node.get("storageClass") == "static"
+        return self.node.get("storageClass") in ("static", "extern")
 
     def handed(self, language: str) -> str:
         """How the loop's function gets it: by ``reference``, ``value`` or ``address``; ``local`` where not at all.
@@ -294,9 +294,11 @@ def _look(
         variable.whole |= variable.array and is_whole(parents)
     for variable in known.values():
         node = variable.node
-        began = node.get("init") or node.get("storageClass") == "static" or node["kind"] == "ParmVarDecl"
+        began = node.get("init") or node["kind"] == "ParmVarDecl"
         repeated = jumps or bool(again - variable.around)
-        variable.outside |= variable.brought and bool(began or variable.before or repeated)
+        variable.outside |= variable.static or (
+            variable.brought and bool(began or variable.before or repeated)
+        )
         variable.behind |= repeated or variable.shared
     return used, changed
 
