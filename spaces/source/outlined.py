@@ -22,7 +22,10 @@ OUTLINED = "outlined.json"
 
 _LOOPS = ("for_statement", "while_statement", "for_range_loop")
 _DECLARES = re.compile(r"\s*\w[\w\s]*;")
+_WORD = re.compile(r"\w+")
 _LEAVES = re.compile(r"\breturn\b")
+_AT = re.compile(r"= \*(\w+);|^\s*\*(\w+) = ", re.MULTILINE)
+"""What is read before the loop, and stored behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,8 @@ class Outlined:
         loop = middle[opening.end() : closing.start()]
         if _LEAVES.search(loop) and not _LEAVES.search(self._loop()):
             return text
+        if self._own_names().intersection(_WORD.findall(loop)):
+            return text
         above = middle[: opening.start()].strip()
         return self._with(loop, f"{above}\n\n" if above else "")
 
@@ -113,6 +118,11 @@ class Outlined:
     def from_json(cls, data: Mapping[str, Any], given: str) -> Outlined:
         """What :meth:`to_json` gave, of a file."""
         return cls(given=given, **data)
+
+    def _own_names(self) -> set[str]:
+        """Names of parameters that are known in the new function alone."""
+        found = _AT.findall(f"{self.opening}\n{self.closing}")
+        return {name for names in found for name in names if name}
 
     def _loop(self) -> str:
         return self.given[self.begin : self.end]

@@ -142,6 +142,47 @@ def test_a_loop_is_recorded_with_its_variables(folder: Path, name: str) -> None:
     assert checked.ok, checked.lines[-1]
 
 
+SEARCHES = """\
+#include <stdio.h>
+static int most[13] = {3, 7}, table[13][512], taken[512];
+static int fits(int i, int j)
+{
+    register int k, looked = 100;
+    for (k = 0; k <= most[i]; k++) {
+        looked++;
+        if (table[i][k] && taken[j + k]) return looked;
+    }
+    return k - looked;
+}
+int main(void)
+{
+    table[0][2] = table[1][5] = taken[12] = 1;
+    printf("%d %d\\n", fits(0, 10), fits(0, 11));
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["cc", "clang"])
+def test_a_loop_that_returns_is_recorded_with_what_it_returns(tmp_path: Path, name: str) -> None:
+    """Once it does, once it does not; the size by which the first spec bounds values is 0 there."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.c").write_text(SEARCHES)
+    report = recorded(folder, spec_of(folder, loop=6), f"{compiler(name)} -O2 {folder}/app.c -o app")
+    (loaded,) = load_spec(report.specs[0])
+    assert loaded.task.kernel.returns == "int32"
+    names = [argument.name for argument in loaded.task.own_arguments]
+    found = []
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            found.append(np.frombuffer(file.after(names.index("returned_at")), np.int32).tolist())
+    assert sorted(found) == [[0], [1]]
+    assert 0 in [problem.sizes["i"] for problem in loaded.task.problems]
+    checked = check_spec(loaded, faults=False)
+    assert checked.ok, checked.lines[-1]
+
+
 def test_a_static_function_of_a_cxx_program_that_a_script_runs(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "work.cpp").write_text(CXX)

@@ -18,6 +18,7 @@ from tuner.core.expressions import RESERVED, Expression, parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Problem, Value
 from tuner.evaluators.distributions import OPTIONS, cast_scalar
 from tuner.spec.models import ArgumentModel, InitialModel, SpecModel
+from tuner.spec.recorded.by_recording import INDEX
 from tuner.spec.sources import Reader
 from tuner.spec.structured import Part, parts
 from tuner.spec.wrapping import rows_of
@@ -333,6 +334,9 @@ def _evaluate(
         if total > MAX_BYTES:
             hint = "make the problem smaller"
             raise view.error(path, f"the arrays need {total >> 30:,} GiB{with_sizes(problem)}", hint)
+        if INDEX in problem.sizes:
+            # Its elements are those that were recorded.
+            continue
         values = argument.initial.options.get("values", ())
         if values and len(values) != math.prod(extents):
             message = (

@@ -294,7 +294,7 @@ class _Writer:
             by = "" if name in self._variables else ", by: pointer"
             return Line(f"  - {{name: {written}, dtype: {dtype}, value: {name}{by}}}")
         use = self._findings.uses[position]
-        if kind.reference and name in self._variables:
+        if kind.reference and name in self._variables and not dtype.startswith("complex"):
             return self._scalar(position, dtype, notes, self._role(kind, use, notes))
         shape = self._shape(name, kind, use, notes)
         if kind.members:

@@ -36,6 +36,7 @@ _EXTENT = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(
     r"(?:(?:const|signed|unsigned|char|short|int|long|float|double|bool|wchar_t|char\d+_t|__int128|_Float\d+)\s*)+"
 )
+_COMPLEX = re.compile(r"(?:const )?_Complex [\w ]+")
 _RESTRICT = re.compile(r"\*[\s\w]*\b(?:__)?restrict\b(?!.*\*)")
 UNNAMED = re.compile(r"\bvolatile\b|\(unnamed|\(anonymous|\(lambda")
 
@@ -128,14 +129,17 @@ class Variable:
     @property
     def static(self) -> bool:
         """Whether it outlives a call of its function."""
-        return self.node.get("storageClass") == "static"
+        return self.node.get("storageClass") in ("static", "extern")
 
     def handed(self, language: str) -> str:
-        """How the loop's function gets it: by ``reference``, ``value`` or ``address``; ``local`` where not at all."""
+        """How the loop's function gets it: by ``reference``, ``value`` or ``address``; ``local`` where not at all.
+
+        What no spec can hand by value is ``copied`` from its address.
+        """
         if self.by_reference(language):
             return "reference"
         if self.itself or not self.inside or (self.outside and not self.behind):
-            return "value"
+            return "copied" if _COMPLEX.fullmatch(self.plain) else "value"
         return "address" if self.outside else "local"
 
     def by_reference(self, language: str) -> bool:
@@ -289,12 +293,14 @@ def _look(
         variable.whole |= variable.array and is_whole(parents)
     for key, variable in known.items():
         node = variable.node
-        began = node.get("init") or node.get("storageClass") == "static" or node["kind"] == "ParmVarDecl"
+        began = node.get("init") or node["kind"] == "ParmVarDecl"
         repeated = jumps or bool(again - variable.around)
         variable.behind |= repeated or variable.shared
         if key in lost and not (variable.shared or variable.static) and _is_plain(node):
             variable.outside = variable.behind = False
-        variable.outside |= variable.brought and bool(began or variable.before or repeated)
+        variable.outside |= variable.static or (
+            variable.brought and bool(began or variable.before or repeated)
+        )
     return used, changed
 
 

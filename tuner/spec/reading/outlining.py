@@ -17,6 +17,7 @@ from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.given_values import LOOPS
+from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
 from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import Function, Node, SourceReader, begin_of, location_of, walk
@@ -148,8 +149,6 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
             raise UsageError(f"{name} calls {called}, which depends on the function that it stands in", HINT)
         if kind.startswith("OMP") and any(child is loop for child in walk(node)):
             raise UsageError(f"{name} stands under a directive of OpenMP", "choose the whole function")
-        if within and kind == "ReturnStmt":
-            raise UsageError(f"{name} returns from its function", HINT)
         if kind == "GotoStmt" and not within and labels.get(node.get("targetLabelDeclId")):
             raise UsageError(f"a goto leads into {name}", HINT)
 
@@ -170,17 +169,9 @@ class _Writer:
         start, after = begin_of(self._function.tree), _stop(self._function.tree)
         begin, end = self._bounds()
         symbol = self._unused(f"{self._function.name}_loop{line}")
-        passed, left = self._passed(), self._left()
-        returned = "int" if left else "void"
-        head = f"{returned} {symbol}({passed.parameters})"
+        passed, exits = self._passed()
+        head = declaration(exits.type, f"{symbol}({passed.parameters})")
         pad = self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin].decode()
-        closing = "\n" + passed.behind + ("    return 0;\n" if left else "")
-        for number, label in enumerate(left, 1):
-            closing += f"{label}:\n{passed.behind}    return {number};\n"
-        called = f"{symbol}({passed.values});"
-        if left:
-            cases = " ".join(f"case {n}: goto {label};" for n, label in enumerate(left, 1))
-            called = f"switch ({called[:-1]}) {{ {cases} }}"
         given = self._data[begin:end]
         assert start is not None
         return Outlined(
@@ -193,9 +184,9 @@ class _Writer:
             end=self._characters(end),
             after=self._characters(after),
             values=passed.known,
-            call=f"{{ {head}; {called} }}" + "\n" * given.count(b"\n"),
+            call=f"{{ {head}; {exits.call(symbol, passed.values)} }}" + "\n" * given.count(b"\n"),
             opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
-            closing=closing + "}",
+            closing=f"\n{exits.closing(passed.behind)}}}",
         )
 
     def _unused(self, name: str) -> str:
@@ -228,37 +219,34 @@ class _Writer:
                 end += len(rest[: semicolon.end()].encode())
         return begin, end
 
-    def _left(self) -> list[str]:
-        """Labels outside that the loop jumps to."""
-        own = {n["declId"] for n in walk(self._loop) if n.get("kind") == "LabelStmt"}
-        names = {n["declId"]: n["name"] for n in walk(self._function.tree) if n.get("kind") == "LabelStmt"}
-        targets = (n.get("targetLabelDeclId") for n in walk(self._loop) if n.get("kind") == "GotoStmt")
-        return list(dict.fromkeys(str(names[each]) for each in targets if each not in own))
-
-    def _passed(self) -> _Passed:
-        """What the function takes, and the lines before and behind the loop."""
-        found = _Passed()
-        variables = variables_of(self._function, self._loop, self._data, self._language)
+    def _passed(self) -> tuple[_Passed, Exits]:
+        """What the function takes, with the lines before and behind the loop, and how the loop is left."""
+        found, language = _Passed(), self._language
+        variables = variables_of(self._function, self._loop, self._data, language)
+        exits = exits_of(self._function, self._loop, variables, language=language, unused=self._unused)
         separate = separate_objects(self._reader, self._function, self._loop, variables)
         for variable in variables:
             name, kind = variable.name, variable.type
             value = first_value(self._function, self._loop, variable)
             if value:
                 found.known |= {name: value, f"{name}_at": value}
-            handed = variable.handed(self._language)
+            handed = variable.handed(language)
             if handed == "reference":
                 found.later(reference(kind, name), name)
             elif handed == "value":
                 add = found.later if variable.extents or "[" in kind else found.first
-                add(separate.declared(variable, self._language), name)
+                add(separate.declared(variable, language), name)
             elif handed == "local":
                 found.before += f"    {declaration(kind, name)};\n"
             else:
-                at = self._unused(f"{name}_at")
-                found.later(separate.address(variable, at, self._language), f"&{name}")
+                at, back = self._unused(f"{name}_at"), handed == "address"
+                found.later(separate.address(variable, at, language), exits.address(variable, back=back))
                 found.before += f"    {declaration(kind, name)} = *{at};\n"
-                found.behind += f"    *{at} = {name};\n"
-        return found
+                found.behind += f"    *{at} = {name};\n" if back else ""
+        if exits.parameter:
+            found.later(exits.parameter, f"&{exits.flag}")
+            found.before += f"    *{exits.at} = 1;\n"
+        return found, exits
 
 
 @dataclass(slots=True)

@@ -44,7 +44,8 @@ class Separate:
 
     def address(self, variable: Variable, name: str, language: str) -> str:
         """A parameter that is a variable's address."""
-        kind = pointer(variable.type)
+        copied = variable.handed(language) == "copied" and not variable.constant
+        kind = pointer(f"const {variable.type}" if copied else variable.type)
         alone = variable.node["id"] in self.addresses
         return (separate(kind, name, language) if alone else "") or declaration(kind, name)
 
@@ -94,7 +95,7 @@ class _Judge:
             variable = next(v for v in self._variables if v.node["id"] == way.key)
             handed = variable.handed(language)
             alone = self._alone(way)
-            if alone and way.own and handed == "address":
+            if alone and way.own and handed in ("address", "copied"):
                 addresses.add(way.key)
             elif alone and handed == "value" and way.own == variable.array and not variable.reference:
                 values.add(way.key)
