@@ -16,7 +16,8 @@ import pytest
 
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.applications.recording import list_launches, record_kernel
+from tuner.driver.applications.listing import list_launches
+from tuner.driver.applications.recording import record_kernel
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.recorders.recordings.format import RecordingFile

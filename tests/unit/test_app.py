@@ -17,7 +17,7 @@ from tuner.cli.main import app
 from tuner.core.errors import SpecError, TunerError
 from tuner.driver.applications.host_functions import HostFunction, HostFunctions
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
-from tuner.driver.applications.recording import Listing
+from tuner.driver.applications.listing import Listing
 from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned
 from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import ApplicationFile, Region, application_text, load_application

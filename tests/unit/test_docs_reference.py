@@ -18,8 +18,8 @@ from tuner.core.types import Status
 from tuner.driver.applications.applying import Applied, applied_json
 from tuner.driver.applications.applying import Comparison as ApplicationComparison
 from tuner.driver.applications.in_place import Origin
+from tuner.driver.applications.listing import Listing
 from tuner.driver.applications.recorded_specs import RecordReport
-from tuner.driver.applications.recording import Listing
 from tuner.driver.audit import AuditReport
 from tuner.driver.check import CheckReport
 from tuner.driver.doctor import Finding

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from applications import compiled, with_library
 
-from tuner.driver.applications.recording import Listing, list_launches, record_spec
+from tuner.driver.applications.listing import Listing, list_launches
+from tuner.driver.applications.recording import record_spec
 from tuner.recorders.recordings.executables import object_file
 from tuner.spec.load import load_spec
 

@@ -14,7 +14,8 @@ from tuner.core.errors import MachineError
 from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.driver.applications.applying import Applied, check_applied, run_with
 from tuner.driver.applications.in_place import FunctionWinner
-from tuner.driver.applications.recording import list_launches, record_spec
+from tuner.driver.applications.listing import list_launches
+from tuner.driver.applications.recording import record_spec
 from tuner.driver.applications.winners import function_winner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.openmp import find_openmp

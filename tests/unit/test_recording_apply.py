@@ -16,7 +16,8 @@ import tuner
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.applications.applying import check_applied, compare, run_with
 from tuner.driver.applications.in_place import Winner
-from tuner.driver.applications.recording import list_launches, record_kernel
+from tuner.driver.applications.listing import list_launches
+from tuner.driver.applications.recording import record_kernel
 from tuner.driver.applications.winners import winner_of
 from tuner.recorders.recordings.format import RecordedArgument, Recording
 

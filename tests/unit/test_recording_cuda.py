@@ -20,13 +20,8 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.applications.recording import (
-    RecordReport,
-    list_launches,
-    record_kernel,
-    record_kernels,
-    record_spec,
-)
+from tuner.driver.applications.listing import list_launches
+from tuner.driver.applications.recording import RecordReport, record_kernel, record_kernels, record_spec
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec

@@ -14,7 +14,8 @@ from opencl_machine import system_drivers
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.applications.recording import RecordReport, list_launches, record_kernel
+from tuner.driver.applications.listing import list_launches
+from tuner.driver.applications.recording import RecordReport, record_kernel
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile
 from tuner.spec.load import load_spec

@@ -16,8 +16,9 @@ from tuner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.driver.applications.applying import Applied, Comparison
+    from tuner.driver.applications.listing import Listing
     from tuner.driver.applications.rebuilding import BuiltComparison
-    from tuner.driver.applications.recording import Listing, RecordReport
+    from tuner.driver.applications.recording import RecordReport
 
 __all__ = ["AFTER", "BeforeCommand", "add_commands", "command_of", "print_built"]
 
@@ -117,7 +118,8 @@ def record(
     as_json: Json = False,
 ) -> None:
     """Record launches of an unmodified application."""
-    from tuner.driver.applications.recording import list_launches, record_kernels, record_spec
+    from tuner.driver.applications.listing import list_launches
+    from tuner.driver.applications.recording import record_kernels, record_spec
     from tuner.spec.load import load_spec
 
     if only_list and (kernel or output):

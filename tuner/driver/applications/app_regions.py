@@ -14,7 +14,7 @@ from typing import Any
 from tuner.core.errors import UsageError
 from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
-from tuner.driver.applications.recording import Listing, list_built
+from tuner.driver.applications.listing import Listing, list_built
 from tuner.driver.applications.trees import WORK_FOLDER
 from tuner.driver.applications.watched_builds import build_watched
 from tuner.driver.applications.whole_runs import require_alike, run_once

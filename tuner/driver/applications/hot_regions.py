@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tuner.core.errors import TunerError
 from tuner.core.types import Source
-from tuner.driver.applications.recording import Listing
+from tuner.driver.applications.listing import Listing
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.reading.lookup import functions_of

@@ -5,20 +5,17 @@ Joins the compiler, the recorders and the specs. May not judge candidates.
 
 from __future__ import annotations
 
-import os
 import shlex
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import NamesFunctions
 from tuner.driver.applications.functions import as_given, function_library, function_of
-from tuner.driver.applications.host_functions import HostFunctions, host_functions
 from tuner.driver.applications.recorded_specs import (
     FOLDER,
     RecordReport,
@@ -29,29 +26,26 @@ from tuner.driver.applications.recorded_specs import (
     report_for,
     write_specs,
 )
-from tuner.driver.applications.trees import Tree
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, Ran
 from tuner.recorders.recordings.function_calls import recording_library
 from tuner.recorders.recordings.raw_captures import read_raw
-from tuner.recorders.recordings.samples import Samples, read_samples
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
 
 __all__ = [
     "HERE",
-    "Listing",
     "RecordReport",
+    "application_of",
     "capture",
     "collect",
     "interposer",
-    "list_built",
-    "list_launches",
     "nothing_found",
     "record_kernel",
     "record_kernels",
     "record_spec",
+    "require_run",
     "scratch_folder",
 ]
 
@@ -68,70 +62,6 @@ _PARTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """What an application launches; ``to_json`` is the object behind ``--json``.
-
-    Attributes:
-        ran: how it ran, with the kernels of devices.
-        own: functions of its own code.
-        samples: how often its threads were found anywhere, by their processor time.
-    """
-
-    ran: Ran
-    own: HostFunctions = field(default_factory=HostFunctions)
-    samples: int = 0
-
-    def share(self, samples: int) -> float:
-        """Of its processor time."""
-        return samples / self.samples if self.samples else 0.0
-
-    def most(self, samples: int) -> float | None:
-        """How many times as fast the whole is where what the samples are of takes no time at all; ``None`` for any.
-
-        Source: Amdahl, "Validity of the single processor approach to achieving large scale computing capabilities",
-        1967.
-        """
-        rest = 1 - self.share(samples)
-        return 1 / rest if rest > 0 else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        total = sum(use.seconds for use in self.ran.kernels)
-        return {
-            "schema_version": 1,
-            "status": self.ran.status,
-            "wall_s": self.ran.wall_s,
-            "kernels": [
-                {
-                    "name": use.name,
-                    "program": use.program,
-                    "launches": use.launches,
-                    "seconds": use.seconds,
-                    "share": use.seconds / total if total else 0.0,
-                    "geometries": len(use.signatures),
-                    "recordable": use.launches - sum(use.refused.values()),
-                    "refused": dict(use.refused),
-                }
-                for use in self.ran.kernels
-            ],
-            "processor_s": self.ran.processor_s,
-            "samples": self.samples,
-            "functions": [
-                {**function.to_json(), **self._time(function.samples)} for function in self.own.listed
-            ],
-            "further": self.own.further,
-            "libraries": [
-                {"file": str(path), "samples": count, **self._time(count)}
-                for path, count in self.own.libraries.items()
-            ],
-        }
-
-    def _time(self, samples: int) -> dict[str, float | None]:
-        share, most = self.share(samples), self.most(samples)
-        return {"share": share, "seconds": share * self.ran.processor_s, "at_most": most}
-
-
 def interposer() -> Path:
     """The library that stands before OpenCL and the CUDA driver, made where it is missing.
 
@@ -141,63 +71,6 @@ def interposer() -> Path:
     folder = package_files("tuner.recorders.recordings")
     parts = (folder.joinpath(name).read_text(encoding="utf-8") for name in _PARTS)
     return shared_library("\n".join(parts), "interposer")
-
-
-def sampler() -> Path:
-    """The library that finds where an application spends its processor time, made where it is missing.
-
-    Raises:
-        MachineError: it cannot be made.
-    """
-    text = package_files("tuner.recorders.recordings").joinpath("sampler.c").read_text(encoding="utf-8")
-    return shared_library(text, "sampler")
-
-
-def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
-    """Runs a command and lists its launches, and the functions of its own that could be recorded.
-
-    Args:
-        command: the application.
-        aside: whether its standard output goes to standard error.
-
-    Raises:
-        UsageError: there is no such command, or there is nothing to list.
-        MachineError: the library cannot be made.
-    """
-    application = _application(command, aside=aside)
-    libraries = (*application.libraries, sampler())
-    ran, samples = _sampled(replace(application, libraries=libraries))
-    ours = {library.resolve() for library in libraries}
-    files = {path: how for path, how in ran.loaded.items() if path not in ours}
-    own = host_functions(files, command[0], samples)
-    if not own.listed:
-        _must_have_run(ran, command)
-    return Listing(ran=ran, own=own, samples=samples.total)
-
-
-def list_built(command: Sequence[str], tree: Tree, folder: Path) -> Listing:
-    """:func:`list_launches` of a program that was built in a copy, of its own functions alone; its output is lost.
-
-    Args:
-        command: the application.
-        tree: the copy.
-        folder: that it runs in.
-    """
-    library = tree.readable(sampler())
-    around = tree.around(folder)
-    ran, samples = _sampled(
-        Application(command=tuple(command), libraries=(library,), silent=True, around=around)
-    )
-    places = {tree.in_copy(path): count for path, count in samples.places.items()}
-    program = tree.in_copy(folder / command[0]) if os.sep in command[0] else command[0]
-    own = host_functions(dict.fromkeys(places, "linked"), str(program), replace(samples, places=places))
-    return Listing(ran=ran, own=own, samples=samples.total)
-
-
-def _sampled(application: Application) -> tuple[Ran, Samples]:
-    with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
-        variables = {"TUNER_RECORD_MODE": "list", "TUNER_SAMPLE_OUT": scratch}
-        return application.run(Path(scratch), variables), read_samples(Path(scratch))
 
 
 def record_kernel(
@@ -227,7 +100,7 @@ def record_kernels(
         MachineError: the library cannot be made, or a recording not be written.
     """
     names = list(dict.fromkeys(kernels))
-    application = _application(command, aside=aside)
+    application = application_of(command, aside=aside)
     ran, found = capture(application, names, folder / FOLDER, instances=instances)
     return write_specs(ran, found, names, folder, command=command)
 
@@ -256,7 +129,7 @@ def record_spec(
         raise UsageError(
             f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
         )
-    application = _application(command, aside=aside, library=library)
+    application = application_of(command, aside=aside, library=library)
     folder = recordings_of(spec)
     ran, found = capture(
         application, [kernel.function], folder, instances=instances, function=library is not None
@@ -264,13 +137,29 @@ def record_spec(
     return report_for(spec, ran, found, unsaid=unsaid, output=output)
 
 
-def _application(command: Sequence[str], *, aside: bool, library: Path | None = None) -> Application:
+def application_of(command: Sequence[str], *, aside: bool, library: Path | None = None) -> Application:
+    """A command with the library that records before its own.
+
+    Args:
+        command: the application.
+        aside: whether its standard output goes to standard error.
+        library: that records; the one for OpenCL and CUDA when left out.
+
+    Raises:
+        UsageError: there is no command.
+        MachineError: the library cannot be made.
+    """
     if not command:
         raise UsageError("no command is given", "write it after --, for example -- ./app --size 10")
     return Application(command=tuple(command), libraries=(library or interposer(),), aside=aside)
 
 
-def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
+def require_run(ran: Ran, command: Sequence[str]) -> None:
+    """Refuses a run of which nothing was seen, or no launch.
+
+    Raises:
+        UsageError: it is one.
+    """
     shown = shlex.join(command)
     if not ran.seen and ran.status in _NOT_RUN:
         raise UsageError(f"{shown!r} {ran.ended_badly}: it cannot be run", "check its path")
@@ -399,7 +288,7 @@ def nothing_found(
         return UsageError(f"{reasons[0][0]} cannot be recorded: {reasons[0][1]}", hint)
     ended = f" before it {ran.ended_badly}" if ran.ended_badly else ""
     if not ran.seen:
-        _must_have_run(ran, command)
+        require_run(ran, command)
     shown = command[0] if tuple(command) == HERE else repr(shlex.join(command))
     named = " or ".join(map(repr, kernels))
     if function:
