@@ -183,6 +183,24 @@ def test_a_loop_that_returns_is_recorded_with_what_it_returns(tmp_path: Path, na
     assert checked.ok, checked.lines[-1]
 
 
+def test_a_loop_of_a_static_function_of_a_namespace_is_recorded(tmp_path: Path) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.cpp").write_text(
+        "#include <cstdio>\nnamespace far {\nstatic bool any(const float *x, int n, float least) {\n"
+        "    for (int i = 0; i < n; i++)\n        if (x[i] > least) return true;\n    return false;\n}\n}\n"
+        'int main() { float x[3] = {1, 2, 3}; std::printf("%d\\n", far::any(x, 3, 2)); }\n'
+    )
+    spec = tmp_path / "spec.yaml"
+    text = first_spec(folder / "app.cpp", folder=tmp_path, loop=4).text
+    assert "entry: far::any, loop: 4, returns: bool" in text
+    spec.write_text(text.replace("passes: {", "# passes: {"))
+    report = recorded(folder, spec, f"c++ -O2 {folder}/app.cpp -o app")
+    (loaded,) = load_spec(report.specs[0])
+    checked = check_spec(loaded, faults=False)
+    assert checked.ok, checked.lines[-1]
+
+
 def test_a_static_function_of_a_cxx_program_that_a_script_runs(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "work.cpp").write_text(CXX)

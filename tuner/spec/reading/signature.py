@@ -86,8 +86,9 @@ class Function:
         parts: list[str] = []
         mangled = str(self.tree.get("mangledName", ""))
         rest = mangled.removeprefix("_ZN") if mangled.startswith("_ZN") else ""
-        while number := re.match(r"\d+", rest):
-            end = number.end() + int(number[0])
+        # An ``L`` stands before the name of what other files cannot call.
+        while number := re.match(r"L?(\d+)", rest):
+            end = number.end() + int(number[1])
             parts.append(rest[number.end() : end])
             rest = rest[end:]
         known = parts and parts[-1] == self.name and not self.nameless
