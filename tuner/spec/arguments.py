@@ -5,7 +5,6 @@ May not read files other than through the function handed in.
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,6 @@ from tuner.core.types import Argument, ArgumentRole, Initial, Problem, Value
 from tuner.evaluators.distributions import OPTIONS, cast_scalar
 from tuner.spec.models import ArgumentModel, InitialModel, SpecModel
 from tuner.spec.recorded.by_recording import INDEX
-from tuner.spec.sources import Reader
 from tuner.spec.structured import Part, parts
 from tuner.spec.wrapping import rows_of
 from tuner.spec.yaml_places import Path, View, closest
@@ -27,7 +25,6 @@ from tuner.spec.yaml_places import Path, View, closest
 __all__ = [
     "MAX_BYTES",
     "check_names",
-    "check_python_function",
     "make_arguments",
     "make_problems",
     "pointed_to",
@@ -379,35 +376,3 @@ def _check_range(argument: Argument, problem: Problem, view: View, path: Path) -
 def with_sizes(problem: Problem) -> str:
     """`` with n = 3``: which sizes a message is about; empty where there are none."""
     return " with " + ", ".join(f"{k} = {v}" for k, v in problem.sizes.items()) if problem.sizes else ""
-
-
-def check_python_function(file: str, function: str, view: View, path: Path, read: Reader) -> str:
-    """A Python file has a function of that name; it is parsed, not run.
-
-    Returns:
-        The file's text.
-
-    Raises:
-        SpecError: no such file, no Python, no such function.
-    """
-    try:
-        text = read(file)
-    except (OSError, ValueError) as error:
-        raise view.error(
-            path,
-            f"{file!r} cannot be read: {getattr(error, 'strerror', None) or error}",
-            "paths are relative to the spec",
-        ) from None
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        line = f":{error.lineno}" if error.lineno else ""
-        raise view.error(path, f"{file!r} is not Python: {file}{line}: {error.msg}", "correct it") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise view.error(path, f"{file!r} is not Python: {error}", "correct it") from None
-    functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
-    if function not in functions:
-        near = closest(function, functions)
-        hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(functions[:8]) or "no functions")
-        raise view.error(path, f"{file!r} has no function {function!r}", hint)
-    return text

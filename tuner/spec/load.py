@@ -21,7 +21,6 @@ from tuner.core.types import Task
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.source.outlined import OUTLINED, Outlined
 from tuner.spaces.space import Space
-from tuner.spec.arguments import check_python_function
 from tuner.spec.build_compilers import COMPILER, check_choices, compiler_of, without_passes
 from tuner.spec.data_file_checks import check_data_files, file_digest
 from tuner.spec.doubts import doubts
@@ -35,6 +34,7 @@ from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.modules import module_functions
 from tuner.spec.parcels import make_parcels, with_inside
 from tuner.spec.preprocessed import with_preprocessed
+from tuner.spec.python_functions import check_python_function
 from tuner.spec.reading.preprocessing import PREPROCESSED
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.recorded.cuda import cuda_functions

@@ -9,6 +9,7 @@ import math
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.findings import Findings
@@ -22,7 +23,7 @@ from tuner.spec.reading.frames import MOST_COUNTED
 from tuner.spec.reading.macros import Macros, of_problem
 from tuner.spec.reading.polynomials import variable
 
-__all__ = ["host_spec"]
+__all__ = ["FirstKernel", "host_spec"]
 
 _MARGIN = 2
 _SIZES = {0: 1 << 16, 1: 1 << 20, 2: 2048, 3: 160}
@@ -47,27 +48,11 @@ _LARGE = 1000
 """A size by which shapes are compared."""
 
 
-def host_spec(
-    file: str,
-    flat: Flat,
-    findings: Findings,
-    macros: Macros,
-    include: Sequence[str] = (),
-    *,
-    sources: Sequence[str] = (),
-    doubts: Sequence[str] = (),
-    threads: int | None = None,
-    defines: Sequence[str] = (),
-    variables: Mapping[str, str] | None = None,
-    flags: Collection[str] = (),
-    kernel: str | None = None,
-    values: Mapping[str, str] | None = None,
-    compiler: Sequence[str] = (),
-    reassociate: bool = False,
-) -> str:
-    """The text of a first spec.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstKernel:
+    """What a first spec is written of.
 
-    Args:
+    Attributes:
         file: name of the source.
         flat: the kernel, with a name for every parameter and members in the place of structures.
         findings: what it does with them.
@@ -84,60 +69,43 @@ def host_spec(
         compiler: of the project's build, with flags; none where clang and LLVM make the code.
         reassociate: whether sums may be in another order.
     """
-    names = variables or {}
-    writer = _Writer(
-        file,
-        flat,
-        findings,
-        macros,
-        threads,
-        defines,
-        names,
-        flags,
-        kernel,
-        values or {},
-        compiler,
-        reassociate,
-    )
-    return writer.text(kernel_parts(include, sources), doubts)
+
+    file: str
+    flat: Flat
+    findings: Findings
+    macros: Macros
+    include: Sequence[str] = ()
+    sources: Sequence[str] = ()
+    doubts: Sequence[str] = ()
+    threads: int | None = None
+    defines: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    flags: Collection[str] = ()
+    kernel: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    compiler: Sequence[str] = ()
+    reassociate: bool = False
+
+
+def host_spec(kernel: FirstKernel) -> str:
+    """The text of a first spec."""
+    return _Writer(kernel).text(kernel_parts(kernel.include, kernel.sources), kernel.doubts)
 
 
 class _Writer:
     """Puts the YAML together."""
 
-    def __init__(
-        self,
-        file: str,
-        flat: Flat,
-        findings: Findings,
-        macros: Macros,
-        threads: int | None,
-        defines: Sequence[str],
-        variables: Mapping[str, str],
-        flags: Collection[str],
-        kernel: str | None,
-        values: Mapping[str, str],
-        compiler: Sequence[str],
-        reassociate: bool,
-    ) -> None:
-        self._reassociate = reassociate
-        self._compiler = compiler
-        self._named = kernel
-        self._variables = variables
-        self._flags = flags
-        self._defines = defines
-        self._threads = threads
-        self._file = file
-        self._macros = macros
-        self._flat = flat
-        self._function = flat.function
-        self._findings = findings
-        numbers = whole_numbers(values)
+    def __init__(self, kernel: FirstKernel) -> None:
+        self._given = kernel
+        self._flat, self._findings = kernel.flat, kernel.findings
+        self._function = kernel.flat.function
+        numbers = whole_numbers(kernel.values)
+        findings = kernel.findings
         less = {name for name in findings.pitches - findings.shaping if numbers.get(name, 1) < 1}
         self._sizes = [n for n in findings.sizes if n not in less] or self._likely_sizes()
         self._numbers = {n: v for n, v in numbers.items() if v > 0 or n not in self._sizes}
-        whole = [n for n, kind in flat.function.parameters if _whole(kind) and n not in self._sizes]
-        self._values = settled(values, self._sizes, whole)
+        whole = [n for n, kind in self._function.parameters if _whole(kind) and n not in self._sizes]
+        self._values = settled(kernel.values, self._sizes, whole)
         self._bytes: list[str] = []
         """Of the arrays written so far."""
 
@@ -177,25 +145,31 @@ class _Writer:
             Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
             Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
             Line("  numerics: reassociate", _SUMS)
-            if self._reassociate
+            if self._given.reassociate
             else Line(f"  # numerics: reassociate               # {_SUMS}"),
         ]
         if small != sizes:
             lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
-        if self._threads is not None:
+        if self._given.threads is not None:
             comment = "check: as many as your application has, one for a core"
-            lines.append(Line(f"measure: {{threads: {self._threads}}}", comment))
+            lines.append(Line(f"measure: {{threads: {self._given.threads}}}", comment))
         lines += [Line("search:"), Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(line.layout() for line in lines)
 
     def _made_by(self) -> list[Line]:
         """Flags and passes; of another compiler than clang the flags alone."""
-        groups = [Line(f"    macros: [{quoted(shlex.join(self._defines))}]")] if self._defines else []
-        if not self._compiler:
+        groups = (
+            [Line(f"    macros: [{quoted(shlex.join(self._given.defines))}]")] if self._given.defines else []
+        )
+        if not self._given.compiler:
             groups.append(Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'))
         math = '    # math: ["", "-ffast-math"]         # if the tolerance below allows it'
         flags = [Line("  flags:"), *groups, Line(math)] if groups else []
-        return flags if self._compiler else [*flags, Line('  passes: {base: "default<O3>", max_edits: 40}')]
+        return (
+            flags
+            if self._given.compiler
+            else [*flags, Line('  passes: {base: "default<O3>", max_edits: 40}')]
+        )
 
     def _usual(self, size: int) -> dict[str, int]:
         """Sizes for a call of some milliseconds, by which arrays are long enough and not too large."""
@@ -235,24 +209,24 @@ class _Writer:
 
     def _parameters(self) -> list[Line]:
         lines = []
-        guarded = {n: v for n, v in self._macros.guarded.items() if not of_problem(n)}
-        if guarded or self._macros.missing:
+        guarded = {n: v for n, v in self._given.macros.guarded.items() if not of_problem(n)}
+        if guarded or self._given.macros.missing:
             lines.append(Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
             for name in guarded:
-                values = ", ".join(map(str, self._macros.values[name]))
+                values = ", ".join(map(str, self._given.macros.values[name]))
                 lines.append(
                     Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
                 )
-            for name in self._macros.missing:
+            for name in self._given.macros.missing:
                 lines.append(Line(f"    {name}: [1, 2, 4, 8]", "check: the values; the source defines none"))
-        elif not self._macros.fixed:
+        elif not self._given.macros.fixed:
             lines.append(
                 Line(
                     "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
                 )
             )
-        for name in self._macros.fixed:
-            values = ", ".join(map(str, self._macros.values[name]))
+        for name in self._given.macros.fixed:
+            values = ", ".join(map(str, self._given.macros.values[name]))
             note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
             lines += [Line(f"  # {note}"), Line(f"  # parameters: {{{name}: [{values}]}}")]
         return lines
@@ -263,21 +237,25 @@ class _Writer:
         return min([value, *(_MOST.get(kind.dtypes[0], value) for kind in kinds)])
 
     def _kernel(self, files: str, doubts: Sequence[str]) -> list[Line]:
-        parts = [f"source: {quoted(self._file)}", f"entry: {self._entry()}"]
+        parts = [f"source: {quoted(self._given.file)}", f"entry: {self._entry()}"]
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
             parts.append(f"returns: {returns.dtypes[0]}")
-        if self._threads is not None:
+        if self._given.threads is not None:
             parts.append("openmp: true")
         return [
             Line(f"kernel: {{{', '.join(parts)}{files}}}"),
             *(Line(f"# check: {doubt}") for doubt in doubts),
-            *([Line(f"compiler: {command_text(self._compiler)}", _BUILT)] if self._compiler else []),
+            *(
+                [Line(f"compiler: {command_text(self._given.compiler)}", _BUILT)]
+                if self._given.compiler
+                else []
+            ),
         ]
 
     def _entry(self) -> str:
-        if self._named is not None:
-            return self._named
+        if self._given.kernel is not None:
+            return self._given.kernel
         name = self._function.qualified
         return quoted(name) if ":" in name else name
 
@@ -289,12 +267,12 @@ class _Writer:
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
         if not kind.pointer:
             return self._scalar(position, dtype, notes)
-        written = f"{name}, global: {self._variables[name]}" if name in self._variables else name
+        written = f"{name}, global: {self._given.variables[name]}" if name in self._given.variables else name
         if name in self._sizes:
-            by = "" if name in self._variables else ", by: pointer"
+            by = "" if name in self._given.variables else ", by: pointer"
             return Line(f"  - {{name: {written}, dtype: {dtype}, value: {name}{by}}}")
         use = self._findings.uses[position]
-        if kind.reference and name in self._variables and not dtype.startswith("complex"):
+        if kind.reference and name in self._given.variables and not dtype.startswith("complex"):
             return self._scalar(position, dtype, notes, self._role(kind, use, notes))
         shape = self._shape(name, kind, use, notes)
         if kind.members:
@@ -314,7 +292,7 @@ class _Writer:
                 notes.append("check: how far loops go; as far as other arrays reach")
             elif position in self._findings.elements:
                 parts.append(f"init: {{values: [{self._elements(position, shape)}]}}")
-            elif name in self._flags:
+            elif name in self._given.flags:
                 parts.append("init: zeros")
                 notes.append("check: the values; 0 leaves out what they ask for")
             else:
@@ -338,7 +316,7 @@ class _Writer:
             value = name
         elif role == "output":
             value = "0"
-        elif name in self._flags:
+        elif name in self._given.flags:
             value = "0"
             notes.append("check: the value; 0 leaves out what it asks for")
         elif name in self._values:
@@ -350,7 +328,7 @@ class _Writer:
         else:
             value = first_value(dtype, floating_scalars(self._function.parameters[:position]))
             notes.append("check: the value")
-        written = f"{name}, global: true" if name in self._variables else name
+        written = f"{name}, global: true" if name in self._given.variables else name
         says = "" if role == "input" else f", role: {role}"
         return Line(f"  - {{name: {written}, dtype: {dtype}, value: {value}{says}}}", "; ".join(notes))
 

@@ -24,7 +24,7 @@ from tuner.spec.first.findings import examine
 from tuner.spec.first.further_sources import further_sources
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.header_folders import header_folders
-from tuner.spec.first.host import host_spec
+from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
 from tuner.spec.first.own_builds import build_compiler, doubts_of, macro_flags, path_from
 from tuner.spec.models import KernelModel
@@ -191,27 +191,29 @@ def first_spec(
     macros = replace(macros_of(text), missing=tuple(reader.macros))
     return FirstSpec(
         text=host_spec(
-            file,
-            flat,
-            examine(flat.function, flat.lookup),
-            macros,
-            [*headers, *(path_from(folder or beside_it, each) for each in further.include)],
-            sources=[path_from(folder or beside_it, each) for each in further.files],
-            doubts=(
-                *doubts_of(compiled, folder or beside_it),
-                *unnamed,
-                *whole.doubts,
-                *left_out,
-                *further.doubts,
-            ),
-            variables=whole.names,
-            flags=whole.flags,
-            defines=defines,
-            threads=len(os.sched_getaffinity(0)) if openmp else None,
-            kernel=None if outlined is None else f"{outlined.function}, loop: {loop}",
-            values={} if outlined is None else outlined.values,
-            compiler=command,
-            reassociate=reassociate,
+            FirstKernel(
+                file=file,
+                flat=flat,
+                findings=examine(flat.function, flat.lookup),
+                macros=macros,
+                include=[*headers, *(path_from(folder or beside_it, each) for each in further.include)],
+                sources=[path_from(folder or beside_it, each) for each in further.files],
+                doubts=(
+                    *doubts_of(compiled, folder or beside_it),
+                    *unnamed,
+                    *whole.doubts,
+                    *left_out,
+                    *further.doubts,
+                ),
+                variables=whole.names,
+                flags=whole.flags,
+                defines=defines,
+                threads=len(os.sched_getaffinity(0)) if openmp else None,
+                kernel=None if outlined is None else f"{outlined.function}, loop: {loop}",
+                values={} if outlined is None else outlined.values,
+                compiler=command,
+                reassociate=reassociate,
+            )
         ),
         beside=beside,
     )
