@@ -162,6 +162,12 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             *_ALONG,
         ),
         "many_sums": (Step(operators=("partial_sums",), everywhere=True, needed=True), *_TOLD),
+        # One addition waits for another no longer, whatever it is that is added up.
+        "turned_sums": (
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
+            Step(operators=("several_sums",), everywhere=True, needed=True),
+            *_TOLD,
+        ),
         "reordered_sums": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
             Step(operators=("scalar_replace",), everywhere=True),

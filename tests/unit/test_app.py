@@ -207,7 +207,7 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
     assert Path(tuned["run"]).is_file()
     assert read_tuned(application).regions[0].run == tuned["run"]
     # What a person has changed in a first spec stays.
-    own = folder / "tuner-app" / "src_app-9.yaml"
+    own = folder / "tuner-app" / "app" / "src_app-9.yaml"
     own.write_text(own.read_text().replace("rtol: 1.0e-5", "rtol: 1.0e-7"))
     call("tune", "--minutes", 0.1, "--json")
     assert "rtol: 1.0e-7" in Path(tuned["spec"]).read_text()

@@ -145,6 +145,41 @@ def test_what_is_computed_in_the_narrow_type_stays_so(value: str) -> None:
         everywhere(given, "partial_sums")
 
 
+TURNED = {
+    "gathered": "for (int i = 0; i < n; i++) s += a[(i * 7) % 64] * x;",
+    "now and then": "for (int i = n / 3; i <= n; i++) { if (a[i] > 2) { s = s + a[i]; } else s -= 0.5; }",
+    "two": "for (int i = 0; i < n; i++) { double w = a[i]; s = s - w; v += w * w; out[i] = w; } s += v;",
+    "in rows": "int t, i; for (t = 0; t < n; t++) { u = 0; for (i = 0; i < t; i++) u = u + a[i]; out[t] = u; }",
+}
+
+
+@needs.cc
+@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("count", [2, 8])
+def test_sums_take_turns(name: str, count: int, tmp_path: Path) -> None:
+    text, given = program(TURNED[name])
+    sites = [s for s in OPERATORS["several_sums"].sites(given.functions["f"], True) if s["count"] == count]
+    (made,) = (apply_edits(given, [{"op": "several_sums", "function": "f", **site}]) for site in sites)
+    assert said(made.variant.files[0].text, tmp_path) == pytest.approx(said(text, tmp_path), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < n; i++) { s += a[i]; out[i] = s; }",
+        "for (int i = 0; i < n; i++) { s += a[i]; if (s > 9) s = 0; }",
+        "for (int i = 0; i < n; i++) { s += a[i] * s; }",
+        "double *p = &s; for (int i = 0; i < n; i++) { s += a[i]; v = *p; }",
+        "for (int i = 0; i < n; i++) { s *= a[i]; }",
+        "int k = 0; for (int i = 0; i < n; i++) k += i;",
+        "for (int i = 0; i < n; i++) one += a[i];",
+    ],
+)
+def test_sums_that_something_asks_for_on_the_way_stay(body: str) -> None:
+    _, given = program(body)
+    assert not list(OPERATORS["several_sums"].sites(given.functions["f"], True))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_does_not_stays(name: str) -> None:
     _, given = program(REFUSED[name])

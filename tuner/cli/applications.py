@@ -114,7 +114,7 @@ def tune(
     from tuner.cost_models.library import library_folder
     from tuner.driver.applications.app_regions import built_by, compiled_in
     from tuner.driver.applications.region_specs import region_spec
-    from tuner.driver.applications.tuned_regions import Tuned, runs_folder, work_folder
+    from tuner.driver.applications.tuned_regions import Tuned, headers_folder, runs_folder, work_folder
     from tuner.driver.options import Options
     from tuner.driver.work.engine import Interruption
     from tuner.spec.applications import load_application
@@ -129,7 +129,7 @@ def tune(
             raise UsageError(f"{source} is no file below {rebuilt.folder}", f"correct regions in {file}")
     end_when_told()
     _say(f"building it in a copy of {rebuilt.folder}")
-    compiled = compiled_in(rebuilt, sources)
+    compiled = compiled_in(rebuilt, sources, headers_folder(application))
     specs = [
         region_spec(region, rebuilt, work_folder(application), compiled.get(region.source), note=_say)
         for region in application.regions

@@ -13,6 +13,7 @@ from typing import Any
 
 from tuner.core.errors import UsageError
 from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
+from tuner.driver.applications.generated_headers import with_generated
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
 from tuner.driver.applications.listing import Listing, list_built
 from tuner.driver.applications.trees import WORK_FOLDER
@@ -108,8 +109,13 @@ def sources_below(folder: Path) -> list[Path]:
     return found
 
 
-def compiled_in(application: Rebuilt, sources: Sequence[Path]) -> dict[Path, Compiled]:
+def compiled_in(application: Rebuilt, sources: Sequence[Path], headers: Path) -> dict[Path, Compiled]:
     """How a build compiles sources, by a build in a copy.
+
+    Args:
+        application: how it is built.
+        sources: of it.
+        headers: folder for those that the build makes.
 
     Raises:
         UsageError: the build fails.
@@ -118,7 +124,7 @@ def compiled_in(application: Rebuilt, sources: Sequence[Path]) -> dict[Path, Com
     with tempfile.TemporaryDirectory(prefix="tuner-app-") as name:
         scratch = Path(name)
         with tree_with(application, scratch / "copy", _anew(application, sources)) as tree:
-            return build_watched(tree, application, PLAIN, sources, scratch)
+            return with_generated(build_watched(tree, application, PLAIN, sources, scratch), tree, headers)
 
 
 def _anew(application: Rebuilt, sources: Sequence[Path]) -> dict[str, bytes]:
@@ -150,10 +156,11 @@ def examine_application(
         with tree_with(rebuilt, scratch / "copy", _anew(rebuilt, sources)) as tree:
             note(f"building it in a copy of {rebuilt.folder}")
             seen = build_watched(tree, rebuilt, PLAIN, sources, scratch)
+            seen = with_generated(seen, tree, scratch / "headers")
             note("running it twice, to see whether its results stay the same")
             first, again = run_once(tree, rebuilt), run_once(tree, rebuilt)
             require_alike(again, first, rebuilt, "as it is, run again,")
             note("running it once more, to see where its time goes")
             listing = list_built(rebuilt.command, tree, rebuilt.here)
-    hot = hot_regions(listing, rebuilt.folder, seen, least=least, most=MOST_REGIONS)
+        hot = hot_regions(listing, rebuilt.folder, seen, least=least, most=MOST_REGIONS)
     return Examined(wall_s=(first.wall_s, again.wall_s), listing=listing, hot=hot, compiled=seen)

@@ -22,6 +22,7 @@ __all__ = [
     "Tuned",
     "TunedRegion",
     "apply_patch",
+    "headers_folder",
     "patch_of",
     "read_tuned",
     "runs_folder",
@@ -116,8 +117,13 @@ class Tuned:
 
 
 def work_folder(application: ApplicationFile) -> Path:
-    """The folder for what is made of an application, beside its file; copies of sources leave it out."""
-    return application.path.resolve().parent / WORK_FOLDER
+    """The folder for what is made of an application, by its file's name; copies of sources leave it out."""
+    return application.path.resolve().parent / WORK_FOLDER / application.path.stem
+
+
+def headers_folder(application: ApplicationFile) -> Path:
+    """The folder for headers that its build makes."""
+    return work_folder(application) / "generated"
 
 
 def runs_folder(application: ApplicationFile) -> Path:

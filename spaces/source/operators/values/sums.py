@@ -1,15 +1,16 @@
-"""Partial sums: a sum grows in several vectors at once, which are joined after the loop.
+"""Partial sums: a sum grows in several vectors or variables at once, which are joined after the loop.
 
 That is another order of additions. May not decide whether that is allowed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import plain_type, types_of
+from tuner.spaces.source.kinds import plain_type, types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -30,7 +31,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import left_over, require_no_wrap, upper_end
+from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
@@ -44,6 +45,7 @@ from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
+    Block,
     Call,
     Decl,
     Expr,
@@ -58,9 +60,12 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.updates import update_of
-from tuner.spaces.source.walks import index_chain, names_in, subtrees, written_names
+from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
+
+_MOST_NODES = 4000
+"""Of what copies of a body are made of."""
 
 
 def partial_sums(function: Function, args: Args) -> Function:
@@ -203,6 +208,103 @@ def _summed(
     ]
 
 
+def several_sums(function: Function, args: Args) -> Function:
+    """Adds up in several variables by turns, which are joined after the loop: none waits for the one before.
+
+    Args:
+        function: to change.
+        args: ``loop``; ``count`` from 2 to 8; ``reassociate`` has to be true.
+    """
+    if args.get("reassociate") is not True:
+        raise Refused("several sums add in another order, which numerics does not allow")
+    loop, count = find_loop(function, argument(args, "loop")), argument(args, "count", int)
+    require_simple_loop(function, loop)
+    require_no_wrap(function, loop)
+    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > _MOST_NODES:
+        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
+    kinds = types_of(function)
+    sums = _scalar_sums(function, loop)
+    taken = {f.key for f in all_loops(function)}
+    made, names = function, set[str]()
+    before: list[Stmt] = []
+    join: list[Stmt] = []
+    copies: list[Stmt] = [Block(loop.body)]
+    for number in range(1, count):
+        own = {name: fresh_name(made, f"{name}_{number + 1}", names) for name in sums}
+        names |= set(own.values())
+        for name, copy in own.items():
+            kind = writable(kinds[name])
+            before.append(Decl(kind, copy, (), Unary("-", Number("0.0f" if kind == "float" else "0.0"))))
+            join.append(ExprStmt(Assign("+=", Name(name), Name(copy))))
+        part = substitute(loop.body, loop.var, add(Name(loop.var), Number(str(number))))
+        for name, copy in own.items():
+            part = substitute(part, name, Name(copy))
+        copies.append(Block(rekeyed(function, part, taken)))
+    kind, end = counter_type(function, loop), upper_end(loop)
+    whole = left_over(loop, Number(str(count)), end)
+    main = replace(
+        loop, type=kind, op="<", limit=whole, step=Number(str(count)), body=tuple(copies), pragmas=()
+    )
+    key = fresh_key(function, loop.key, taken)
+    rest = replace(
+        loop,
+        key=key,
+        type=kind,
+        start=whole,
+        op="<",
+        limit=end,
+        body=rekeyed(function, loop.body, {*taken, key}),
+    )
+    return replace_statement(function, loop, [*before, main, *join, rest])
+
+
+def _scalar_sums(function: Function, loop: For) -> list[str]:
+    """Variables of the function alone that a loop does nothing with but add to them, each a fraction."""
+    kinds = types_of(function)
+    own = {p.name for p in function.params} | {d.name for d in subtrees(function.body) if isinstance(d, Decl)}
+    own -= {n.name for n in subtrees(loop.body) if isinstance(n, Decl)}
+    led_to = {n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&"}
+    updates = [u for n in subtrees(loop.body) if isinstance(n, Assign) and (u := update_of(n)) is not None]
+    added: Counter[str] = Counter()
+    for update in updates:
+        # In its long form it names the place twice.
+        if isinstance(update.target, Name) and update.target.id not in names_in(update.value):
+            added[update.target.id] += 1
+    uses = Counter(n.id for n in subtrees(loop.body) if isinstance(n, Name))
+    written = Counter(
+        n.target.id for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)
+    )
+    long = Counter(
+        n.target.id
+        for n in subtrees(loop.body)
+        if isinstance(n, Assign) and n.op == "=" and isinstance(n.target, Name) and update_of(n) is not None
+    )
+    found = [
+        name
+        for name, times in added.items()
+        if name in own
+        and Name(name) not in led_to
+        and type_of(Name(name), kinds) in LANES
+        and written[name] == times
+        and uses[name] == times + long[name]
+    ]
+    if not found:
+        raise Refused(f"loop {loop.key} adds nothing up in a variable")
+    return found
+
+
+def _several_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function) if reassociate else ():
+        if len(loops_of(loop)) > 1:
+            continue
+        try:
+            _scalar_sums(function, loop)
+        except Refused:
+            continue
+        for count in (2, 4, 8):
+            yield {"loop": loop.key, "count": count, "reassociate": True}
+
+
 def _zeros(vector: str) -> Expr:
     return Opaque(f"({vector}){{0}}")
 
@@ -233,6 +335,13 @@ OPERATORS: Iterable[Operator] = (
         apply=partial_sums,
         sites=_sum_sites,
         languages=HOST,
+        members=True,
+    ),
+    Operator(
+        name="several_sums",
+        summary="adds up in several variables by turns (another order of additions)",
+        apply=several_sums,
+        sites=_several_sites,
         members=True,
     ),
 )
