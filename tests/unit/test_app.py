@@ -141,7 +141,7 @@ def test_mistakes_in_the_file_are_one_line(tmp_path: Path, text: str, wanted: st
 APPLICATION = """\
 #include <stdio.h>
 #include <stdlib.h>
-#define M 160
+#include "sizes.h"
 
 static double x[M][M], y[M][M];
 
@@ -163,6 +163,12 @@ int main(int count, char **words)
     return 0;
 }
 """
+MAKEFILE = """\
+app: src/app.c src/sizes.h
+	cc -O2 -g -DNDEBUG src/app.c -o app
+src/sizes.h:
+	echo '#define M 160' > src/sizes.h
+"""
 RUN = CliRunner()
 
 
@@ -179,7 +185,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "project"
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "app.c").write_text(APPLICATION)
-    (folder / "Makefile").write_text("app: src/app.c\n\tcc -O2 -g -DNDEBUG src/app.c -o app\n")
+    (folder / "Makefile").write_text(MAKEFILE)
     monkeypatch.chdir(folder)
     return folder
 
@@ -198,6 +204,7 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
     (region,) = [one for one in application.regions if one.loops == (9, 10)]
     assert region.share > 0.3
     assert not (folder / "app").exists()
+    assert not (folder / "src" / "sizes.h").exists()
     data = json.loads(call("tune", "--minutes", 0.1, "--json"))
     (tuned,) = [one for one in data["regions"] if one["name"].startswith("app.c:9")]
     assert tuned["refused"] == []
@@ -222,7 +229,7 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
         call("init", "--build", "false", "--", "./app")
     with pytest.raises(TunerError, match="prints something else: line 2 is"):
         call("init", "--build", "make", "--", "sh", "-c", "./app 1; date +%N")
-    (folder / "Makefile").write_text("app: src/app.c\n\tcc -O2 src/app.c -o app\n")
+    (folder / "Makefile").write_text(MAKEFILE.replace(" -g ", " "))
     assert "build it with -g" in call("init", "--build", "make", "--", "./app")
     with pytest.raises(TunerError, match="exists already"):
         call("init", "--build", "make", "--", "./app")

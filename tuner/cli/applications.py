@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from tuner.driver.applications.app_regions import Examined
     from tuner.driver.applications.region_specs import RegionSpec
     from tuner.driver.applications.tuned_regions import TunedRegion
-    from tuner.driver.options import Options
     from tuner.driver.work.engine import Interruption
 
 __all__ = ["app"]
@@ -37,6 +38,8 @@ Minutes = Annotated[
 
 DEFAULT_FILE = Path("app.yaml")
 _FEW_SAMPLES = 50
+_WORTH = 0.3
+"""Of a region's minutes, for a loop further in to be tuned where the first one gained nothing."""
 
 
 @app.command(cls=BeforeCommand)
@@ -111,11 +114,9 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Record the regions in the application, check that their replay is what it got, and tune them."""
-    from tuner.cost_models.library import library_folder
     from tuner.driver.applications.app_regions import built_by, compiled_in
-    from tuner.driver.applications.region_specs import region_spec
+    from tuner.driver.applications.region_specs import region_specs
     from tuner.driver.applications.tuned_regions import Tuned, headers_folder, runs_folder, work_folder
-    from tuner.driver.options import Options
     from tuner.driver.work.engine import Interruption
     from tuner.spec.applications import load_application
 
@@ -131,20 +132,26 @@ def tune(
     _say(f"building it in a copy of {rebuilt.folder}")
     compiled = compiled_in(rebuilt, sources, headers_folder(application))
     specs = [
-        region_spec(region, rebuilt, work_folder(application), compiled.get(region.source), note=_say)
+        region_specs(region, rebuilt, work_folder(application), compiled.get(region.source), note=_say)
         for region in application.regions
     ]
-    shares = sum(one.region.share for one in specs if one.path is not None)
+    first = [next(of_region) for of_region in specs]
+    shares = sum(one.region.share for one in first if one.path is not None)
     interruption = Interruption()
     stop_cleanly(interruption)
     regions = []
-    for one in specs:
-        for line in one.refused:
-            print(f"note: {line}", file=sys.stderr)
-        options = Options(
-            minutes=minutes * one.region.share / max(shares, 1e-9), seed=seed, library=library_folder()
+    for one, others in zip(first, specs, strict=True):
+        given = minutes * one.region.share / max(shares, 1e-9)
+        run = partial(
+            _tuned, out=runs_folder(application), interruption=interruption, seed=seed, quiet=as_json
         )
-        regions.append(_tuned(one, options, runs_folder(application), interruption, quiet=as_json))
+        begin_s = time.monotonic()
+        region = run(one, minutes=given)
+        left = given - (time.monotonic() - begin_s) / 60
+        if region.run and region.speedup <= 1 and left > _WORTH * given and not interruption.wanted:
+            further = next(others, None)
+            region = region if further is None else max(region, run(further, minutes=left), key=_gain)
+        regions.append(region)
     found = Tuned(regions=tuple(regions))
     found.write(application)
     if as_json:
@@ -155,18 +162,27 @@ def tune(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
+def _gain(region: TunedRegion) -> float:
+    return region.speedup
+
+
 def _tuned(
-    one: RegionSpec, options: Options, out: Path, interruption: Interruption, *, quiet: bool
+    one: RegionSpec, *, minutes: float, seed: int, out: Path, interruption: Interruption, quiet: bool
 ) -> TunedRegion:
     """Tunes a region, and says what its source gained; what fails is why it is not tuned."""
     from tuner.cli.tuning import tune_all
+    from tuner.cost_models.library import library_folder
     from tuner.driver.applications.tuned_regions import TunedRegion
+    from tuner.driver.options import Options
     from tuner.driver.outcome.export import sources_of
     from tuner.spec.load import load_spec
 
     region = TunedRegion(name=one.name, share=one.region.share, refused=one.refused)
+    for line in one.refused:
+        print(f"note: {line}", file=sys.stderr)
     if one.path is None or interruption.wanted:
         return region
+    options = Options(minutes=minutes, seed=seed, library=library_folder())
     try:
         (result,) = tune_all(load_spec(one.path), options, out=out, interruption=interruption, quiet=quiet)
         changed = result.improved and sources_of(result.path).changed

@@ -21,7 +21,7 @@ from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
-__all__ = ["RegionSpec", "region_spec"]
+__all__ = ["RegionSpec", "region_specs"]
 
 _CALL_S = 0.05
 """Of a call, for enough candidates to be timed within minutes: of a loop that takes longer one inside is tuned."""
@@ -54,15 +54,18 @@ class RegionSpec:
         return f"{self.region.source.name}:{self.line}" if self.line else self.region.name
 
 
-def region_spec(
+def region_specs(
     region: Region,
     application: Rebuilt,
     folder: Path,
     compiled: Compiled | None,
     *,
     note: Callable[[str], None] = lambda _: None,
-) -> RegionSpec:
-    """Writes a spec for a region, records it in the application, and checks that the replay is what that got.
+) -> Iterator[RegionSpec]:
+    """Specs for the loops of a region that can be recorded and whose replay is what the application got.
+
+    The outermost comes first; each is made when it is asked for. There is one at least, without a path where nothing
+    of the region can be tuned.
 
     Args:
         region: of the application.
@@ -75,12 +78,14 @@ def region_spec(
         MachineError: commands cannot be run in copies here, or a recording cannot be written.
     """
     refused: list[str] = []
-    found = None
+    last, found = RegionSpec(region=region), False
     for one in _candidates(region, application, folder, compiled, refused, note):
-        found = one
+        last = one
         if one.call_s <= _CALL_S:
-            break
-    return found or RegionSpec(region=region, refused=tuple(refused))
+            found = True
+            yield one
+    if not found:
+        yield replace(last, refused=tuple(refused))
 
 
 def _candidates(
