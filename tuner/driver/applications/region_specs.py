@@ -100,8 +100,11 @@ def _candidates(
     for line in region.loops or (0,):
         name = f"{region.source.name}:{line or region.function}"
         note(f"{name}: recording")
+        path = _path_of(region, line, application, folder)
+        kept = path.exists()
         try:
-            path = _first(region, line, application, folder, compiled)
+            if not kept:
+                _write_first(path, region, line, application, compiled)
             (spec,) = load_spec(path)
             recorded = path.with_name(f"{path.stem}-recorded.yaml")
             _forget(spec)
@@ -110,6 +113,8 @@ def _candidates(
             problem = _problem(recorded)
         except TunerError as error:
             problem = error.message
+        if problem and kept:
+            problem += f"; remove {path} to have it written anew"
         if problem:
             refused.append(f"{name}: {problem}")
             continue
@@ -126,24 +131,27 @@ def _candidates(
         )
 
 
-def _first(region: Region, line: int, application: Rebuilt, folder: Path, compiled: Compiled | None) -> Path:
-    """The first spec of a loop or function; one that is there is a person's."""
+def _path_of(region: Region, line: int, application: Rebuilt, folder: Path) -> Path:
     below = region.source.relative_to(application.folder.resolve()).with_suffix("")
-    path = folder / f"{file_name(str(below))}-{line or file_name(region.function)}.yaml"
-    if not path.exists():
-        first = first_spec(
-            region.source,
-            entry=region.function or None,
-            folder=folder,
-            loop=line or None,
-            compiled=compiled,
-            reassociate=application.rtol > 0,
-        )
-        for name, text in first.beside.items():
-            write_atomically(folder / name, text.encode())
-        write_atomically(path, (SCHEMA_LINE + first.text).encode())
-        write_atomically(folder / SCHEMA_FILE, schema_text().encode())
-    return path
+    return folder / f"{file_name(str(below))}-{line or file_name(region.function)}.yaml"
+
+
+def _write_first(
+    path: Path, region: Region, line: int, application: Rebuilt, compiled: Compiled | None
+) -> None:
+    """Writes the first spec of a loop or function with what it needs beside it."""
+    first = first_spec(
+        region.source,
+        entry=region.function or None,
+        folder=path.parent,
+        loop=line or None,
+        compiled=compiled,
+        reassociate=application.rtol > 0,
+    )
+    for name, text in first.beside.items():
+        write_atomically(path.with_name(name), text.encode())
+    write_atomically(path, (SCHEMA_LINE + first.text).encode())
+    write_atomically(path.with_name(SCHEMA_FILE), schema_text().encode())
 
 
 def _forget(spec: LoadedSpec) -> None:
