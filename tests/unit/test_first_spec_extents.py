@@ -202,7 +202,7 @@ def test_such_kernels_check_as_they_are(
         ("offset", [{"by": 3}, {"by": 2}], {"name": "by", "value": "by"}),
         ("none", [{}, {}], {"name": "none", "value": 0}),
         ("mirrored", [{"half": 2500}, {}], {"name": "half", "value": "half"}),
-        ("steps", [{}, {}], {"name": "at_at", "init": {"constant": 1}}),
+        ("steps", [{}, {}], {"name": "at", "value": 1}),
         ("ends", [{}, {}], {"name": "b", "init": {"uniform": [0.5, 2]}}),
     ],
 )
