@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.spaces.source.syntax import Assign, Binary, Expr, Unary
+from tuner.spaces.source.syntax import Assign, Binary, Decl, Expr, For, Function, Name, Unary
+from tuner.spaces.source.walks import subtrees
 
-__all__ = ["Update", "update_of"]
+__all__ = ["Update", "own_variables", "update_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,15 @@ def update_of(expr: Assign) -> Update | None:
     if isinstance(rest, Unary) and rest.op == "-":
         return Update(target=expr.target, op="-", value=rest.operand)
     return Update(target=expr.target, op="+", value=rest)
+
+
+def own_variables(function: Function, loop: For) -> set[str]:
+    """Parameters and locals from outside of a loop whose address nobody takes: only their names lead to them."""
+    found = {p.name for p in function.params}
+    found |= {n.name for n in subtrees(function.body) if isinstance(n, Decl)}
+    found -= {n.name for n in subtrees(loop.body) if isinstance(n, Decl)}
+    taken = (n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&")
+    return found - {n.id for n in taken if isinstance(n, Name)}
 
 
 def _without(expr: Expr, target: Expr) -> Expr | None:

@@ -44,9 +44,8 @@ from tuner.spaces.source.syntax import (
     Name,
     Number,
     Stmt,
-    Unary,
 )
-from tuner.spaces.source.updates import update_of
+from tuner.spaces.source.updates import own_variables, update_of
 from tuner.spaces.source.walks import map_expressions, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
@@ -133,26 +132,24 @@ def _is_asked(function: Function, loop: For, name: str) -> bool:
 def _progressions(function: Function, loop: For) -> Iterator[_Progression]:
     """Variables of the function alone that a loop adds a value to, the same in each iteration, once and always."""
     kinds = types_of(function)
-    own = {p.name for p in function.params} | {d.name for d in subtrees(function.body) if isinstance(d, Decl)}
-    led_to = {n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&"}
+    own = own_variables(function, loop)
     written = written_names(loop)
     stores = any(isinstance(n, Assign) and not isinstance(n.target, Name) for n in subtrees(loop.body))
     calls = any(isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body))
     targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
-    inside = {n.name for n in subtrees(loop.body) if isinstance(n, Decl)}
     for at, stmt in enumerate(loop.body):
         found = update_of(stmt.expr) if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign) else None
         if found is None or found.op not in ("+", "-") or not isinstance(found.target, Name):
             continue
         name, names = found.target.id, names_in(found.value)
         kind = type_of(found.target, kinds)
-        if kind not in LANES or name not in own - inside or targets.count(found.target) != 1:
+        if kind not in LANES or name not in own or targets.count(found.target) != 1:
             continue
         # What lies elsewhere may be changed by a store, or by another function.
         steady = not names & written and (names <= own or not (stores or calls))
         plain = not any(isinstance(n, Index | Call | Field) for n in subtrees(found.value))
         plain = plain and is_pure(found.value) and type_of(found.value, kinds) == kind
-        if steady and plain and led_to.isdisjoint({found.target, *map(Name, names)}):
+        if steady and plain:
             yield _Progression(name=name, kind=kind, op=found.op, by=found.value, at=at)
 
 

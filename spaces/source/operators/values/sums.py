@@ -59,7 +59,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.updates import update_of
+from tuner.spaces.source.updates import own_variables, update_of
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
@@ -261,9 +261,7 @@ def several_sums(function: Function, args: Args) -> Function:
 def _scalar_sums(function: Function, loop: For) -> list[str]:
     """Variables of the function alone that a loop does nothing with but add to them, each a fraction."""
     kinds = types_of(function)
-    own = {p.name for p in function.params} | {d.name for d in subtrees(function.body) if isinstance(d, Decl)}
-    own -= {n.name for n in subtrees(loop.body) if isinstance(n, Decl)}
-    led_to = {n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&"}
+    own = own_variables(function, loop)
     updates = [u for n in subtrees(loop.body) if isinstance(n, Assign) and (u := update_of(n)) is not None]
     added: Counter[str] = Counter()
     for update in updates:
@@ -283,7 +281,6 @@ def _scalar_sums(function: Function, loop: For) -> list[str]:
         name
         for name, times in added.items()
         if name in own
-        and Name(name) not in led_to
         and type_of(Name(name), kinds) in LANES
         and written[name] == times
         and uses[name] == times + long[name]
