@@ -167,11 +167,12 @@ def _refuse_undecoded(folder: Path) -> None:
         ) from None
 
 
-def load_spec(path: str | Path) -> list[LoadedSpec]:
+def load_spec(path: str | Path, *, text: str | None = None) -> list[LoadedSpec]:
     """Loads a file with everything checked that needs no candidate to be built.
 
     Args:
         path: of the YAML file.
+        text: what it is to hold, where it is not written yet.
 
     Returns:
         One spec, or one for each of the file's ``kernels``.
@@ -182,9 +183,17 @@ def load_spec(path: str | Path) -> list[LoadedSpec]:
         MachineError: there is no clang.
     """
     place = Path(path)
+    if text is None:
+        text = _read_spec(place)
+    folder = place.resolve().parent
+    _refuse_undecoded(folder)
+    loader = _Loader(text=text, path=str(place), folder=str(folder), read=folder_reader(folder))
+    return loader.load_all()
+
+
+def _read_spec(place: Path) -> str:
     try:
-        raw = place.read_bytes()
-        text = raw.decode("utf-8-sig")
+        return place.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         beside = [p.name for p in place.parent.glob("*.y*ml")] if place.parent.is_dir() else []
         near = closest(place.name, beside)
@@ -193,14 +202,10 @@ def load_spec(path: str | Path) -> list[LoadedSpec]:
         ) from None
     except UnicodeDecodeError:
         raise SpecError(
-            "the file is not UTF-8 text", "name a YAML spec", place=Place(file=str(path))
+            "the file is not UTF-8 text", "name a YAML spec", place=Place(file=str(place))
         ) from None
     except OSError as error:
         raise SpecError(f"{place} cannot be read: {error.strerror}", "name a readable YAML spec") from None
-    folder = place.resolve().parent
-    _refuse_undecoded(folder)
-    loader = _Loader(text=text, path=str(place), folder=str(folder), read=folder_reader(folder))
-    return loader.load_all()
 
 
 def load_recorded(text: str, files: Mapping[str, str], *, folder: str, index: int = 0) -> LoadedSpec:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.findings import Findings
-from tuner.spec.first.members import Line, command_text, grouped, kernel_parts, quoted
+from tuner.spec.first.members import FirstSpec, Line, command_text, grouped, kernel_parts, quoted
 from tuner.spec.first.scalars import first_value, floating_scalars, settled, whole_numbers
 from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
@@ -87,16 +87,23 @@ class FirstKernel:
     reassociate: bool = False
 
 
-def host_spec(kernel: FirstKernel) -> str:
-    """The text of a first spec."""
-    return _Writer(kernel).text(kernel_parts(kernel.include, kernel.sources), kernel.doubts)
+def host_spec(kernel: FirstKernel) -> FirstSpec:
+    """The first spec."""
+    files = kernel_parts(kernel.include, kernel.sources)
+    guesses = _Writer(kernel).guesses
+
+    def at(scale: float, call_s: float | None) -> str:
+        return _Writer(kernel, scale, call_s).text(files, kernel.doubts)
+
+    return FirstSpec(text=at(1, None), at_scale=at if guesses else None)
 
 
 class _Writer:
     """Puts the YAML together."""
 
-    def __init__(self, kernel: FirstKernel) -> None:
+    def __init__(self, kernel: FirstKernel, scale: float = 1, call_s: float | None = None) -> None:
         self._given = kernel
+        self._scale, self._call_s = scale, call_s
         self._flat, self._findings = kernel.flat, kernel.findings
         self._function = kernel.flat.function
         numbers = whole_numbers(kernel.values)
@@ -116,9 +123,25 @@ class _Writer:
             return []
         return [n for n, t in self._function.parameters if _whole(t)][:1]
 
+    @property
+    def guesses(self) -> bool:
+        """Whether sizes are guessed."""
+        fixed = {*self._numbers, *self._findings.margins, *self._findings.exponents}
+        return bool(set(self._sizes) - fixed)
+
+    def _said_of_sizes(self) -> str:
+        said = "a call of 1 ms or more"
+        if not self.guesses:
+            said = "these are the source's own"
+        elif self._call_s is not None:
+            said = f"a call takes {self._call_s * 1e3:.1f} ms here"
+        return f"check: sizes as in your application; {said}"
+
     def text(self, files: str, doubts: Sequence[str]) -> str:
         """The spec, with what is said of files beside the source."""
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
+        if self._scale != 1:
+            size = max(int(float(f"{self._scale * size:.1e}")), 1)
         odd = _ODD_DEEP if self._findings.depth >= 3 else _ODD
         arguments = [self._argument(i) for i in range(len(self._function.parameters))]
         usual = self._usual(size)
@@ -131,9 +154,7 @@ class _Writer:
             *self._kernel(files, doubts),
         ]
         if self._sizes:
-            lines.append(
-                Line(f"problem: {{{sizes}}}", "check: sizes as in your application; a call of 1 ms or more")
-            )
+            lines.append(Line(f"problem: {{{sizes}}}", self._said_of_sizes()))
         lines.append(Line("arguments:", "in call order"))
         lines += grouped(self._flat, arguments)
         lines += [

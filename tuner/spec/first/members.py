@@ -1,19 +1,35 @@
-"""Lines of a first spec: values in YAML, and structures with the lines of members below what they are members of."""
+"""First specs as text: lines, values in YAML, structures with the lines of members below what they are members of."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tuner.spec.reading.flattening import Flat, Member, Structure
 
-__all__ = ["Line", "command_text", "grouped", "kernel_parts", "quoted"]
+__all__ = ["FirstSpec", "Line", "command_text", "grouped", "kernel_parts", "quoted"]
 
 _PLAIN_COMMAND = re.compile(r"[A-Za-z/][\w./+=,@%-]*(?: [\w./+=,-][\w./+=,@%-]*)*")
 _ENTRY = re.compile(r"  - \{name: \w+, ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSpec:
+    """A first spec.
+
+    Attributes:
+        text: of the spec.
+        beside: texts by the names of further files that it needs beside it.
+        at_scale: the text with larger or smaller sizes, by what to multiply them with and the seconds that a call took
+            then; ``None`` where no sizes are guessed.
+    """
+
+    text: str
+    beside: Mapping[str, str] = field(default_factory=dict)
+    at_scale: Callable[[float, float | None], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,20 @@
-"""What a variable is where a loop begins: by what stands before it, for first specs.
+"""What variables are where a loop begins, and arguments where a function is called, for first specs.
 
-Read from clang's syntax tree; what is not plain to see stays unsaid.
+By what stands before in clang's syntax tree; what is not plain to see stays unsaid.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tuner.spec.reading.given_values import paths
 from tuner.spec.reading.loop_variables import Variable
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, walk
-from tuner.spec.reading.trees import changes, inner_nodes, peeled, referenced
+from tuner.spec.reading.signature import Function, Node, below, walk
+from tuner.spec.reading.trees import callee_name, changes, inner_nodes, peeled, referenced
 
-__all__ = ["first_value"]
+__all__ = ["call_values", "first_value"]
 
 _MOST_STATEMENTS = 32
 """As many are looked for."""
@@ -29,6 +30,27 @@ def first_value(function: Function, loop: Node, of: Variable) -> str:
     value, statement = reader.given(loop, of.node["id"])
     whole = reader.whole(value, statement)
     return _decimal(value) if whole is None else whole.text()
+
+
+def call_values(function: Function, callers: Iterable[Function]) -> dict[str, str]:
+    """What the parameters of a function are in the call that says most of them, by their names.
+
+    Args:
+        function: that is called.
+        callers: functions that may call it.
+
+    Returns:
+        Numbers alone.
+    """
+    found: list[dict[str, str]] = []
+    names = [name for name, _ in function.parameters]
+    for caller in callers:
+        reader = _Reader(caller)
+        for node in walk(caller.tree):
+            if node.get("kind") == "CallExpr" and callee_name(inner_nodes(node)[0]) == function.name:
+                values = zip(names, map(reader.number, inner_nodes(node)[1:]), strict=False)
+                found.append({name: value for name, value in values if value})
+    return max(found, key=len, default={})
 
 
 class _Reader:
@@ -51,10 +73,16 @@ class _Reader:
                     : next(i for i, child in enumerate(block["inner"]) if child is inside)
                 ]
                 for statement in reversed(before):
-                    if any(key in (n.get("id"), referenced(n)) for n in walk(statement)):
+                    if _may_give(statement, key):
                         return _given(statement, key), statement
             inside = block
         return {}, place
+
+    def number(self, node: Node) -> str:
+        """The number that an expression is; empty where it is none that is plain to see."""
+        whole = self.whole(node, node)
+        value = None if whole is None else whole.value
+        return _decimal(node) if value is None else str(value)
 
     def whole(self, node: Node, statement: Node) -> Polynomial | None:
         """The whole number that an expression of a statement is."""
@@ -81,6 +109,16 @@ class _Reader:
         if operation == "/" and number is not None and by is not None and by > 0 <= number:
             return constant(number // by)
         return None
+
+
+def _may_give(statement: Node, key: str) -> bool:
+    """Whether a statement declares a variable or does more with it than read it."""
+    return any(
+        key == child.get("id") or (key == referenced(child) and node.get("castKind") != "LValueToRValue")
+        for node in ({"inner": [statement]}, *walk(statement))
+        for child in below(node)
+        if child
+    )
 
 
 def _given(statement: Node, key: str) -> Node:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tuner.core.errors import BaselineError
 from tuner.spec.reading.signature import Function, SourceReader
 
-__all__ = ["entries_of", "function_lookup", "functions_of"]
+__all__ = ["callers_of", "entries_of", "function_lookup", "functions_of"]
 
 _BODY = re.compile(r"\s*(?:\{|noexcept|__attribute__|(?:[A-Za-z_][\w\s*,[\]]*;\s*)+\{)")
 """What follows the parameters of a function that is defined: their types as C had them before 1989, at times."""
@@ -21,22 +21,41 @@ _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "
 
 def functions_of(text: str) -> list[str]:
     """Names that a source seems to define as functions, in order; found by their looks."""
-    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
-    names: list[str] = []
+    return list(dict.fromkeys(name for name, _ in _definitions(_plain(text))))
+
+
+def callers_of(text: str, name: str) -> list[str]:
+    """The functions of a source in which another one, or one itself, seems to be called."""
+    plain = _plain(text)
+    defined = {at: function for function, at in _definitions(plain)}
+    found: dict[str, None] = {}
+    inside = ""
+    for called in _CALLABLE.finditer(plain):
+        inside = defined.get(called.start(), inside)
+        if called[1] == name and called.start() not in defined and inside:
+            found[inside] = None
+    return list(found)
+
+
+def _plain(text: str) -> str:
+    """A source without comments, texts and directives."""
+    return _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
+
+
+def _definitions(plain: str) -> Iterator[tuple[str, int]]:
+    """Names that seem to be defined as functions, and where they stand."""
     for found in _CALLABLE.finditer(plain):
         depth, at = 1, found.end()
         while at < len(plain) and depth:
             depth += {"(": 1, ")": -1}.get(plain[at], 0)
             at += 1
         if depth == 0 and _BODY.match(plain, at) and found[1] not in _KEYWORDS:
-            names.append(found[1])
-    return list(dict.fromkeys(names))
+            yield found[1], found.start()
 
 
 def entries_of(text: str) -> list[str]:
     """As :func:`functions_of`, without those that only their own file can call."""
-    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
-    hidden = set(re.findall(r"\bstatic\b[^;{}()]*?([A-Za-z_]\w*)\s*\(", plain))
+    hidden = set(re.findall(r"\bstatic\b[^;{}()]*?([A-Za-z_]\w*)\s*\(", _plain(text)))
     return [name for name in functions_of(text) if name not in hidden]
 
 

@@ -1,0 +1,222 @@
+"""Writes a first spec of a function in C or C++, or of a loop of one, with all that it needs of its project.
+
+May not run or optimise the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from tuner.core.errors import BaselineError, UsageError
+from tuner.spaces.source.outlined import Outlined
+from tuner.spec.first.argument_types import described
+from tuner.spec.first.compile_commands import Compiled
+from tuner.spec.first.entries import chosen, named
+from tuner.spec.first.findings import examine
+from tuner.spec.first.further_sources import Further, further_sources
+from tuner.spec.first.global_variables import with_globals
+from tuner.spec.first.host import FirstKernel, host_spec
+from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
+from tuner.spec.first.members import FirstSpec
+from tuner.spec.first.own_builds import build_compiler, doubts_of
+from tuner.spec.first.project import OLD_DIALECT, Opened, Project, opened, read_source
+from tuner.spec.reading.declarations import declared
+from tuner.spec.reading.first_values import call_values
+from tuner.spec.reading.flattening import Flat, flattened
+from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
+from tuner.spec.reading.macros import macros_of
+from tuner.spec.reading.outlining import loop_lines, no_loop, outline
+from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.templates import instance_of
+
+__all__ = ["Asked", "host_first_spec"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a first spec of a function in C or C++ is asked for.
+
+    Attributes:
+        entry: the function; may be left out where the file has one that can be called from outside.
+        loop: line at which a loop begins that is to be the kernel.
+        compiler: of the project's build, with flags.
+        compiled: how the project's build compiles the file.
+        reassociate: whether sums may be in another order.
+    """
+
+    entry: str | None
+    loop: int | None
+    compiler: str | None
+    compiled: Compiled | None
+    reassociate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kernel:
+    """The function that is called: of the source itself, a loop of it, or an instance of a template.
+
+    Attributes:
+        function: with a name for every parameter.
+        reader: of the source that has it.
+        file: that the spec names.
+        outlined: the loop, where it is one.
+        beside: text of the file, where the spec brings it.
+    """
+
+    function: Function
+    reader: SourceReader
+    file: str
+    outlined: Outlined | None = None
+    beside: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Needed:
+    """What a kernel needs beside its own text.
+
+    Attributes:
+        flat: the kernel, with global variables as parameters, and members in the place of structures.
+        further: sources that define what it calls.
+        doubts: what is said of what could not be chosen.
+        variables: parameters that are global variables, with what `global` is.
+        flags: those of them that only decide what is done.
+        values: numbers that its callers give its parameters.
+    """
+
+    flat: Flat
+    further: Further
+    doubts: tuple[str, ...]
+    variables: Mapping[str, str]
+    flags: Collection[str]
+    values: Mapping[str, str]
+
+
+def host_first_spec(project: Project, asked: Asked) -> FirstSpec:
+    """A first spec, and a function that calls the kernel where that is a C++ template.
+
+    Raises:
+        UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
+        BaselineError: clang does not accept the source.
+    """
+    source = opened(project)
+    command, unnamed = build_compiler(asked.compiler, asked.compiled, project.language, openmp=source.openmp)
+    kernel = _kernel(project, source, asked)
+    headers = list(source.headers)
+    if kernel.beside and project.name != project.path.name:
+        # What the instance includes lies elsewhere than the instance, which lies beside the spec.
+        headers.insert(0, os.path.dirname(project.name))
+    reader, outlined = kernel.reader, kernel.outlined
+    everything = source.everything if outlined is None else f"{source.everything}\n{outlined.opening}"
+    needed = _needed(project, kernel, everything)
+    first = host_spec(
+        FirstKernel(
+            file=kernel.file,
+            flat=needed.flat,
+            findings=examine(needed.flat.function, needed.flat.lookup),
+            macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
+            include=[*headers, *map(project.written, needed.further.include)],
+            sources=[project.written(each) for each in needed.further.files],
+            doubts=(
+                *doubts_of(asked.compiled, project.folder or project.beside),
+                *unnamed,
+                *needed.doubts,
+            ),
+            variables=needed.variables,
+            flags=needed.flags,
+            defines=_defines(project, reader),
+            threads=len(os.sched_getaffinity(0)) if source.openmp else None,
+            kernel=None if outlined is None else f"{outlined.function}, loop: {asked.loop}",
+            values=needed.values if outlined is None else outlined.values,
+            compiler=command,
+            reassociate=asked.reassociate,
+        )
+    )
+    return replace(first, beside={kernel.file: kernel.beside}) if kernel.beside else first
+
+
+def _kernel(project: Project, source: Opened, asked: Asked) -> _Kernel:
+    reader, file = source.reader, project.name
+    entry, outlined = asked.entry, None
+    if asked.loop is not None:
+        outlined = _outlined(reader, entry, asked.loop)
+        first, *others = reader.files
+        entry = outlined.entry
+        reader = replace(reader, files=(replace(first, text=outlined.text), *others))
+    function = chosen(reader, reader.files[0].text, project.path.name, entry)
+    if not function.template:
+        return _Kernel(function=named(function), reader=reader, file=file, outlined=outlined)
+    name, text, reader = _instance(reader, named(function), project.path.name)
+    function = next(f for f in reader.functions(name) if f.defined)
+    return _Kernel(
+        function=named(function),
+        reader=reader,
+        file=f"{project.path.stem}_instance{project.path.suffix}",
+        beside=f'#include "{project.path.name}"\n\n{text}',
+    )
+
+
+def _needed(project: Project, kernel: _Kernel, everything: str) -> _Needed:
+    function, reader = kernel.function, kernel.reader
+    exposed = reader.exposing(function.name)
+    symbol = str(function.tree.get("mangledName") or function.name)
+    include = [project.beside / each for each in reader.include]
+    further = further_sources(project.path, exposed, symbol, include)
+    places = map(str, (*further.include, *(f.parent for f in further.files)))
+    files = (*reader.files, *map(read_source, further.files))
+    lookup = function_lookup(replace(reader, files=files, include=(*reader.include, *places)))
+    whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
+    flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
+    flat = named_from_outside(flat, reader)
+    types = described(reader.resolved(flat.function), everything, project.language, flat)
+    callers = {name for each in files for name in callers_of(each.text, function.name)}
+    return _Needed(
+        flat=replace(flat, function=types),
+        further=further,
+        doubts=(*whole.doubts, *left_out, *further.doubts),
+        variables=whole.names,
+        flags=whole.flags,
+        values=call_values(function, filter(None, map(lookup, sorted(callers)))),
+    )
+
+
+def _defines(project: Project, reader: SourceReader) -> tuple[str, ...]:
+    """The build's flags, and the older dialect where the source needs it."""
+    old = OLD_DIALECT in reader.flags and OLD_DIALECT not in project.flags
+    return (*project.flags, *([OLD_DIALECT] if old else []))
+
+
+def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
+    """The loop at a line of the first file, of any function where none is named."""
+    if entry is not None:
+        return outline(reader, entry, loop)
+    text = reader.files[0].text
+    above = "".join(text.splitlines(keepends=True)[:loop])
+    for name in reversed(functions_of(text)):
+        if re.search(rf"\b{name}\b", above):
+            found = [f for f in reader.functions(name) if f.defined]
+            if any(loop in loop_lines(f, text) for f in found):
+                return outline(reader, found[0].qualified, loop)
+            if any(loop_lines(f, text, loop) for f in found):
+                raise no_loop(found, text, loop, "begins")
+    raise UsageError(f"no loop begins at line {loop}", "name the line of its for, while or do")
+
+
+def _instance(reader: SourceReader, template: Function, file: str) -> tuple[str, str, SourceReader]:
+    """Name and text of an instance of a template, and the reader of a source that has it too."""
+    first, *others = reader.files
+    instance = instance_of(template, first.text)
+    if instance is not None:
+        longer = replace(first, text=first.text + "\n" + instance.text)
+        reader = replace(reader, files=(longer, *others))
+        try:
+            reader.functions(instance.name)
+            return instance.name, instance.text, reader
+        except BaselineError:
+            pass
+    raise UsageError(
+        f"{template.name!r} in {file} is a template that no plain instance could be made of",
+        'write an extern "C" function that calls it with types of your choice, and name that',
+    )

@@ -1,0 +1,155 @@
+"""A project's source that a first spec is written from: where it lies, what it includes, how clang reads it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner.core.errors import BaselineError, SpecError, UsageError
+from tuner.core.types import Source
+from tuner.evaluators.host.openmp import as_if_openmp
+from tuner.spec.doubts import has_openmp
+from tuner.spec.first.device import MISSING_BLOCK
+from tuner.spec.first.own_builds import path_from
+from tuner.spec.models import KernelModel
+from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.signature import SourceReader
+from tuner.spec.sources import folder_reader, out_of_reach, read_sources
+from tuner.spec.yaml_places import Document, View
+
+__all__ = ["OLD_DIALECT", "Opened", "Project", "opened", "read_source"]
+
+OLD_DIALECT = "-std=gnu89"
+_MOST_MISSING = 16
+_OLD = re.compile(r"\[-Wimplicit-(?:int|function-declaration)\]")
+_UNDECLARED = re.compile(r"use of undeclared identifier '([A-Z][A-Z0-9_]*)'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What a first spec is written from.
+
+    Attributes:
+        path: of the source.
+        language: of it.
+        folder: where the spec will lie; beside the source when left out.
+        include: folders of headers that are given or found.
+        flags: macros and dialect of the build.
+    """
+
+    path: Path
+    language: str
+    folder: Path | None
+    include: tuple[Path, ...]
+    flags: tuple[str, ...]
+
+    @property
+    def beside(self) -> Path:
+        """The source's folder."""
+        return self.path.resolve().parent
+
+    @property
+    def name(self) -> str:
+        """The source as the spec names it."""
+        return self.path.name if self.folder is None else self.written(self.path)
+
+    @property
+    def headers(self) -> list[str]:
+        """The folders of headers as the spec names them."""
+        return [self.written(each) for each in self.include]
+
+    def written(self, path: Path) -> str:
+        """A path as the spec names it."""
+        return path_from(self.folder or self.beside, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A source that clang can be asked about.
+
+    Attributes:
+        reader: of it and of what it includes.
+        everything: texts of all these files.
+        headers: folders of headers as the spec names them.
+        openmp: whether it has threads of its own.
+    """
+
+    reader: SourceReader
+    everything: str
+    headers: list[str]
+    openmp: bool
+
+    @property
+    def text(self) -> str:
+        """Of the source."""
+        return self.reader.files[0].text
+
+
+def opened(project: Project) -> Opened:
+    """Reads the source and what it includes.
+
+    Raises:
+        UsageError: a file or folder is missing, or is not text.
+        BaselineError: clang does not accept the source.
+    """
+    path, beside = project.path, project.beside
+    view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
+    try:
+        include = [path_from(beside, each) for each in project.include]
+        model = KernelModel(source=path.name, entry="kernel", include=include)
+        sources = read_sources(model, view, folder_reader(beside), str(beside))
+    except SpecError as error:
+        # There is no spec yet that a path could be relative to.
+        hint = error.hint if error.hint.startswith("did you mean") or path.exists() else "check the path"
+        raise UsageError(error.message, hint) from None
+    headers = project.headers
+    for far in out_of_reach(sources, beside):
+        needed = project.written((beside / far).parent)
+        if needed.startswith("..") and needed not in headers:
+            headers.append(needed)
+    openmp = project.language != "opencl" and any(map(has_openmp, sources.files.values()))
+    reader = SourceReader(
+        files=sources.variant.files,
+        language=project.language,
+        folder=str(beside),
+        include=sources.include,
+        flags=(*(as_if_openmp() if openmp else ()), *project.flags),
+    )
+    reader = _with_missing(reader)
+    everything = "\n".join(sources.files.values())
+    return Opened(reader=reader, everything=everything, headers=headers, openmp=openmp)
+
+
+def read_source(path: Path) -> Source:
+    """A further source.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        return Source(name=path.name, text=path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
+
+
+def _with_missing(reader: SourceReader) -> SourceReader:
+    """The reader with a value for macros that C sources use and that only a build defines, or the older dialect.
+
+    What C has no longer since 1999 (types and declarations left out) compilers other than clang still take.
+    """
+    names = functions_of(reader.files[0].text)
+    for _ in range(_MOST_MISSING if names else 0):
+        try:
+            reader.functions(names[0])
+            break
+        except BaselineError as error:
+            if _OLD.search(error.message) and reader.language == "c" and OLD_DIALECT not in reader.flags:
+                reader = replace(reader, flags=(*reader.flags, OLD_DIALECT))
+                continue
+            missing = _UNDECLARED.search(error.message)
+            if missing is None or missing[1] in reader.macros:
+                raise
+            value = MISSING_BLOCK if reader.language == "opencl" else 1
+            reader = replace(reader, macros={**reader.macros, missing[1]: value})
+    return reader
