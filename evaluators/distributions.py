@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.dtypes import C_TYPES, is_structured, numpy_dtype, separate_members
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import Expression, parse
 from tuner.core.streams import seed_for, stream
@@ -26,15 +27,9 @@ from tuner.evaluators.redistribution import PERTURBED, perturb, redistribute, re
 from tuner.evaluators.sparse import random_csr
 from tuner.recorders.recordings.format import RecordingFile
 
-__all__ = ["DTYPES", "OPTIONS", "ArrayMaker", "cast_scalar", "dtype_of"]
+__all__ = ["OPTIONS", "ArrayMaker", "cast_scalar", "dtype_of"]
 
 Array = NDArray[Any]
-
-DTYPES = (
-    *("float16", "float32", "float64", "complex64", "complex128", "bool"),
-    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-)
-"""Element types that an argument may have."""
 
 OPTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "uniform": (frozenset(), frozenset({"low", "high"})),
@@ -48,25 +43,27 @@ OPTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "file": (frozenset({"path"}), frozenset()),
     "python": (frozenset({"file", "function"}), frozenset()),
     "recording": (frozenset({"paths"}), frozenset({"argument", "parts"})),
+    "members": (frozenset(), frozenset()),
 }
-"""For each kind of initial values the options that it needs and those that it may have."""
+"""For each kind of initial values the options that it needs and those that it may have; of ``members`` the options are
+the initial values of each."""
 
 
 def dtype_of(argument: Argument) -> np.dtype[Any]:
     """The NumPy type of an argument's elements.
 
     Raises:
-        SpecError: not one of :data:`DTYPES`.
+        SpecError: there is no such type.
     """
     opaque = opaque_bytes(argument.dtype)
     if opaque and not argument.is_array:
         return np.dtype(f"V{opaque}")
-    if argument.dtype not in DTYPES:
+    if argument.dtype not in C_TYPES and not is_structured(argument.dtype):
         raise SpecError(
             f"argument {argument.name!r} has the unknown dtype {argument.dtype!r}",
-            "one of " + ", ".join(DTYPES),
+            "one of " + ", ".join(C_TYPES),
         )
-    return np.dtype(argument.dtype)
+    return numpy_dtype(argument.dtype)
 
 
 def cast_scalar(name: str, value: Value, dtype: np.dtype[Any]) -> int | float:
@@ -137,6 +134,8 @@ class ArrayMaker:
             SpecError: options that are missing, unknown or impossible; a file that does not fit.
         """
         kind, dtype = argument.initial.kind, dtype_of(argument)
+        if kind == "members":
+            return self._structures(argument, np.zeros(shape, dtype))
         self._check_options(argument)
         seed = self.fixed_seed if argument.fixed else self.seed
         distribution = "given" if argument.fixed else self.distribution
@@ -167,6 +166,14 @@ class ArrayMaker:
             value = self._number(argument, "value", 0)
             result = np.full(shape, _cast_constant(argument, value, dtype), dtype)
         return np.ascontiguousarray(result.astype(dtype, copy=False)).reshape(shape)
+
+    def _structures(self, argument: Argument, structures: Array) -> Array:
+        """Structures with values in their members."""
+        for name, values in separate_members(argument.name, structures).items():
+            initial = argument.initial.options[name.removeprefix(f"{argument.name}.")]
+            member = replace(argument, name=name, dtype=values.dtype.name, initial=initial)
+            values[...] = self.make(member, values.shape)
+        return structures
 
     def recorded(self, argument: Argument, shape: tuple[int, ...], *, after: bool = False) -> Array:
         """What a recording holds of one buffer before its launch, or after it.

@@ -119,7 +119,7 @@ def _serve(
     files = {}
     for position, (name, item) in enumerate(values.items()):
         array = _guarded(path, partial(np.asarray, item))
-        if array.dtype.kind not in "biufc":
+        if array.dtype.kind not in "biufc" and array.dtype.names is None:
             what = f"{name!r} is" if keyed else "its value is"
             raise _Refused(f"{_name(function)}: {what} no array of numbers", line=line)
         files[str(name)] = f"out-{number}-{position}.npy"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.dtypes import numpy_dtype, separate_members
 from tuner.core.errors import BaselineError, Place, SpecError, TunerError
 from tuner.core.types import ArgumentRole, Task
 from tuner.evaluators.sandbox.environment import worker_environment
@@ -96,12 +97,14 @@ def run_reference(
     results = []
     for workload, answer in zip(workloads, answers, strict=True):
         wanted = {n: () if a.by_pointer else workload.arrays[n].shape for n, a in outputs.items()}
-        kinds = {name: np.dtype(a.dtype).kind for name, a in outputs.items()}
+        kinds = {name: numpy_dtype(a.dtype) for name, a in outputs.items()}
         if task.kernel.returns is not None:
-            wanted[RETURN], kinds[RETURN] = (), np.dtype(task.kernel.returns).kind
+            wanted[RETURN], kinds[RETURN] = (), np.dtype(task.kernel.returns)
         for name in sorted(set(answer) - set(wanted)):
             raise SpecError(f"{origin} returns {name!r}, no output of the kernel", _outputs_hint(wanted))
-        given = {n: _output(origin, n, answer, s, kind=kinds[n]) for n, s in wanted.items()}
+        given: dict[str, Array] = {}
+        for name, extents in wanted.items():
+            given |= _output(origin, name, answer, extents, kinds[name])
         single = {n for n, a in outputs.items() if a.by_pointer}
         results.append({n: values.reshape(1) if n in single else values for n, values in given.items()})
     return results
@@ -171,11 +174,20 @@ def _reference_call(task: Task, workload: Workload) -> Call:
 
 
 def _widened(array: Array) -> Array:
-    if array.dtype.kind == "f":
-        # A signalling NaN among the inputs is quiet afterwards, and no warning to anyone.
-        with np.errstate(invalid="ignore"):
-            return array.astype(np.float64)
-    return array.astype(np.complex128) if array.dtype.kind == "c" else array
+    if array.dtype.kind in "biu":
+        return array
+    # A signalling NaN among the inputs is quiet afterwards, and no warning to anyone.
+    with np.errstate(invalid="ignore"):
+        return array.astype(_wider(array.dtype))
+
+
+def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type with float64 for all floating numbers, also of members."""
+    if dtype.names is not None:
+        return np.dtype([(name, _wider(dtype[name])) for name in dtype.names])
+    if dtype.subdtype is not None:
+        return np.dtype((_wider(dtype.base), dtype.shape))
+    return np.dtype({"f": np.float64, "c": np.complex128}.get(dtype.kind, dtype))
 
 
 def _write_call(folder: Path, number: int, call: Call) -> dict[str, Any]:
@@ -294,8 +306,9 @@ def _outputs_hint(wanted: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def _output(
-    origin: str, name: str, answer: Mapping[str, Array], shape: tuple[int, ...], *, kind: str
-) -> Array:
+    origin: str, name: str, answer: Mapping[str, Array], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> dict[str, Array]:
+    """What a function gives for one output; of structures one array for each member."""
     if name not in answer:
         raise SpecError(
             f"{origin} does not return {name!r}", _outputs_hint({**dict.fromkeys(answer, ()), name: ()})
@@ -305,8 +318,19 @@ def _output(
         raise SpecError(
             f"{origin} returns {name!r} with shape {list(values.shape)}", f"the kernel's has {list(shape)}"
         )
+    given, wanted = separate_members(name, values), separate_members(name, np.empty(0, dtype))
+    if given.keys() != wanted.keys():
+        members = ", ".join(each.removeprefix(f"{name}.") for each in wanted)
+        hint = f"structures with {members}" if dtype.names else "an array of numbers"
+        raise SpecError(f"{origin} returns {name!r} with other members", f"the kernel's are {hint}")
+    return {each: _numbers(origin, each, given[each], wanted[each].dtype.kind) for each in wanted}
+
+
+def _numbers(origin: str, name: str, values: Array, kind: str) -> Array:
     if values.dtype.kind == "c" and kind != "c":
         raise SpecError(f"{origin} returns complex numbers for {name!r}", "the kernel's output is real")
+    if values.dtype.kind not in "biufc":
+        raise SpecError(f"{origin} returns no numbers for {name!r}", "return plain NumPy arrays of numbers")
     if values.dtype.kind in "iub" and kind in "iub":
         return values
     return values.astype(np.complex128 if kind == "c" else np.float64)

@@ -107,6 +107,11 @@ def perturb(given: Array, rng: np.random.Generator) -> Array:
 
     Nearer and never farther: what indexes or bounds something keeps within what it was.
     """
+    if given.dtype.names is not None:
+        result = given.copy()
+        for member in given.dtype.names:
+            result[member] = perturb(given[member], rng)
+        return result
     if given.dtype.kind not in "fc":
         return given
     result = given.copy()

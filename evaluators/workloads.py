@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.dtypes import separate_members
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.streams import seed_for, stream
-from tuner.core.types import Argument, ArgumentRole, Problem, Task, Value
+from tuner.core.types import Argument, ArgumentRole, Initial, Problem, Task, Value
 from tuner.evaluators.distributions import ArrayMaker, cast_scalar, dtype_of
 from tuner.evaluators.hidden import hidden_sizes as _search_hidden
 from tuner.evaluators.redistribution import DISTRIBUTIONS, NONFINITE, PERTURBED
@@ -54,7 +55,8 @@ class Workload:
         problem: its sizes.
         scalars: the value of each by-value argument, rounded to its type.
         arrays: the initial content of every array argument, C-contiguous; outputs and scratch are zero-filled.
-        outputs: what a recording holds of the arrays that the kernel may write; empty where nothing is recorded.
+        outputs: what a recording holds of the arrays that the kernel may write, of structures by member; empty where
+            nothing is recorded.
     """
 
     name: str
@@ -62,6 +64,14 @@ class Workload:
     scalars: Mapping[str, int | float]
     arrays: Mapping[str, NDArray[Any]]
     outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> dict[str, NDArray[Any]]:
+        """The arrays, of structures one for each member."""
+        found: dict[str, NDArray[Any]] = {}
+        for name, array in self.arrays.items():
+            found |= separate_members(name, array)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +152,7 @@ def make_workload(
                 ) from None
             if distribution == "given" and _is_recorded(argument) and argument.role in _WRITTEN:
                 shape = arrays[argument.name].shape
-                outputs[argument.name] = maker.recorded(argument, shape, after=True)
+                outputs |= separate_members(argument.name, maker.recorded(argument, shape, after=True))
         else:
             scalars[argument.name] = _scalar(argument, maker)
     name = f"{_label(problem)}, {distribution}"
@@ -316,7 +326,10 @@ def _role(purpose: str, number: int) -> tuple[str, int]:
 
 def _other_distributions(task: Task) -> tuple[str, ...]:
     """The distributions that change anything for this task, without ``given``."""
-    kinds = {a.initial.kind for a in task.arguments if a.is_array and _has_values(a) and not a.fixed}
+    varied = [a.initial for a in task.arguments if a.is_array and _has_values(a) and not a.fixed]
+    kinds = {
+        part.kind for each in varied for part in (each, *each.options.values()) if isinstance(part, Initial)
+    }
     if "recording" in kinds:
         return (PERTURBED,) if any(_is_recorded(a) and "float" in a.dtype for a in task.arguments) else ()
     if kinds & {"uniform", "normal"}:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.dtypes import is_structured, separate_members
 from tuner.core.types import Argument, ArgumentRole, Parcel, Task
 from tuner.evaluators.cuda.parcels import Layout, in_call_order, members_of
 from tuner.evaluators.cuda.placing import Stretch, place
@@ -85,9 +86,11 @@ class Slab:
 
     def outputs(self) -> dict[str, Array]:
         """Views of what the kernel gives back, by name; they change with the next run."""
-        return {
-            r.name: self._view(r) for r in self.regions if r.role in (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
-        }
+        found: dict[str, Array] = {}
+        for region in self.regions:
+            if region.role in (ArgumentRole.OUTPUT, ArgumentRole.INOUT):
+                found |= separate_members(region.name, self._view(region))
+        return found
 
     def damage(self) -> str:
         """What was written outside of outputs, one line; empty where nothing was."""
@@ -186,7 +189,8 @@ class Slab:
 
 def widens(task: Task) -> bool:
     """Whether a kernel built with ``double`` for ``float`` takes other arguments."""
-    return any(argument.dtype in _WIDER for argument in task.arguments)
+    kinds = [argument.dtype for argument in task.arguments]
+    return not any(map(is_structured, kinds)) and any(kind in _WIDER for kind in kinds)
 
 
 def slab_bytes(task: Task, workload: Workload) -> int:
@@ -221,7 +225,7 @@ def _lay_out(
 
 
 def _dtype(dtype: np.dtype[Any], wide: bool) -> np.dtype[Any]:
-    return np.dtype(_WIDER.get(dtype.name, dtype.name)) if wide else dtype
+    return np.dtype(_WIDER[dtype.name]) if wide and dtype.name in _WIDER else dtype
 
 
 def _all_poison(zone: NDArray[np.uint8]) -> bool:

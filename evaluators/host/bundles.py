@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.dtypes import WIDER
+from tuner.core.dtypes import WIDER, numpy_dtype, separate_members
 from tuner.core.types import Kernel, Task
 from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, EntryLayout, Region, lay_out
@@ -190,14 +190,15 @@ class Bundle:
         return words
 
     def outputs_of(self, number: int, memory: OutputMemory) -> dict[str, Array]:
-        """Views of one entry's outputs."""
+        """Views of one entry's outputs; of structures one for each member."""
         entry = self.layout.entries[number]
         kinds = self.outputs[entry.inputs]
-        return {
-            r.buffer.name: memory.array(r, *kinds[r.buffer.name])
-            for r in entry.regions
-            if r.buffer.name in kinds
-        }
+        found: dict[str, Array] = {}
+        for region in entry.regions:
+            name = region.buffer.name
+            if name in kinds:
+                found |= separate_members(name, memory.array(region, *kinds[name]))
+        return found
 
     def borrow(self) -> OutputMemory:
         """Output memory for one child; its content is what the last one left."""
@@ -241,7 +242,7 @@ def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buf
     buffers = []
     for name, dtype, is_array in signature.arguments:
         if is_array:
-            item = np.dtype(dtype).itemsize
+            item = numpy_dtype(dtype).itemsize
             size = workload.arrays[name].size * item
             variable = name in signature.variables - signature.pointers
             buffers.append(
@@ -298,7 +299,7 @@ def make_bundle(
         copies=copies,
         align=align,
     )
-    dtypes = {name: np.dtype(dtype) for name, dtype, is_array in signature.arguments if is_array}
+    dtypes = {name: numpy_dtype(dtype) for name, dtype, is_array in signature.arguments if is_array}
     descriptor = memory_file("inputs")
     os.ftruncate(descriptor, max(layout.input_bytes, PAGE))
     for entry, workload in zip(layout.entries, workloads, strict=False):
@@ -326,7 +327,7 @@ def _outputs(
 ) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
     written = {a.name for a in task.arguments if a.is_array and a.role.value in ("output", "inout")}
     found: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
-        name: (np.dtype(dtype), workload.arrays[name].shape)
+        name: (numpy_dtype(dtype), workload.arrays[name].shape)
         for name, dtype, _ in signature.arguments
         if name in written
     }

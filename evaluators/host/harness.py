@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from tuner.core.dtypes import C_TYPES, WIDER
+from tuner.core.dtypes import C_TYPES, WIDER, is_structured
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, Task, opaque_bytes
 
@@ -47,7 +47,7 @@ class Signature:
         """
         arguments: Sequence[Argument] = task.arguments
         for argument in arguments:
-            if argument.is_array or not opaque_bytes(argument.dtype):
+            if not (is_structured(argument.dtype) if argument.is_array else opaque_bytes(argument.dtype)):
                 _check(argument.dtype, f"the argument {argument.name}")
         if task.kernel.returns is not None:
             _check(task.kernel.returns, "the returned value")
@@ -70,7 +70,9 @@ class Signature:
 
     @property
     def widens(self) -> bool:
-        """Whether :meth:`widened` differs."""
+        """Whether :meth:`widened` differs. Structures with wider members would lie otherwise."""
+        if any(is_structured(dtype) for _, dtype, _ in self.arguments):
+            return False
         return any(d in WIDER for _, d, _ in self.arguments) or self.returns in WIDER
 
     def widened(self) -> Signature:
@@ -85,11 +87,11 @@ class Signature:
         """C text of the thunk as a function of that name."""
         types, values, at = [], [], 0
         for _, dtype, is_array in self.passed:
-            kind = C_TYPES[dtype]
             if is_array:
                 types.append("void *")
                 values.append(f"(void *)words[{at}]")
             else:
+                kind = C_TYPES[dtype]
                 types.append(kind)
                 values.append(f"*(__attribute__((__may_alias__)) {kind} *)&words[{at}]")
             at += _words(dtype, is_array)

@@ -145,7 +145,7 @@ class Reference:
         return expected
 
     def _role(self, name: str) -> ArgumentRole:
-        roles = [a.role for a in self._task.arguments if a.name == name]
+        roles = [a.role for a in self._task.arguments if name == a.name or name.startswith(f"{a.name}.")]
         return roles[0] if roles else ArgumentRole.OUTPUT
 
     def _expectations(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
+from tuner.core.dtypes import is_structured, numpy_dtype
 from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.types import Argument
@@ -123,6 +124,8 @@ def number_text(argument: Argument, name: str) -> str:
 def item_text(argument: Argument) -> str:
     """The bytes of one element of an array."""
     size = _COMPLEX_BYTES.get(argument.dtype)
+    if is_structured(argument.dtype):
+        size = numpy_dtype(argument.dtype).itemsize
     return str(size) if size else f"(long)sizeof({c_type(argument.dtype, argument.name)})"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.core.dtypes import numpy_dtype
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.passing import Layout, Passed
 from tuner.core.types import Argument, ArgumentRole
@@ -250,7 +251,7 @@ class CallRecorder:
         places = {}
         for number, address in sorted(addresses.items()):
             argument = self._arguments[number]
-            size = int(np.dtype(argument.dtype).itemsize)
+            size = int(numpy_dtype(argument.dtype).itemsize)
             extents = [extent.integer(env) for extent in argument.shape or ()]
             for extent in extents:
                 size *= extent

@@ -1,4 +1,4 @@
-"""Sizes of first specs: those that the source's own call passes, or else sizes by which a call takes some milliseconds."""
+"""Sizes of first specs: those that the source's own call passes, or else such that a call takes some milliseconds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def sizes(spec: FirstSpec) -> dict[str, int]:
 def test_sizes_and_numbers_are_those_of_the_call_in_the_source(tmp_path: Path, caller: str) -> None:
     made = first(tmp_path, f"{ROWS}\n{caller}\n")
     assert sizes(made) == {"rows": 300, "columns": 70}
-    assert "value: 2.5}" in made.text and "these are the source's own" in made.text
+    assert "value: 2.5}" in made.text
+    assert "these are the source's own" in made.text
     assert made.at_scale is None
 
 
@@ -71,7 +72,8 @@ def test_sizes_and_numbers_are_those_of_the_call_in_the_source(tmp_path: Path, c
 )
 def test_a_size_that_the_caller_does_not_know_either_is_guessed(tmp_path: Path, caller: str) -> None:
     made = first(tmp_path, f"{ROWS}\n{caller}\n")
-    assert sizes(made)["columns"] == 70 and sizes(made)["rows"] > 1000
+    assert sizes(made)["columns"] == 70
+    assert sizes(made)["rows"] > 1000
     assert made.at_scale is not None
 
 
@@ -105,5 +107,6 @@ def test_sizes_end_where_memory_does(tmp_path: Path) -> None:
     """The time that is nearest is taken."""
     made, asked = power(2, 1e-9, first(tmp_path, ROWS))
     rows = sizes(made)["rows"]
-    assert rows == sizes(made)["columns"] >= 2048 and rows * rows * 4 <= 64 << 20
+    assert rows == sizes(made)["columns"] >= 2048
+    assert rows * rows * 4 <= 64 << 20
     assert len(asked) <= 4

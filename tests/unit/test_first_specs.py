@@ -25,7 +25,6 @@ FOLDER = Path(__file__).resolve().parents[1] / "first_specs"
 FILES = sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".c", ".cpp", ".cl", ".cu"))
 
 REFUSED = {
-    "particles_mixed.c": "points to structures (double, int)",
     "vector_reference.cpp": "a reference: `const std::vector<float> &`",
 }
 RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
@@ -48,6 +47,7 @@ SHAPES = {
     "particles.cl": {"p": "n, 8"},
     "pixels.cl": {"src": "n, 4", "dst": "n, 4", "w": "n, 8", "u": "n, 2"},
     "particles.cu": {"particles": "n, 6"},
+    "particles_mixed.c": {"p": "n"},
     "pointer_table.c": {"table": "rows, cols", "sums": "rows"},
     "sparse_rows.cpp": {
         "A.entry": "rows, 16",

@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from tuner.core.dtypes import is_structured, numpy_dtype
 from tuner.core.errors import SpecError
 from tuner.core.expressions import RESERVED, Expression, parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Problem, Value
-from tuner.evaluators.distributions import OPTIONS, cast_scalar
-from tuner.spec.models import ArgumentModel, InitialModel, SpecModel
+from tuner.evaluators.distributions import cast_scalar
+from tuner.spec.initial_values import check_names, check_range, make_initial, with_sizes
+from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.recorded.by_recording import INDEX
 from tuner.spec.structured import Part, parts
 from tuner.spec.wrapping import rows_of
@@ -24,32 +25,14 @@ from tuner.spec.yaml_places import Path, View, closest
 
 __all__ = [
     "MAX_BYTES",
-    "check_names",
     "make_arguments",
     "make_problems",
     "pointed_to",
     "verify_problems",
-    "with_sizes",
 ]
 
 MAX_BYTES = 1 << 40
 """Bytes of all arrays of one problem."""
-
-_FLOATING = ("float16", "float32", "float64", "complex64", "complex128")
-
-
-def check_names(expression: Expression, known: Collection[str], view: View, path: Path) -> None:
-    """Every name of an expression is known.
-
-    Raises:
-        SpecError: with a close match, at ``path``.
-    """
-    for name in sorted(expression.names):
-        if name not in known:
-            near = closest(name, known)
-            listed = "known names: " + ", ".join(sorted(known)[:12]) if known else "no names are known here"
-            hint = f"did you mean {near!r}?" if near else listed
-            raise view.error(path, f"unknown name {name!r} in {expression.text!r}", hint)
 
 
 def _no_parameters(extent: Expression, sizes: Collection[str], view: View, path: Path) -> None:
@@ -175,6 +158,9 @@ def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Arg
         what = "has neither shape nor value" if given.shape is None else "has both shape and value"
         raise view.error(path, f"argument {given.name!r} {what}", "arrays have a shape, scalars a value")
     if given.shape is None:
+        if is_structured(given.dtype):
+            hint = "give an array its shape, and a single structure struct and members"
+            raise view.error((*path, "dtype"), f"argument {given.name!r} is a structure and no array", hint)
         return _scalar(part, sizes, scalars, view)
     if given.by == "value" and not part.member:
         hint = "remove by: C passes the address of an array"
@@ -190,6 +176,8 @@ def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Arg
         _no_parameters(extent, sizes, view, (*path, "shape", i))
         check_names(extent, sizes, view, (*path, "shape", i))
     role = ArgumentRole(given.role)
+    if is_structured(given.dtype):
+        _check_structures(part, view)
     if given.init is not None and role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH):
         hint = "remove init, or say role: inout if the kernel reads it"
         raise view.error((*path, "init"), f"{given.role} {given.name!r} has an init", hint, key=True)
@@ -206,11 +194,25 @@ def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Arg
         dtype=given.dtype,
         shape=tuple(given.shape),
         role=role,
-        initial=_initial(given, role, sizes, view, path),
+        initial=make_initial(given, role, sizes, view, path),
         fixed=given.fixed,
         constant=given.constant,
         passing=_passing(given),
     )
+
+
+def _check_structures(part: Part, view: View) -> None:
+    """An array of structures can be what the spec says."""
+    given, path = part.given, part.path
+    for key, wrong in (
+        ("global", given.variable),
+        ("rows", given.rows is not None),
+        ("constant", given.constant),
+    ):
+        if wrong:
+            what = f"array {given.name!r} is one of structures, which cannot have {key} in this version"
+            hint = f"remove {key}, or list the arrays that it is made of"
+            raise view.error((*path, key), what, hint, key=True)
 
 
 def _scalar(part: Part, sizes: Collection[str], parameters: Collection[str], view: View) -> Argument:
@@ -255,52 +257,6 @@ def pointed_to(scalar: Argument) -> Argument:
     return replace(scalar, shape=(parse("1"),), initial=initial, fixed=True)
 
 
-def _initial(given: ArgumentModel, role: ArgumentRole, sizes: set[str], view: View, path: Path) -> Initial:
-    assert given.dtype is not None
-    floating = given.dtype in _FLOATING
-    if given.init is None:
-        if role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH):
-            return Initial(kind="zeros")
-        if not floating:
-            hint = "for example init: {randint: [0, 100]}"
-            raise view.error(path, f"{given.dtype} array {given.name!r} needs an init", hint)
-        return Initial()
-    where = (*path, "init")
-    needed, allowed = OPTIONS[given.init.kind]
-    options = given.init.options
-    for name in sorted(set(options) - needed - allowed):
-        near = closest(name, needed | allowed)
-        hint = (
-            f"did you mean {near!r}?" if near else "it has " + (", ".join(sorted(needed | allowed)) or "none")
-        )
-        raise view.error(
-            (*where, given.init.kind, name), f"init {given.init.kind} has no option {name!r}", hint
-        )
-    for name in sorted(needed - set(options)):
-        raise view.error(where, f"init {given.init.kind} has no {name!r}", "this option is needed")
-    _check_kind(given, given.init, floating, view, where)
-    for name, value in options.items():
-        if isinstance(value, Expression | tuple):
-            for each in value if isinstance(value, tuple) else (value,):
-                check_names(each, sizes, view, (*where, given.init.kind))
-        elif not isinstance(value, str):
-            raise view.error(where, f"init {given.init.kind}: {name} is {value!r}", "it must be text")
-    return Initial(kind=given.init.kind, options=dict(options))
-
-
-def _check_kind(given: ArgumentModel, init: InitialModel, floating: bool, view: View, path: Path) -> None:
-    if init.kind in ("uniform", "normal") and not floating:
-        hint = "for example {randint: [0, 100]}"
-        raise view.error(path, f"init {init.kind} cannot fill {given.dtype} array {given.name!r}", hint)
-    if init.kind in ("permutation", "csr") and (floating or given.dtype == "bool"):
-        raise view.error(
-            path, f"init {init.kind} cannot fill {given.dtype} array {given.name!r}", "use an int type"
-        )
-    if init.kind == "csr" and init.options.get("part") not in ("row_pointers", "columns"):
-        part = init.options.get("part")
-        raise view.error((*path, "csr", "part"), f"part is {part!r}", "row_pointers or columns")
-
-
 def _evaluate(
     arguments: Sequence[Argument],
     paths: Sequence[Path],
@@ -327,7 +283,7 @@ def _evaluate(
             raise view.error(
                 path, f"argument {argument.name!r} has the shape {extents}{with_sizes(problem)}", "at least 1"
             )
-        total += math.prod(extents) * np.dtype(argument.dtype).itemsize
+        total += math.prod(extents) * numpy_dtype(argument.dtype).itemsize
         if total > MAX_BYTES:
             hint = "make the problem smaller"
             raise view.error(path, f"the arrays need {total >> 30:,} GiB{with_sizes(problem)}", hint)
@@ -340,39 +296,4 @@ def _evaluate(
                 f"{argument.name!r} has {math.prod(extents)} elements, but init gives {len(values)} values"
             )
             raise view.error((*where, "init"), message + with_sizes(problem), "one for each element")
-        _check_range(argument, problem, view, (*where, "init"))
-
-
-def _check_range(argument: Argument, problem: Problem, view: View, path: Path) -> None:
-    options: Mapping[str, Any] = argument.initial.options
-    numbers = {}
-    for name, value in options.items():
-        if isinstance(value, Expression):
-            try:
-                numbers[name] = value.evaluate(problem.sizes)
-            except SpecError as error:
-                raise SpecError(
-                    f"{error.message}{with_sizes(problem)}", error.hint, place=view.place(path)
-                ) from None
-    if numbers.get("deviation", 0) < 0:
-        message = f"the deviation of normal is {numbers['deviation']}{with_sizes(problem)}"
-        raise view.error(path, message, "at least 0")
-    low, high = numbers.get("low"), numbers.get("high")
-    if low is None or high is None:
-        return
-    if argument.initial.kind == "randint":
-        if low >= high:
-            raise view.error(
-                path, f"randint [{low}, {high}] is empty{with_sizes(problem)}", "the high end is excluded"
-            )
-        if argument.dtype.startswith(("int", "uint")):
-            info = np.iinfo(argument.dtype)
-            if low < info.min or high - 1 > info.max:
-                raise view.error(path, f"randint [{low}, {high}] does not fit {argument.dtype}", "narrow it")
-    elif low > high:
-        raise view.error(path, f"uniform [{low}, {high}] is empty{with_sizes(problem)}", "swap the ends")
-
-
-def with_sizes(problem: Problem) -> str:
-    """`` with n = 3``: which sizes a message is about; empty where there are none."""
-    return " with " + ", ".join(f"{k} = {v}" for k, v in problem.sizes.items()) if problem.sizes else ""
+        check_range(argument, problem, view, (*where, "init"))

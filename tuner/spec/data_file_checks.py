@@ -9,12 +9,11 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
+from tuner.core.dtypes import numpy_dtype
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, Problem
 from tuner.evaluators.file_values import check_file
-from tuner.spec.arguments import with_sizes
+from tuner.spec.initial_values import with_sizes
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View
 
@@ -44,7 +43,7 @@ def check_data_files(
         for number, problem in enumerate(problems):
             shape = tuple(extent.integer(problem.sizes) for extent in argument.shape)
             try:
-                check_file(argument.name, np.dtype(argument.dtype), file, shape)
+                check_file(argument.name, numpy_dtype(argument.dtype), file, shape)
             except SpecError as error:
                 # What is wrong at the first size is wrong at each; later on it is that size.
                 message = error.message + (with_sizes(problem) if number else "")

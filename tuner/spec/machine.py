@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tuner.core.dtypes import is_structured
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Task, Variant
 from tuner.evaluators import registry as backends
@@ -21,6 +22,7 @@ from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry, check_template, defined_function
 from tuner.spec.build_compilers import reading_flags
+from tuner.spec.element_checks import check_elements
 from tuner.spec.member_checks import check_wrapped, flat_of
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
@@ -125,6 +127,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         _check_name(name, "proposer", proposers.names(), ("search", "proposers", i), view)
     if task.backend in ("host", "opencl"):
         _refuse_constants(task, view)
+    if task.backend not in ("host", "opencl"):
+        _refuse_structures(task, view)
     if task.kernel.openmp:
         _check_openmp(task, view)
     if task.backend != "host":
@@ -173,6 +177,16 @@ def _refuse_constants(task: Task, view: View) -> None:
             )
             hint = "remove constant: a pointer is passed"
             raise view.error(("arguments", i, "constant"), message, hint, key=True)
+
+
+def _refuse_structures(task: Task, view: View) -> None:
+    for i, argument in enumerate(task.arguments):
+        if is_structured(argument.dtype):
+            what = (
+                f"argument {argument.name!r} has structures, which the {task.backend} backend does not take"
+            )
+            hint = "give all members one type and the array a dimension for them, or take an array for each member"
+            raise view.error(("arguments", i, "dtype"), what, hint)
 
 
 def unsaid_return(task: Task, tunables: Tunables) -> tuple[str, str | None]:
@@ -242,7 +256,9 @@ def _host_entry(
         return check_wrapped(reader, task, [one for one in given if not one.variable], view)
     if kernel.wrapped:
         check_template(replace(reader, files=kernel.variant.files), kernel.wrapped, reader, view)
-    return check_entry(reader, kernel.entry, task.parameters, kernel.returns, view), ()
+    function = check_entry(reader, kernel.entry, task.parameters, kernel.returns, view)
+    check_elements(reader, function, task.parameters, view)
+    return function, ()
 
 
 def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
@@ -283,7 +299,10 @@ def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
         flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
     )
     shared = task.launch.shared_bytes is not None
-    check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared)
+    function = check_entry(
+        reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared
+    )
+    check_elements(reader, function, task.arguments, view)
 
 
 def _check_name(name: str, kind: str, known: Sequence[str], path: KeyPath, view: View) -> None:

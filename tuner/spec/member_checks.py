@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tuner.core.dtypes import is_structured
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
 from tuner.spec.agreement import check_argument, check_order, check_return, defined_function
+from tuner.spec.element_checks import check_element
 from tuner.spec.models import ArgumentModel
 from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
 from tuner.spec.reading.flattening import Flat, flattened
@@ -69,7 +71,7 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
     for i, (argument, (_, kind)) in enumerate(zip(given, function.parameters, strict=True)):
         path: Path = ("arguments", i)
         if argument.members is None:
-            _check_part(argument, flat[argument.name], kind, view, path, what="argument")
+            _check_part(argument, flat[argument.name], kind, own, view, path, what="argument")
             continue
         members = _check_structure(argument, kind, own, view, path)
         for place, found in members:
@@ -229,7 +231,7 @@ def _check_member(
         raise view.error(path, f"{what}, as long as what is behind the structure, which cannot be made", hint)
     if given.shape is not None and given.by == "value":
         raise view.error((*path, "by"), f"{what}, which is no array", "remove by", key=True)
-    _check_part(given, argument, kind, view, path, what="member")
+    _check_part(given, argument, kind, reader, view, path, what="member")
 
 
 def _check_apart(places: Sequence[_Place], reader: SourceReader, view: View) -> None:
@@ -263,7 +265,9 @@ def _check_inside(
         raise view.error(place.path, f"{what}, an array in the structure itself", "write by: value")
     one = place.expression + "[0]" * len(extents)
     (element,) = reader.types([one])
-    if not element.dtypes and not element.pointer:
+    if is_structured(argument.dtype):
+        check_element(reader, argument, kind, view, (*place.path, "dtype"), element=f"__typeof__({one})")
+    elif not element.dtypes and not element.pointer:
         # Structures: as many numbers as go into each.
         (bytes_of_one,) = reader.types([f"*(char (*)[sizeof({one})])0"])
         size, rest = divmod(int(_EXTENTS.findall(bytes_of_one.base)[0]), np.dtype(argument.dtype).itemsize)
@@ -279,7 +283,14 @@ def _check_inside(
 
 
 def _check_part(
-    given: ArgumentModel, argument: Argument, kind: CType, view: View, path: Path, *, what: str
+    given: ArgumentModel,
+    argument: Argument,
+    kind: CType,
+    reader: SourceReader,
+    view: View,
+    path: Path,
+    *,
+    what: str,
 ) -> None:
     """An array, rows or a number."""
     says = f"{what} {argument.name!r} is `{kind.text}` in the source"
@@ -296,3 +307,4 @@ def _check_part(
         # A number that is written: it is passed by its address to the wrapper alone.
         argument = replace(argument, shape=None, role=ArgumentRole.INPUT)
     check_argument(argument, kind, view, path, what=what)
+    check_element(reader, argument, kind, view, (*path, "dtype"))

@@ -8,27 +8,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from tuner.core.expressions import Expression
-from tuner.spec.short_forms import (
-    ARITHMETIC,
-    INITIAL_SCHEMA,
-    OBJECTIVE_SCHEMA,
-    PARAMETER_SCHEMA,
-    PASSES_SCHEMA,
-    REFERENCE_SCHEMA,
-    Dtype,
-    InitialKind,
-    read_expression,
-    read_initial,
-    read_objectives,
-    read_parameter,
-    read_passes,
-    read_reference,
-    read_switch,
-    read_value,
-)
+from tuner.spec import short_forms as forms
+from tuner.spec.short_forms import Dtype, InitialKind
 
 __all__ = [
     "ArgumentModel",
@@ -54,17 +46,11 @@ _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _TYPE = r"^(struct +)?[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(<[A-Za-z0-9_:<>, *]+>)?$"
 Arithmetic = Annotated[
     Expression,
-    PlainValidator(read_expression),
-    WithJsonSchema(
-        ARITHMETIC
-        | {
-            "description": "A number, a name or an expression: + - * / // % **, comparisons, and, or, not, min, max, "
-            "ceil, floor, log2, abs; integers are exact.",
-            "examples": ["n", "ceil(n / BLOCK)", 1024],
-        }
-    ),
+    PlainValidator(forms.read_expression),
+    WithJsonSchema(forms.EXPRESSION_SCHEMA),
 ]
-Switch = Annotated[bool, BeforeValidator(read_switch)]
+ArgumentDtype = Annotated[Dtype, WrapValidator(forms.read_dtype), WithJsonSchema(forms.DTYPE_SCHEMA)]
+Switch = Annotated[bool, BeforeValidator(forms.read_switch)]
 Name = Annotated[str, Field(pattern=_NAME)]
 Size = Annotated[int, Field(ge=1, le=(1 << 62) - 1)]
 
@@ -108,13 +94,17 @@ class InitialModel(_Model):
     options: dict[str, Any] = {}
 
 
+Initial = Annotated[InitialModel, BeforeValidator(forms.read_initial), WithJsonSchema(forms.INITIAL_SCHEMA)]
+
+
 class ArgumentModel(_Model):
     """One argument, in call order: an array has a shape, a scalar a value, a structure members."""
 
     name: Name
     """As in the source or not: messages and Python references use it. Of a member as in the source."""
-    dtype: Dtype | None = None
-    """Type of the elements or of the value; not of a structure."""
+    dtype: ArgumentDtype | None = None
+    """Type of the elements or of the value; of an array of structures with members of several types those members by
+    name, all of them, in the source's order. Not of a structure that has `members`."""
     struct: Annotated[str, Field(pattern=_TYPE)] | None = None
     """Type of a structure as the source writes it: `struct chunk`, or the name that a typedef gives it; of C++ and CUDA
     also `View<float>`. A member that is a structure needs none. For C, C++ and CUDA."""
@@ -132,7 +122,10 @@ class ArgumentModel(_Model):
     array that lies in a structure itself."""
     role: Literal["input", "output", "inout", "scratch"] = "input"
     """What the kernel does with an array, or with a number in a structure. `inout` is restored before every call."""
-    init: Annotated[InitialModel, BeforeValidator(read_initial), WithJsonSchema(INITIAL_SCHEMA)] | None = None
+    init: (
+        Annotated[InitialModel, BeforeValidator(forms.read_initial), WithJsonSchema(forms.INITIAL_SCHEMA)]
+        | None
+    ) = None
     """Initial values; normal for floating types when left out."""
     fixed: Switch = False
     """Keep the same values over all calls and seeds."""
@@ -145,7 +138,7 @@ class ArgumentModel(_Model):
 
 PlainValue = Annotated[
     int | float | str | bool,
-    PlainValidator(read_value),
+    PlainValidator(forms.read_value),
     WithJsonSchema({"type": ["integer", "number", "string", "boolean"]}),
 ]
 
@@ -190,14 +183,19 @@ class SpaceModel(_Model):
     """What can be tuned."""
 
     parameters: dict[
-        Name, Annotated[ParameterModel, BeforeValidator(read_parameter), WithJsonSchema(PARAMETER_SCHEMA)]
+        Name,
+        Annotated[
+            ParameterModel, BeforeValidator(forms.read_parameter), WithJsonSchema(forms.PARAMETER_SCHEMA)
+        ],
     ] = {}
     """Each is -DNAME=value at the build and a name in expressions."""
     constraints: list[Arithmetic] = []
     """What must hold; parameters, flag groups (as text) and sizes may be named."""
     flags: dict[Name, Annotated[list[str], Field(min_length=1)]] = {}
     """Groups of compiler flags of which one choice is taken; the first is the baseline's."""
-    passes: Annotated[PassesModel, BeforeValidator(read_passes), WithJsonSchema(PASSES_SCHEMA)] | None = None
+    passes: (
+        Annotated[PassesModel, BeforeValidator(forms.read_passes), WithJsonSchema(forms.PASSES_SCHEMA)] | None
+    ) = None
     """Orders of the compiler's passes; searched when left out, where the backend has them."""
     source: SourceModel = SourceModel()
 
@@ -225,7 +223,7 @@ class VerifyModel(_Model):
     """When an output counts as right."""
 
     reference: Annotated[
-        ReferenceModel, BeforeValidator(read_reference), WithJsonSchema(REFERENCE_SCHEMA)
+        ReferenceModel, BeforeValidator(forms.read_reference), WithJsonSchema(forms.REFERENCE_SCHEMA)
     ] = ReferenceModel()
     rtol: Annotated[float, Field(ge=0, lt=1)] = 1e-5
     """Allowed error relative to the expected value."""
@@ -395,6 +393,6 @@ class SpecModel(_Model):
     refuses one that does not build the kernel here."""
     search: SearchModel = SearchModel()
     objective: Annotated[
-        tuple[str, ...], PlainValidator(read_objectives), WithJsonSchema(OBJECTIVE_SCHEMA)
+        tuple[str, ...], PlainValidator(forms.read_objectives), WithJsonSchema(forms.OBJECTIVE_SCHEMA)
     ] = ("time",)
     """What is made small: time; or a list that begins with it, as `[time, energy]`, for a front beside the winner."""

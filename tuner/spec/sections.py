@@ -23,7 +23,7 @@ from tuner.core.types import (
     Variable,
     VerifyPolicy,
 )
-from tuner.spec.arguments import check_names, with_sizes
+from tuner.spec.initial_values import check_names, with_sizes
 from tuner.spec.instances import instance_named
 from tuner.spec.models import SpecModel
 from tuner.spec.sources import Sources

@@ -6,13 +6,17 @@ Each function takes what YAML gave and returns what a model takes; mistakes are 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
+from tuner.core.dtypes import structured_dtype
 from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression, parse
 
 __all__ = [
     "ARITHMETIC",
+    "DTYPE_SCHEMA",
+    "EXPRESSION_SCHEMA",
     "INITIAL_SCHEMA",
     "OBJECTIVE_SCHEMA",
     "PARAMETER_SCHEMA",
@@ -20,6 +24,7 @@ __all__ = [
     "REFERENCE_SCHEMA",
     "Dtype",
     "InitialKind",
+    "read_dtype",
     "read_expression",
     "read_initial",
     "read_objectives",
@@ -36,7 +41,7 @@ Dtype = Literal[
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 ]
 InitialKind = Literal[
-    "uniform", "normal", "randint", "permutation", "zeros", "constant", "values", "csr", "file", "python",
+    "uniform", "normal", "randint", "permutation", "zeros", "constant", "values", "csr", "file", "python", "members",
 ]
 # fmt: on
 _ON, _OFF = ("on", "yes"), ("off", "no")
@@ -51,6 +56,30 @@ _FRONT_SCHEMA = {
 }
 OBJECTIVE_SCHEMA: dict[str, Any] = {"anyOf": [{"const": "time"}, _FRONT_SCHEMA], "default": "time"}
 ARITHMETIC = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+EXPRESSION_SCHEMA: dict[str, Any] = ARITHMETIC | {
+    "description": "A number, a name or an expression: + - * / // % **, comparisons, and, or, not, min, max, "
+    "ceil, floor, log2, abs; integers are exact.",
+    "examples": ["n", "ceil(n / BLOCK)", 1024],
+}
+
+
+DTYPE_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": list(get_args(Dtype))},
+        {
+            "title": "Members",
+            "description": "Members of structures by name: a type, an array such as `[float64, 3]`, or members again.",
+            "type": "object",
+            "minProperties": 1,
+        },
+    ],
+    "examples": ["float32", {"x": "float32", "id": "int32"}],
+}
+
+
+def read_dtype(value: Any, read: Callable[[Any], Any]) -> Any:
+    """A dtype as text, with ``read`` for those that are no structures."""
+    return structured_dtype(value) if isinstance(value, dict) else read(value)
 
 
 def read_expression(value: Any) -> Expression:
@@ -129,6 +158,10 @@ INITIAL_SCHEMA: dict[str, Any] = {
                         "matrix": {"description": "Name, where there are several.", "type": "string"},
                     },
                 },
+                "members": {
+                    "description": "Of structures: values of their members by name; `at.x` of inner ones.",
+                    "type": "object",
+                },
                 "file": {"description": "A .npy or raw .bin file beside the spec.", "type": "string"},
                 "python": {
                     "description": "`file.py:function`: called with the sizes and `seed` by name; gives an array.",
@@ -167,6 +200,8 @@ def _options(kind: str, given: Any) -> Any:
         return {"value": read_expression(given)}
     if kind == "values" and isinstance(given, list):
         return {"values": tuple(map(read_expression, given))}
+    if kind == "members" and isinstance(given, dict):
+        return {str(name): read_initial(each) for name, each in given.items()}
     if kind == "file" and isinstance(given, str):
         return {"path": given}
     if kind == "python":

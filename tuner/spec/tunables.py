@@ -18,7 +18,7 @@ from tuner.evaluators.recorded.formats import read_space
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.space import PASSES, Space
-from tuner.spec.arguments import check_names
+from tuner.spec.initial_values import check_names
 from tuner.spec.models import ParameterModel, SpecModel
 from tuner.spec.yaml_places import Path, View
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.core.dtypes import C_TYPES
+from tuner.core.dtypes import C_TYPES, is_structured
 from tuner.core.expressions import parse
 from tuner.core.passing import Passed
 from tuner.core.types import Argument, ArgumentRole, Initial, Source
@@ -154,6 +154,8 @@ class _Writer:
         return f"\n\n{head}{result} {symbol}({parameters or 'void'})\n{{\n{body}}}\n"
 
     def _type(self, dtype: str) -> str:
+        if is_structured(dtype):
+            return "char"
         return "bool" if dtype == "bool" and self.language == "c++" else C_TYPES[dtype]
 
     def _argument(self, given: ArgumentModel) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.core.dtypes import numpy_dtype
 from tuner.core.types import Argument, Problem, Resolved, Value, opaque_bytes
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.outcome import Outcome
@@ -92,7 +93,7 @@ def told(spec: LoadedSpec, problem: Problem) -> tuple[dict[str, int], tuple[str,
         # Where memory has to lie as it lay, an array is what its allocation happens to hold.
         elif argument.shape is not None and argument.passing == "argument" and argument.address is None:
             count = math.prod(extent.integer(problem.sizes) for extent in argument.shape)
-            numbers[f"{argument.name}_bytes"] = count * np.dtype(argument.dtype).itemsize
+            numbers[f"{argument.name}_bytes"] = count * numpy_dtype(argument.dtype).itemsize
     return {**numbers, **sizes}, tuple(untold)
 
 

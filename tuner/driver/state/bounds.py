@@ -16,8 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from tuner.core.dtypes import element_of, members_of, numpy_dtype
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Backend, KnowsPeaks, Peaks
 from tuner.core.types import BASELINE, ArgumentRole, Status, Task
@@ -64,9 +63,9 @@ def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
         for argument in task.arguments:
             if argument.shape is not None:
                 count = math.prod(part.integer(env) for part in argument.shape)
-                footprint += count * np.dtype(argument.dtype).itemsize
+                footprint += count * numpy_dtype(argument.dtype).itemsize
                 if argument.role is ArgumentRole.OUTPUT:
-                    written += count * np.dtype(argument.dtype).itemsize
+                    written += count * numpy_dtype(argument.dtype).itemsize
         given = task.measure
         declared = given.bytes is not None or given.operations is not None
         operations = 0.0 if given.operations is None else float(given.operations.evaluate(env))
@@ -101,7 +100,8 @@ def _bandwidth(peaks: Peaks, footprint: int, *, cold: bool) -> float:
 
 
 def _peak(task: Task, peaks: Peaks) -> float:
-    floats = {a.dtype for a in task.arguments if a.dtype.startswith("float")}
+    kinds = (element_of(kind)[0] for a in task.arguments for kind in members_of(a.dtype).values())
+    floats = {kind for kind in kinds if kind.startswith("float")}
     if floats == {"float64"} and task.verify.numerics != "approximate":
         return peaks.operations["float64"]
     return max(peaks.operations.values())

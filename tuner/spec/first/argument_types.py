@@ -6,15 +6,22 @@ from dataclasses import replace
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.c_types import ROWS
+from tuner.spec.reading.element_members import element_type, structured_type
 from tuner.spec.reading.flattening import Flat
-from tuner.spec.reading.signature import Function
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.structures import structure
 
 __all__ = ["described"]
 
 
-def described(function: Function, text: str, language: str, flat: Flat | None = None) -> Function:
-    """The function with arrays of structures as arrays of numbers, and rows as what they are rows of.
+def described(function: Function, text: str, reader: SourceReader, flat: Flat | None = None) -> Function:
+    """The function with arrays of structures as arrays of numbers or dtypes, and rows as what they are rows of.
+
+    Args:
+        function: the kernel.
+        text: of its sources and what they include.
+        reader: of them.
+        flat: the kernel with members in the place of structures, where it is one of a processor.
 
     Raises:
         UsageError: an argument is of a type that no spec can describe.
@@ -32,7 +39,7 @@ def described(function: Function, text: str, language: str, flat: Flat | None = 
             parameters.append((name, replace(kind, odd="", rows=True)))
             continue
         shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"
-        found = None if kind.odd or kind.dtypes else structure(kind.base, text, language)
+        found = None if kind.odd or kind.dtypes else structure(kind.base, text, reader.language)
         unused = flat is not None and (name,) in flat.structures
         if unused and found is not None and not (found.element and kind.pointer):
             raise UsageError(
@@ -43,13 +50,19 @@ def described(function: Function, text: str, language: str, flat: Flat | None = 
             what = kind.odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
         if not kind.dtypes and kind.base not in ("void", ""):
-            if found is None or not found.element:
+            plain = found is not None and found.element
+            dtype = None if plain else structured_type(reader, element_type(kind))
+            if dtype is not None:
+                parameters.append((name, replace(kind, structure=dtype)))
+                continue
+            if not plain:
                 members = "" if found is None or not found.types else f" ({', '.join(found.types)})"
                 raise UsageError(
                     f"{shown} of {function.name} points to structures{members}, and a spec has arrays of "
-                    f"one type of number: `{kind.text}`",
-                    "write a function that takes an array for each member and calls it, or give all members one type",
+                    f"numbers, or of structures of numbers: `{kind.text}`",
+                    "write a function that takes an array for each member and calls it",
                 )
+            assert found is not None
             kind = replace(kind, base=found.element, members=found.count)
         parameters.append((name, kind))
     return replace(function, parameters=tuple(parameters))

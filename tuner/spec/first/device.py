@@ -242,7 +242,9 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str, *, before: int) 
         parts.append(f"role: {role}")
         if role == "inout":
             notes.append("output if all of it is written before it is read")
-    if role != "output":
+    if kind.structure:
+        notes.append("the values, init: {members: {…}}")
+    elif role != "output":
         divides = divided_by(name, _without_comments(text))
         if divides or dtype.startswith("float"):
             init, note = initial_values(dtype, "100", divides=divides)

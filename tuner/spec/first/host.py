@@ -306,7 +306,9 @@ class _Writer:
             parts.append(f"role: {role}")
         if kind.rows:
             parts.append("rows: pointers")
-        if role != "output":
+        if kind.structure:
+            notes.append("check: the values, init: {members: {…}}, above all where some are indices")
+        elif role != "output":
             plain = position not in self._findings.indices
             if position in self._findings.counts and not dtype.startswith("float"):
                 parts.append(f"init: {{randint: [0, {MOST_COUNTED + 1}]}}")

@@ -112,7 +112,7 @@ def _opencl(project: Project, entry: str | None) -> str:
     function = named(chosen(source.reader, source.text, project.path.name, entry))
     return device_spec(
         project.name,
-        described(function, source.everything, "opencl"),
+        described(function, source.everything, source.reader),
         source.text,
         missing=tuple(source.reader.macros),
         include=source.headers,

@@ -86,6 +86,7 @@ class CType:
         members: numbers in one element, where the elements are structures of them; else 0.
         rows: whether it is a pointer to the addresses of rows, which some specs can describe.
         inner: elements along each dimension of what it points to, where that is an array with a name of its own.
+        structure: dtype of the structures that it points to, where they have members of several types.
         reference: whether it is a pointer that C++ writes as a reference to one number.
     """
 
@@ -99,12 +100,13 @@ class CType:
     members: int = 0
     rows: bool = False
     inner: tuple[int, ...] = ()
+    structure: str = ""
     reference: bool = False
 
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Dtypes that agree with it; empty where any may (``void``, structures)."""
-        return DTYPES.get(self.base, ())
+        return (self.structure,) if self.structure else DTYPES.get(self.base, ())
 
 
 def bare(text: str) -> str:

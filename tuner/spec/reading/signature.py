@@ -218,6 +218,18 @@ class SourceReader:
             raise _broken(errors, PurePath(self.files[0].name).name)
         return output
 
+    def layouts(self, extra: str) -> str:
+        """What clang prints of the structures of the first file, laid out in memory; empty where it does not compile.
+
+        Args:
+            extra: text behind the first file's.
+
+        Raises:
+            MachineError: there is no clang, or it does not answer.
+        """
+        status, output, _ = self._run(["-Xclang", "-fdump-record-layouts"], extra)
+        return output if status == 0 else ""
+
     def preprocessed(self, *words: str) -> tuple[str, str, BaselineError | None]:
         """What the preprocessor prints of the first file, what it warns of, and where it fails.
 

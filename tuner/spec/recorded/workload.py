@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.canonical import canonical_json
+from tuner.core.dtypes import numpy_dtype
 from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
@@ -195,7 +196,7 @@ def _as_recorded(
     argument: Argument, recorded: Sequence[RecordedArgument], workload: Workload, view: View
 ) -> Argument:
     """An array with as many elements as were recorded; they lie in one row where that is not what the spec says."""
-    item, counts, same = np.dtype(argument.dtype).itemsize, [], True
+    item, counts, same = numpy_dtype(argument.dtype).itemsize, [], True
     for one, problem, name in zip(recorded, workload.problems, workload.names, strict=True):
         size = item * math.prod(extent.integer(problem.sizes) for extent in argument.shape or ())
         same = same and one.size_bytes == size

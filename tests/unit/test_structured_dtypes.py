@@ -1,0 +1,294 @@
+"""Arrays of structures with members of several types: laid out as the compiler does, and verified member by member."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import needs
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.core.dtypes import C_TYPES, members_of, numpy_dtype, separate_members, structured_dtype
+from tuner.core.errors import SpecError
+from tuner.core.types import BASELINE, BuildRequest, Problem, Source, Status, Variant
+from tuner.driver.check import check_spec
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.workloads import make_workload
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.reading.element_members import structured_type
+from tuner.spec.reading.signature import SourceReader
+
+MOVE = """
+struct particle { struct { float x, y; } at; int id; double v[3]; char alive; };
+void move(int n, struct particle *p, const double *force)
+{
+    for (int i = 0; i < n; i++) {
+        if (!p[i].alive) continue;
+        p[i].at.x += (float)p[i].v[0];
+        for (int d = 0; d < 3; d++) p[i].v[d] += force[i];
+        p[i].id += 1;
+    }
+}
+"""
+SPEC = """\
+kernel: {source: move.c, entry: move}
+problem: {n: 300}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - name: p
+    dtype: {at: {x: float32, y: float32}, id: int32, v: [float64, 3], alive: int8}
+    shape: [n]
+    role: inout
+    init: {members: {alive: {randint: [0, 2]}, id: {randint: [0, n]}, v: {uniform: [1, 2]}}}
+  - {name: force, dtype: float64, shape: [n]}
+verify: {problems: [{n: 67}]}
+"""
+
+
+def spec(folder: Path, text: str = SPEC, source: str = MOVE) -> LoadedSpec:
+    (folder / "move.c").write_text(source)
+    (folder / "move.yaml").write_text(text)
+    (loaded,) = load_spec(folder / "move.yaml")
+    return loaded
+
+
+def verdict(loaded: LoadedSpec, source: str) -> tuple[Status, str]:
+    """Of another text of the kernel."""
+    with_seed = loaded.task_with(seed=0)
+    evaluation = HostBackend().prepare(with_seed, workers=1)
+    resolved = loaded.space(None).resolve(loaded.space(None).default())
+    try:
+        given = BuildRequest(trial=BASELINE, variant=with_seed.kernel.variant, resolved=resolved)
+        (baseline,) = evaluation.build([given])
+        assert evaluation.set_baseline(baseline, resolved).status is Status.OK
+        variant = Variant(files=(Source(name="move.c", text=source),), edits=({"op": "rewrite"},))
+        (build,) = evaluation.build([replace(given, trial=1, variant=variant)])
+        session = evaluation.open(build, resolved, purpose="search", number=0)
+        try:
+            found = session.verify()
+            return found.status, found.message
+        finally:
+            session.close()
+    finally:
+        evaluation.close()
+
+
+def test_a_kernel_of_structures_checks_with_each_member_compared(tmp_path: Path) -> None:
+    report = check_spec(spec(tmp_path))
+    assert report.ok
+    assert report.faults is not None
+    assert not report.faults.missed
+    reference = dict(report.lines)["reference"]
+    assert all(f"p.{name} " in reference for name in ("at.x", "at.y", "id", "v", "alive"))
+    assert not report.warnings, "alive and at.y are only read"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("p[i].id += 1", "p[i].id += 1 + (i == 13)", "p.id[13] is"),
+        ("p[i].v[d] += force[i]", "p[i].v[d] += force[i] * (1 + (d == 2) * 1e-3)", "p.v["),
+        ("p[i].at.x +=", "p[i].at.y = p[i].at.x +=", "p.at.y["),
+        ("p[i].id += 1;", "p[i].id += 1; if (i + 1 == n) p[n].id = 0;", "out of bounds"),
+    ],
+)
+def test_a_wrong_member_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
+    status, said = verdict(spec(tmp_path), MOVE.replace(before, after))
+    assert status in (Status.WRONG_RESULT, Status.CRASHED)
+    assert message in said
+
+
+def test_padding_is_not_compared(tmp_path: Path) -> None:
+    """Structures that are copied as a whole bring theirs with them."""
+    copied = MOVE.replace("p[i].id += 1;", "struct particle q = p[i]; q.id += 1; p[i] = q;")
+    assert verdict(spec(tmp_path), copied) == (Status.OK, "")
+
+
+def test_members_begin_with_the_values_that_the_spec_gives_them(tmp_path: Path) -> None:
+    loaded = spec(tmp_path)
+    workload = make_workload(loaded.task, Problem(sizes={"n": 300}), {}, seed=3)
+    members = separate_members("p", workload.arrays["p"])
+    assert members["p.v"].shape == (300, 3)
+    assert members["p.v"].min() >= 1
+    assert members["p.v"].max() <= 2
+    assert set(members["p.alive"]) == {0, 1}
+    assert members["p.id"].min() >= 0
+    assert members["p.id"].max() < 300
+    assert members["p.at.x"].std() > 0.5, "normal where nothing is said"
+
+
+def test_a_python_reference_gets_and_gives_structures(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(
+        "def move(n, p, force):\n"
+        "    q, live = p.copy(), p['alive'] != 0\n"
+        "    q['at']['x'][live] += q['v'][live, 0]\n"
+        "    q['v'][live] += force[live, None]\n"
+        "    q['id'][live] += 1\n"
+        "    return {'p': q}\n"
+    )
+    text = SPEC.replace("verify: {", "verify: {reference: {python: ref.py:move}, ")
+    report = check_spec(spec(tmp_path, text), faults=False)
+    assert report.ok
+    assert dict(report.lines)["reference"].startswith("python")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("id: int32, v: [float64, 3]", "v: [float64, 3], id: int32", "'v' lies at byte 16, and by the spec at byte 8"),
+        ("id: int32, v", "id: int32, age: int32, v", "has no member 'age'"),
+        ("alive: int8}\n", "alive: int8, more: int64}\n", "has no member 'more'"),
+        ("v: [float64, 3]", "v: [float64, 2]", "whose member 'v' is not [float64, 2]"),
+        ("id: int32", "id: uint32", "whose member 'id' is not uint32"),
+        (", alive: int8}\n", "}\n", "have no member 'alive'"),
+        ("id: int32", "id: int33", "the type of member 'id' is 'int33'"),
+        ("v: [float64, 3]", "v: [float64, 0]", "the type of member 'v' is ['float64', 0]"),
+        ("v: {uniform", "w: {uniform", "no member 'w'; it has at.x"),
+        ("id: {randint: [0, n]}", "id: normal", "init normal cannot fill int32"),
+        ("id: {randint: [0, n]}", "id: {randint: [0, 1 << 40]}", "expression"),
+        ("init: {members: {", "init: {normal: [0, 1]} # ", "init normal cannot fill the structures"),
+        ("    shape: [n]\n    role: inout\n", "    value: 1\n", "is a structure and no array"),
+        ("shape: [n]\n    role", "shape: [n]\n    rows: pointers\n    role", "no two dimensions"),
+        ("role: inout\n", "role: inout\n    global: true\n", "behind a global"),
+    ],
+)  # fmt: skip
+def test_what_structures_cannot_be_is_said_with_its_place(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in SPEC
+    with pytest.raises(SpecError) as caught:
+        spec(tmp_path, SPEC.replace(old, new))
+    assert message in str(caught.value)
+    assert "move.yaml:" in str(caught.value)
+
+
+def test_a_first_spec_lists_the_members_and_checks_unedited(tmp_path: Path) -> None:
+    (tmp_path / "move.c").write_text(MOVE)
+    made = first_spec(tmp_path / "move.c")
+    assert yaml.safe_load(made.text)["arguments"][1]["dtype"] == {
+        "at": {"x": "float32", "y": "float32"}, "id": "int32", "v": ["float64", 3], "alive": "int8",
+    }  # fmt: skip
+    loaded = spec(tmp_path, made.at_scale(0.001, None) if made.at_scale else "")
+    assert check_spec(loaded, faults=False).ok
+
+
+@pytest.mark.parametrize("argument", ["struct grid *g", "struct grid g"], ids=["by pointer", "by value"])
+def test_members_that_are_structures_or_lead_to_them(tmp_path: Path, argument: str) -> None:
+    """In a structure that the function takes, and beside it; a number that is no member stays zero."""
+    arrow = "->" if "*" in argument else "."
+    source = f"""
+        typedef struct {{ float mass; int kind; }} cell;
+        struct grid {{ int n; cell *cells; cell own[4]; }};
+        double total({argument}, const cell *far, int m) {{
+            double r = 0;
+            for (int i = 0; i < g{arrow}n; i++)
+                for (int j = 0; j < m; j++) r += g{arrow}cells[i].mass * (far[j].kind - g{arrow}own[1].kind);
+            return r;
+        }}
+    """
+    (tmp_path / "total.c").write_text(source)
+    made = first_spec(tmp_path / "total.c")
+    assert made.text.count("dtype: {mass: float32, kind: int32}") == 3
+    assert made.at_scale is not None
+    (tmp_path / "total.yaml").write_text(made.at_scale(0.05, None))
+    (loaded,) = load_spec(tmp_path / "total.yaml")
+    report = check_spec(loaded)
+    assert report.ok
+    assert report.faults is not None
+    assert report.faults.enough
+    (tmp_path / "total.yaml").write_text(made.text.replace("shape: [4], by", "shape: [3], by"))
+    with pytest.raises(SpecError, match="own"):
+        load_spec(tmp_path / "total.yaml")
+
+
+@pytest.mark.parametrize(
+    ("members", "dtype"),
+    [
+        ("float x; int id;", "{x: float32, id: int32}"),
+        ("real x[2][3]; unsigned char c; long long t;", "{x: [float32, 2, 3], c: uint8, t: int64}"),
+        ("struct { double a; bool b; } in; short s;", "{in: {a: float64, b: bool}, s: int16}"),
+        ("float x; float *next;", None),
+        ("int a; union { int i; float f; } u;", None),
+        ("int a : 3; float b;", None),
+        ("float x; int id __attribute__((aligned(16)));", None),
+        ("float x; struct {} nothing; int i;", None),
+    ],
+)
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_dtypes_of_the_sources_structures(members: str, dtype: str | None, language: str) -> None:
+    text = f"#include <stdbool.h>\ntypedef float real;\nstruct s {{ {members} }};\n"
+    name = "k.c" if language == "c" else "k.cpp"
+    reader = SourceReader(files=(Source(name=name, text=text),), language=language)
+    assert structured_type(reader, "struct s") == dtype
+
+
+SCALARS = st.sampled_from([each for each in C_TYPES if not each.startswith(("complex", "float16"))])
+MEMBERS = st.recursive(
+    st.one_of(SCALARS, st.tuples(SCALARS, st.integers(1, 4)).map(list)),
+    lambda inner: st.lists(inner, min_size=1, max_size=4).map(
+        lambda kinds: {f"m{i}": kind for i, kind in enumerate(kinds)}
+    ),
+    max_leaves=8,
+).filter(lambda made: isinstance(made, dict))
+
+
+def declared(members: object, name: str) -> str:
+    """A member in C."""
+    if isinstance(members, dict):
+        return f"struct {{ {' '.join(declared(kind, each) for each, kind in members.items())} }} {name};"
+    dtype, extent = members if isinstance(members, list) else (members, None)
+    return f"{C_TYPES[str(dtype)]} {name}{'' if extent is None else f'[{extent}]'};"
+
+
+@given(MEMBERS)
+def test_structures_lie_as_clang_lays_them_out(members: dict[str, object]) -> None:
+    """Made-up structures: what clang says of one leads back to the dtype that it was made from."""
+    dtype = structured_dtype(members)
+    text = declared(members, "made").removesuffix(" made;").replace("struct {", "struct s {", 1) + ";\n"
+    reader = SourceReader(files=(Source(name="k.c", text=text),), language="c", toolchain=find_toolchain())
+    assert structured_type(reader, "struct s") == dtype
+
+
+def test_separate_members_are_views() -> None:
+    array = np.zeros(4, numpy_dtype("{a: {x: float32}, v: [int8, 3]}"))
+    members = separate_members("p", array)
+    assert (
+        list(members)
+        == ["p.a.x", "p.v"]
+        == [f"p.{name}" for name in members_of("{a: {x: float32}, v: [int8, 3]}")]
+    )
+    members["p.a.x"][2] = 5
+    assert array["a"]["x"][2] == 5
+
+
+@needs.pocl
+def test_an_opencl_kernel_of_structures(tmp_path: Path) -> None:
+    (tmp_path / "shift.cl").write_text(
+        "typedef struct { float x; int id; uchar kind; } cell;\n"
+        "__kernel void shift(__global cell *c, const float by, const int n)\n"
+        "{ int i = get_global_id(0); if (i < n && c[i].kind) { c[i].x += by; c[i].id++; } }\n"
+    )
+    made = first_spec(tmp_path / "shift.cl")
+    assert "dtype: {x: float32, id: int32, kind: uint8}" in made.text
+    (tmp_path / "shift.yaml").write_text(made.text.replace("1048576", "4096"))
+    (loaded,) = load_spec(tmp_path / "shift.yaml")
+    report = check_spec(loaded)
+    assert report.ok
+    assert report.faults is not None
+    assert report.faults.enough
+
+
+def test_cuda_kernels_of_structures_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("struct c { float x; int i; };\n__global__ void k(c *p) { p[0].i = 1; }\n")
+    (tmp_path / "k.yaml").write_text(
+        "kernel: {source: k.cu, entry: k}\nproblem: {n: 8}\ntarget: sm_90\narguments:\n"
+        "  - {name: p, dtype: {x: float32, i: int32}, shape: [n], role: inout}\nlaunch: {grid: [1], block: [1]}\n"
+    )
+    with pytest.raises(SpecError, match="the cuda backend does not take"):
+        load_spec(tmp_path / "k.yaml")
