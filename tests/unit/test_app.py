@@ -249,6 +249,43 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
 @needs.namespaces
 @pytest.mark.usefixtures("free_lane")
 @pytest.mark.integration
+def test_a_winner_that_is_none_in_the_application_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The build refuses a change of the second loop, with which the first one's winner has nothing to do."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.c").write_text(PROGRAM)
+    (folder / "end").write_text("".join(PROGRAM.splitlines(keepends=True)[-8:]))
+    runs = [run_of(folder, line) for line in LINES]
+    monkeypatch.chdir(folder)
+    application = ApplicationFile(
+        path=Path("app.yaml"),
+        tree=folder,
+        build="cc -O1 app.c -o app && tail -n 8 app.c | cmp - end",
+        command=("./app",),
+        folder=folder,
+    )
+    application.path.write_text(application_text(application))
+    regions = [
+        TunedRegion(name=f"app.c:{line}", share=0.25, run=str(run), speedup=2.0)
+        for line, run in zip(LINES, runs, strict=True)
+    ]
+    Tuned(regions=tuple(regions)).write(application)
+    data = json.loads(call("ab", "--pairs", 4, "--json"))
+    assert data["kernels"] == [{"kernel": "main_loop13", "claim": pytest.approx(2.0, rel=0.1)}]
+    tuned = read_tuned(application)
+    assert [one.run for one in tuned.winners] == [str(runs[0])]
+    assert "with the winners" in tuned.regions[1].refused[0]
+    Tuned(regions=tuple(regions[1:])).write(application)
+    with pytest.raises(TunerError, match="with the winners"):
+        call("ab", "--pairs", 4)
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
 def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "app"
     folder.mkdir()

@@ -201,7 +201,7 @@ def ab(
 ) -> None:
     """Build it as it is and with the winners, run both in turn, and say what it gains as a whole."""
     from tuner.driver.applications.app_regions import built_by
-    from tuner.driver.applications.rebuilding import compare_built
+    from tuner.driver.applications.rebuilding import compare_sound
     from tuner.driver.applications.tuned_regions import read_tuned, winning_runs
     from tuner.spec.applications import load_application
 
@@ -209,8 +209,9 @@ def ab(
     tuned = read_tuned(application)
     runs = winning_runs(application, tuned)
     end_when_told()
-    found = compare_built(runs, built_by(application), pairs=pairs, note=_say)
-    tuned.after(found).write(application)
+    found, left_out = compare_sound(runs, built_by(application), pairs=pairs, note=_say)
+    tuned = tuned.after(found, left_out)
+    tuned.write(application)
     if as_json:
         print_json({**found.to_json(), "predicted": tuned.predicted})
         return

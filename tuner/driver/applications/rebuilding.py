@@ -11,6 +11,7 @@ import random
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,14 +20,14 @@ from tuner.core import claims, statistics
 from tuner.core.errors import UsageError
 from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, source_below, tree_with, with_endings
 from tuner.driver.applications.seen_compilers import run_note
-from tuner.driver.applications.trees import Tree
+from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.applications.watched_builds import build_watched
 from tuner.driver.applications.whole_runs import require_alike, run_once
 from tuner.driver.outcome.export import WinnerSources, sources_of
 from tuner.evaluators.lane import TimingLane
 from tuner.spec.first.compile_commands import Compiled
 
-__all__ = ["BuiltComparison", "Rebuilt", "compare_built", "patched"]
+__all__ = ["BuiltComparison", "Rebuilt", "compare_built", "compare_sound", "patched"]
 
 _DEFINES = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S+)", re.MULTILINE)
 
@@ -168,7 +169,65 @@ def compare_built(
     if pairs < claims.MIN_PROCESSES:
         raise UsageError(f"{pairs} pairs of runs say nothing", f"at least {claims.MIN_PROCESSES}")
     texts, winners = _put_in(runs, application.folder)
-    kernels = tuple((one.spec.name, one.result.summary.speedup[0]) for one, _ in winners)
+    with _built(texts, winners, application, note) as (plain, winner):
+        first = _alike(plain, winner, application)
+        times = _timed(plain, winner, application, first, pairs=pairs, seed=seed, note=note)
+    ratios = [a / b for a, b in zip(*times, strict=True)]
+    interval = statistics.mean_interval(ratios)
+    return BuiltComparison(
+        plain_s=times[0],
+        winner_s=times[1],
+        speedup=(interval.value, interval.low, interval.high),
+        kernels=tuple((one.spec.name, one.result.summary.speedup[0]) for one, _ in winners),
+        files=tuple(texts),
+    )
+
+
+def compare_sound(
+    runs: Sequence[Path],
+    application: Rebuilt,
+    *,
+    pairs: int,
+    note: Callable[[str], None] = lambda _: None,
+) -> tuple[BuiltComparison, dict[Path, str]]:
+    """As :func:`compare_built`, without the winners that by themselves do not build or change what it prints.
+
+    Returns:
+        The comparison, and for each winner that is left out why.
+
+    Raises:
+        UsageError: as there, also where each winner by itself is sound.
+    """
+    try:
+        return compare_built(runs, application, pairs=pairs, note=note), {}
+    except UsageError as error:
+        if len(runs) == 1:
+            raise
+        together = error
+    note(f"all winners together: {together.message}; so each is tried by itself")
+    refused: dict[Path, str] = {}
+    for run in runs:
+        try:
+            texts, winners = _put_in([run], application.folder)
+            with _built(texts, winners, application, lambda _: None) as (plain, winner):
+                _alike(plain, winner, application)
+        except UsageError as error:
+            refused[run] = error.message
+            note(f"left out, {run.name}: {error.message}")
+    sound = [run for run in runs if run not in refused]
+    if not sound or not refused:
+        raise together
+    return compare_built(sound, application, pairs=pairs, note=note), refused
+
+
+@contextmanager
+def _built(
+    texts: Mapping[str, str],
+    winners: Sequence[tuple[WinnerSources, tuple[str, ...]]],
+    application: Rebuilt,
+    note: Callable[[str], None],
+) -> Iterator[tuple[Tree, Tree]]:
+    """Copies of the application's folder in which it is built as it is, and with winners."""
     files = {name: application.folder.resolve() / name for name in texts}
     with tempfile.TemporaryDirectory(prefix="tuner-ab-") as name:
         # Its files are as new as the winners', so that both builds compile them.
@@ -182,16 +241,7 @@ def compare_built(
             build_in(winner, application, "with the winners")
             for line in _compiler_lines(winners, {below: seen.get(file) for below, file in files.items()}):
                 note(line)
-            times = _timed(plain, winner, application, pairs=pairs, seed=seed, note=note)
-    ratios = [a / b for a, b in zip(*times, strict=True)]
-    interval = statistics.mean_interval(ratios)
-    return BuiltComparison(
-        plain_s=times[0],
-        winner_s=times[1],
-        speedup=(interval.value, interval.low, interval.high),
-        kernels=kernels,
-        files=tuple(texts),
-    )
+            yield plain, winner
 
 
 def _compiler_lines(
@@ -208,18 +258,24 @@ def _compiler_lines(
         yield from dict.fromkeys(filter(None, lines))
 
 
+def _alike(plain: Tree, winner: Tree, application: Rebuilt) -> TreeRun:
+    """A run as it is, which another one and one with the winners are like."""
+    first = run_once(plain, application)
+    require_alike(run_once(plain, application), first, application, "as it is, run again,")
+    require_alike(run_once(winner, application), first, application, "with the winners")
+    return first
+
+
 def _timed(
     plain: Tree,
     winner: Tree,
     application: Rebuilt,
+    first: TreeRun,
     *,
     pairs: int,
     seed: int,
     note: Callable[[str], None],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    first = run_once(plain, application)
-    require_alike(run_once(plain, application), first, application, "as it is, run again,")
-    require_alike(run_once(winner, application), first, application, "with the winners")
     times: dict[bool, list[float]] = {False: [], True: []}
     order = random.Random(seed)
     with TimingLane("cpu", note=note):

@@ -6,7 +6,8 @@ Kept as one JSON file in the folder beside the application's file. May not tune.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,16 @@ class Tuned:
         text = json.dumps(self.to_json(), indent=2) + "\n"
         write_atomically(work_folder(application) / _FILE, text.encode())
 
-    def after(self, found: BuiltComparison) -> Tuned:
-        """With what a comparison of the winners in the application said."""
-        return Tuned(regions=self.regions, compared=(tuple(one.run for one in self.winners), found.speedup))
+    def after(self, found: BuiltComparison, left_out: Mapping[Path, str]) -> Tuned:
+        """With what a comparison of the winners in the application said, and why some are none."""
+        regions = tuple(
+            replace(one, speedup=1.0, refused=(*one.refused, left_out[Path(one.run)]))
+            if one.run and Path(one.run) in left_out
+            else one
+            for one in self.regions
+        )
+        made = Tuned(regions=regions)
+        return replace(made, compared=(tuple(one.run for one in made.winners), found.speedup))
 
 
 def work_folder(application: ApplicationFile) -> Path:
