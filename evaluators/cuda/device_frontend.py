@@ -62,7 +62,7 @@ class DeviceFrontEnd(front.FrontEnd):
         # CUDA's own half is a class that braces convert to from anything; here it is a number.
         words += ["-Wno-c++11-narrowing"]
         words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]
-        return [*words, *source.search_words]
+        return [*words, *source.reading_words]
 
 
 def device_source(

@@ -212,7 +212,7 @@ class ByBuildCompiler:
                 if language is None:
                     continue
                 made = ["-S", "-x", language, PurePath(file.name).name, "-o", "code.s"]
-                status, output = self._runs.run([*words, *source.search_words, *made], scratch)
+                status, output = self._runs.run([*words, *source.reading_words, *made], scratch)
                 if status is not Status.OK:
                     return _failed(status, output)
                 texts.append(Path(scratch, "code.s").read_text("utf-8", "surrogateescape"))

@@ -43,7 +43,8 @@ _ATTRIBUTES = re.compile(r'^attributes #(\d+) = \{.*"vector-function-abi-variant
 class Source:
     """What the front end compiles: files, and where includes are looked for.
 
-    ``openmp`` is the folder of ``omp.h`` for a kernel with OpenMP, else empty.
+    ``openmp`` is the folder of ``omp.h`` for a kernel with OpenMP, else empty. ``private``: what stands behind the
+    sources fills private members of C++ classes.
     """
 
     variant: Variant
@@ -51,6 +52,7 @@ class Source:
     folder: str = ""
     include: tuple[str, ...] = ()
     openmp: str = ""
+    private: bool = False
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -60,9 +62,10 @@ class Source:
         return (*found, self.folder) if self.folder else tuple(found)
 
     @property
-    def search_words(self) -> list[str]:
-        """As :func:`search_words`."""
-        return search_words(self.folders, self.folder)
+    def reading_words(self) -> list[str]:
+        """Options by which the files are read: folders as :func:`search_words` has them, access to members."""
+        access = ["-fno-access-control"] if self.private else []
+        return [*access, *search_words(self.folders, self.folder)]
 
     @classmethod
     def of(cls, kernel: Kernel, variant: Variant | None = None) -> Source:
@@ -77,6 +80,7 @@ class Source:
             folder=kernel.folder,
             include=kernel.include,
             openmp=find_openmp(find_toolchain()).include if kernel.openmp else "",
+            private=kernel.flattened and kernel.language == "c++",
         )
 
 
@@ -206,7 +210,7 @@ class FrontEnd:
         words += macro_flags(macros)
         if self._bare:
             words += ["-nostdlibinc"]
-        words += source.search_words
+        words += source.reading_words
         if source.openmp:
             words += ["-fopenmp", "-idirafter", source.openmp]
         return [*words, "-idirafter", str(_SHIMS)]

@@ -112,4 +112,4 @@ class SpirvFrontEnd(front.FrontEnd):
         if version:
             words.append(f"-D__OPENCL_VERSION__={version[1]}{version[2]}0")
         words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]
-        return [*words, *source.search_words]
+        return [*words, *source.reading_words]

@@ -66,7 +66,11 @@ def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[Sou
     cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
     for number, source in enumerate(files):
         text = source.text.encode()
-        found = [node for name, node in function_nodes(parse_file(text, language)) if name == entry]
+        found = [
+            node
+            for name, node in function_nodes(parse_file(text, language))
+            if name.rpartition("::")[2] == entry
+        ]
         if found:
             node = found[-1]
             start = definition_start(node)

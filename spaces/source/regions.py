@@ -49,7 +49,8 @@ class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
     ``headers`` are the texts of the project's headers that are not among the program's files. ``openmp``: it is built
-    with OpenMP. ``compiler``: whose pragmas are followed. ``preprocessed``, ``variables``: as in the kernel.
+    with OpenMP. ``compiler``: whose pragmas are followed. ``preprocessed``, ``variables``, ``members``: as in the
+    kernel.
     """
 
     name: str
@@ -59,6 +60,12 @@ class Entry:
     compiler: str = CLANG
     preprocessed: tuple[Preprocessed, ...] = ()
     variables: tuple[Variable, ...] = ()
+    members: tuple[Variable, ...] = ()
+
+    def known_in(self, function: Function) -> tuple[Variable, ...]:
+        """Arrays and numbers that a function names and does not declare."""
+        own = self.members if function.name.rpartition("::")[2] == self.name else ()
+        return (*self.variables, *own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +207,14 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
     entry = kernel.wrapped or kernel.entry
-    told = (kernel.headers, kernel.openmp, kernel.compiler, kernel.preprocessed, kernel.variables)
+    told = (
+        kernel.headers,
+        kernel.openmp,
+        kernel.compiler,
+        kernel.preprocessed,
+        kernel.variables,
+        kernel.members,
+    )
     key = (kernel.language, entry, launch, *told, *texts)
     found = _READ.get(key)
     if found is None:
@@ -218,6 +232,7 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
         compiler=CLANG if kernel.compiler is None else kernel.compiler.family,
         preprocessed=kernel.preprocessed,
         variables=kernel.variables,
+        members=kernel.members,
     )
     cut = [cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
@@ -280,7 +295,7 @@ def _program(
                     functions[label] = replace(
                         with_own_calls(
                             with_file_variables(
-                                replace(function, language=language), file.text, entry.variables
+                                replace(function, language=language), file.text, entry.known_in(function)
                             ),
                             own,
                         ),

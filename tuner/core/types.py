@@ -257,7 +257,8 @@ class Kernel:
     structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
     is no part of the sources, and is compiled behind the first. ``passed``: what the function itself takes where it
     takes structures or rows; the wrapper is of no use to anybody else then. A launch needs no such function:
-    ``parcels`` are the structures among a device kernel's parameters.
+    ``parcels`` are the structures among a device kernel's parameters. ``members``: of a method's object, arrays that it
+    reaches by their names.
     """
 
     name: str
@@ -275,6 +276,7 @@ class Kernel:
     passed: tuple[Passed, ...] = ()
     parcels: tuple[Parcel, ...] = ()
     variables: tuple[Variable, ...] = ()
+    members: tuple[Variable, ...] = ()
     alone: bool = False
     compiler: BuildCompiler | None = None
     preprocessed: tuple[Preprocessed, ...] = ()

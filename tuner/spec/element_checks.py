@@ -13,7 +13,8 @@ from tuner.core.dtypes import element_of, is_structured, members_of, numpy_dtype
 from tuner.core.types import Argument
 from tuner.spec.reading.c_types import DTYPES, CType
 from tuner.spec.reading.element_members import element_type
-from tuner.spec.reading.signature import Function, SourceReader, walk
+from tuner.spec.reading.nodes import walk
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import Path, View
 
 __all__ = ["check_element", "check_elements"]

@@ -273,6 +273,8 @@ def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
                 raise error.at(view.place(("space", "flags", group, i))) from None
             if i == 0:
                 flags += found
+    if kernel.flattened and kernel.language == "c++":
+        flags.append("-fno-access-control")
     if kernel.openmp:
         flags += ["-fopenmp", "-idirafter", find_openmp(find_toolchain()).include]
     return SourceReader(

@@ -206,6 +206,7 @@ def make_kernel(
         passed=() if wrapper is None else wrapper.passed,
         parcels=parcels,
         variables=variables,
+        members=() if wrapper is None else wrapper.members,
         language=sources.language,
         variant=sources.variant,
         folder=folder,

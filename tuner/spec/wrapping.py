@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from tuner.core.dtypes import C_TYPES, is_structured
 from tuner.core.expressions import parse
 from tuner.core.passing import Passed
-from tuner.core.types import Argument, ArgumentRole, Initial, Source
+from tuner.core.types import Argument, ArgumentRole, Initial, Source, Variable
 from tuner.spec.models import ArgumentModel
+from tuner.spec.reading.methods import THIS
 
 __all__ = ["Wrapper", "free_name", "rows_of", "wrapper_of"]
 
@@ -41,12 +42,14 @@ class Wrapper:
         symbol: its own.
         text: of it, to follow the source.
         passed: what the one that it calls takes, where that is not what it takes itself.
+        members: arrays that a method reaches by their names, through pointers in its object.
     """
 
     wrapped: str
     symbol: str
     text: str
     passed: tuple[Passed, ...] = ()
+    members: tuple[Variable, ...] = ()
 
 
 def free_name(name: str, files: Sequence[Source]) -> str:
@@ -100,6 +103,11 @@ def wrapper_of(
         symbol=symbol,
         text=_Writer(arguments, language).text(entry, symbol, given, returns),
         passed=tuple(_passed(argument, numbers, outer="") for argument in given),
+        members=tuple(
+            Variable(name=one.name, dtype=one.dtype, count=0, pointer=True)
+            for one in (given[0].members or () if given[0].name == THIS else ())
+            if one.dtype in C_TYPES and one.shape is not None and one.by is None and one.rows is None
+        ),
     )
 
 
@@ -136,14 +144,17 @@ class _Writer:
             f"{self._type(a.dtype)} {'*' if a.is_array else ''}tuner_{i}"
             for i, a in enumerate(self.arguments)
         )
-        passed = ", ".join(self._argument(argument) for argument in given)
+        object_, *others = [self._argument(argument) for argument in given]
+        method = given[0].name == THIS
+        passed = ", ".join(others if method else [object_, *others])
         plus = self.language == "c++"
         result = "void" if returns is None else self._type(returns)
-        call = f"tuner_call({passed});"
+        call = f"({object_}->*tuner_call)({passed});" if method else f"tuner_call({passed});"
         lines = [
             *self.before,
             f"__typeof__(&{entry}) tuner_call = {entry};" if not plus else f"auto tuner_call = &{entry};",
-            '__asm__("" : "+r"(tuner_call));',
+            # A method's address is more than one word.
+            f'__asm__("" : "+{"m" if method else "r"}"(tuner_call));',
             call if returns is None else f"{result} tuner_result = {call}",
             *self.after,
             *([] if returns is None else ["return tuner_result;"]),

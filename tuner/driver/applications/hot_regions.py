@@ -16,8 +16,9 @@ from tuner.driver.applications.listing import Listing
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.nodes import walk
 from tuner.spec.reading.outlining import lines_of, loop_lines
-from tuner.spec.reading.signature import SourceReader, walk
+from tuner.spec.reading.signature import SourceReader
 from tuner.spec.sources import language_of
 
 __all__ = ["HotRegions", "hot_regions"]

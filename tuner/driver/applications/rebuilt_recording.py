@@ -33,7 +33,7 @@ from tuner.recorders.recordings.function import Interposed
 from tuner.recorders.recordings.function_calls import recording_library
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import host_reader, unsaid_return
-from tuner.spec.reading.signature import begin_of
+from tuner.spec.reading.nodes import begin_of
 from tuner.spec.recorded.workload import FUNCTIONS
 
 __all__ = ["record_rebuilt", "recordable"]

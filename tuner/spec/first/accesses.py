@@ -14,8 +14,9 @@ from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import extents, least, reach
 from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.nodes import Node, parameter_nodes, walk
 from tuner.spec.reading.polynomials import Polynomial, constant
-from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
+from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["Visitor"]

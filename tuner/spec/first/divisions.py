@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tuner.spec.reading.frames import Frame
-from tuner.spec.reading.signature import Node
+from tuner.spec.reading.nodes import Node
 from tuner.spec.reading.trees import inner_nodes, peeled, pointer_of, referenced
 
 __all__ = ["ROOTS", "divided_by", "factors", "initial_values"]

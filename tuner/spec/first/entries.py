@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.lookup import entries_of, functions_of
-from tuner.spec.reading.signature import Function, SourceReader, walk
+from tuner.spec.reading.nodes import walk
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import closest
 
 __all__ = ["chosen", "named"]

@@ -13,8 +13,9 @@ from tuner.spec.first.indexing import index_arrays
 from tuner.spec.first.uses import Use, declare, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.nodes import parameter_nodes, walk
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, parameter_nodes, walk
+from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import inner_nodes, only_read_whole
 
 __all__ = ["Findings", "examine"]

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import BaselineError
 from tuner.spec.reading.c_types import ROWS, CType
-from tuner.spec.reading.signature import Function, Node, SourceReader, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 
 __all__ = ["Globals", "with_globals"]

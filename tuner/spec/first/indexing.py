@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.signature import Function
 
 __all__ = ["NARROW", "index_arrays"]
 

@@ -13,8 +13,8 @@ from itertools import zip_longest
 
 from tuner.spec.reading.extents import moves
 from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.nodes import parameter_nodes
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import parameter_nodes
 
 __all__ = ["Use", "declare", "limits"]
 

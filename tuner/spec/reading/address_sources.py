@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tuner.spec.reading import known_calls
-from tuner.spec.reading.signature import Node
+from tuner.spec.reading.nodes import Node
 from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes, referenced
 
 __all__ = [

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tuner.spec.reading.c_types import CType, c_type
-from tuner.spec.reading.signature import Function, Node, SourceReader, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["declared", "type_behind"]

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 from tuner.spec.reading.given_values import paths
 from tuner.spec.reading.loop_variables import Variable
+from tuner.spec.reading.nodes import Node, below, walk
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, below, walk
+from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import callee_name, changes, inner_nodes, peeled, referenced
 
 __all__ = ["call_values", "first_value"]

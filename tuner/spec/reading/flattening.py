@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tuner.spec.reading.c_types import CType, c_type
-from tuner.spec.reading.signature import Function, Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["Flat", "Member", "Structure", "flattened"]

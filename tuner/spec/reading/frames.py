@@ -9,8 +9,9 @@ import math
 import re
 
 from tuner.spec.reading.extents import moves, symbol
+from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import (
     assigned_only,
     changes,

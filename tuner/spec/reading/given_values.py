@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tuner.spec.reading.signature import Function, Node, below, walk
+from tuner.spec.reading.nodes import Node, below, walk
+from tuner.spec.reading.signature import Function
 
 __all__ = ["LOOPS", "given_first", "lost_behind", "paths"]
 

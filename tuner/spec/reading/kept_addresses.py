@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.signature import Function
 
 __all__ = ["calls_back", "guarded", "is_kept", "is_whole"]
 

@@ -16,7 +16,8 @@ from tuner.spec.reading.declarators import declaration, separate
 from tuner.spec.reading.given_values import LOOPS, paths
 from tuner.spec.reading.kept_addresses import is_kept
 from tuner.spec.reading.loop_variables import HINT, Variable
-from tuner.spec.reading.signature import Function, Node, below, walk
+from tuner.spec.reading.nodes import Node, below, walk
+from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import peeled
 
 __all__ = ["Exits", "exits_of"]

@@ -14,7 +14,8 @@ from tuner.spec.reading.declarators import POINTER, declaration
 from tuner.spec.reading.given_values import LOOPS, given_first, lost_behind, paths
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.signature import Function, Node, walk
+from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.signature import Function
 
 __all__ = [
     "HINT",

@@ -19,8 +19,9 @@ from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.given_values import LOOPS
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
+from tuner.spec.reading.nodes import Node, begin_of, location_of, walk
 from tuner.spec.reading.separate_objects import separate_objects
-from tuner.spec.reading.signature import Function, Node, SourceReader, begin_of, location_of, walk
+from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["lines_of", "loop_lines", "no_loop", "outline"]
 

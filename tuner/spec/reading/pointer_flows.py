@@ -21,7 +21,8 @@ from tuner.spec.reading.address_sources import (
 from tuner.spec.reading.given_values import paths
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.loop_variables import Variable
-from tuner.spec.reading.signature import Node, SourceReader, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes, peeled, referenced
 
 __all__ = ["Callees", "Flows"]

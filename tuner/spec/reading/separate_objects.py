@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from tuner.spec.reading.address_sources import UNKNOWN, is_pointer
 from tuner.spec.reading.declarators import declaration, pointer, separate
 from tuner.spec.reading.loop_variables import UNNAMED, Variable
+from tuner.spec.reading.nodes import Node
 from tuner.spec.reading.pointer_flows import Callees, Flows
-from tuner.spec.reading.signature import Function, Node, SourceReader
+from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["Separate", "separate_objects"]
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 from pathlib import Path, PurePath
-from typing import Any
 
 from tuner.core.errors import BaselineError
 from tuner.core.types import Source, Value, Variant
@@ -30,20 +29,13 @@ from tuner.spec.reading.c_types import (
     unaliased,
     width_of,
 )
+from tuner.spec.reading.methods import scopes_of, with_this
+from tuner.spec.reading.nodes import Node, parameter_nodes
 
 __all__ = [
     "Function",
-    "Node",
     "SourceReader",
-    "begin_of",
-    "below",
-    "location_of",
-    "parameter_nodes",
-    "walk",
 ]
-
-Node = dict[str, Any]
-"""One node of clang's JSON syntax tree."""
 
 _MAX_TREE = 64 << 20
 _PROBE = "tuner_type_probe_"
@@ -83,14 +75,7 @@ class Function:
     @property
     def qualified(self) -> str:
         """The name with the namespaces that the function is in (Itanium C++ ABI, 5.1.3: nested names)."""
-        parts: list[str] = []
-        mangled = str(self.tree.get("mangledName", ""))
-        rest = mangled.removeprefix("_ZN") if mangled.startswith("_ZN") else ""
-        # An ``L`` stands before the name of what other files cannot call.
-        while number := re.match(r"L?(\d+)", rest):
-            end = number.end() + int(number[1])
-            parts.append(rest[number.end() : end])
-            rest = rest[end:]
+        parts = scopes_of(self.tree)
         known = parts and parts[-1] == self.name and not self.nameless
         return "::".join(parts) if known else self.name
 
@@ -161,7 +146,14 @@ class SourceReader:
             MachineError: there is no clang, or it does not answer.
         """
         last = name.rpartition("::")[2]
-        read = (_function(tree, included=included) for tree in self.trees(name))
+        trees = list(self.trees(name))
+        # Methods say so where their class declares them.
+        static = {tree["id"] for tree in trees if tree.get("storageClass") == "static"}
+        objects = (
+            t if t.get("previousDecl") in static else with_this(t, "::".join(scopes_of(t)[:-1]))
+            for t in trees
+        )
+        read = (_function(tree, included=included) for tree in objects)
         return [self.resolved(f) for f in read if f is not None and f.name == last]
 
     def types(self, expressions: Sequence[str]) -> list[CType]:
@@ -316,38 +308,6 @@ class SourceReader:
                 "the source's headers are too large to look through", "leave out what is not needed"
             )
         return status, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
-
-
-def below(node: Node) -> list[Node]:
-    """A node's children, where those of an array's first values have a name of their own too."""
-    found: list[Node] = node.get("inner") or node.get("array_filler", [])
-    return found
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """A node and all below it, parents first, in source order."""
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(child for child in reversed(below(top)) if child)
-
-
-def location_of(place: Node) -> Node:
-    """What clang's tree says of a place where it lies in the file itself; empty where in one that this includes."""
-    found: Node = place.get("expansionLoc", place)
-    return {} if "includedFrom" in found else found
-
-
-def begin_of(node: Node) -> int | None:
-    """The byte of the file at which a node begins; ``None`` for one of another file."""
-    offset = location_of(node.get("range", {}).get("begin", {})).get("offset")
-    return None if offset is None else int(offset)
-
-
-def parameter_nodes(tree: Node) -> list[Node]:
-    """A function's parameters."""
-    return [c for c in tree.get("inner", []) if c.get("kind") == "ParmVarDecl"]
 
 
 def _skip_space(text: str, at: int) -> int:

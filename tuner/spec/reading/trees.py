@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tuner.spec.reading.signature import Node, below, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, below, parameter_nodes, walk
 
 __all__ = [
     "CASTS",

@@ -1,0 +1,122 @@
+"""Methods of C++ classes as kernels: their object is the argument ``this``, whose members the spec lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tuner.core.errors import SpecError, TunerError
+from tuner.driver.check import check_spec
+from tuner.search.cooking import edit_at
+from tuner.spaces.source.edits import apply_edit
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.regions import read_program
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import LoadedSpec, load_spec
+
+FIELD = """
+namespace phys {
+struct Base { int n; };
+class Field : public Base {
+    double *a_, *next_; const double *b_; float scale[3]; int steps = 0;
+  public:
+    double norm() const { double s = 0; for (int i = 0; i < n; i++) s += a_[i] * b_[i]; return s * scale[1]; }
+    void advance(const Field &other, int m) { for (int i = 0; i < m; i++) a_[i] += other.a_[i]; steps++; }
+    void smooth(double dt);
+    static void fill(double *x, int k);
+    void idle(double *x, int k);
+    void all() { for (int i = 0; i < n; i++) one(i); }
+    void one(int i) { this->a_[i] *= 2; }
+    virtual ~Field() {}
+};
+void Field::smooth(double dt)
+{
+    for (int j = 1; j < n - 1; j++)
+        for (int i = 1; i < n - 1; i++)
+            next_[i * n + j] = a_[i * n + j] + dt * (a_[(i + 1) * n + j] + a_[(i - 1) * n + j]);
+}
+void Field::fill(double *x, int k) { for (int i = 0; i < k; i++) x[i] = i; }
+void Field::idle(double *x, int k) { for (int i = 0; i < k; i++) x[i] = 2 * i; }
+}
+"""
+
+
+def spec(folder: Path, method: str, source: str = FIELD) -> tuple[str, LoadedSpec]:
+    """The first spec of a method, at small sizes."""
+    (folder / "field.cpp").write_text(source)
+    made = first_spec(folder / "field.cpp", entry=method)
+    text = made.text if made.at_scale is None else made.at_scale(0.01, None)
+    (folder / "field.yaml").write_text(text)
+    (loaded,) = load_spec(folder / "field.yaml")
+    return text, loaded
+
+
+def interchanged(loaded: LoadedSpec) -> str:
+    """The file with the loops of its method interchanged."""
+    program = read_program(loaded.task.kernel)
+    edit = edit_at(program, "interchange", next(iter(program.functions)), {"loops": ["j", "i"]})
+    return apply_edit(program, edit).sources()[0].text
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("norm", {"this": ["n", "a_", "b_", "scale"]}),
+        ("advance", {"this": ["a_", "steps"], "other": ["a_"], "m": []}),
+        ("smooth", {"this": ["n", "next_", "a_"], "dt": []}),
+        ("fill", {"x": [], "k": []}),
+    ],
+)
+def test_methods_have_first_specs_that_check(
+    tmp_path: Path, method: str, arguments: dict[str, list[str]]
+) -> None:
+    """Also private and inherited members, other objects of the class, and methods that need no object."""
+    text, loaded = spec(tmp_path, f"phys::Field::{method}")
+    listed = {
+        one["name"]: [member["name"] for member in one.get("members", [])]
+        for one in yaml.safe_load(text)["arguments"]
+    }
+    assert listed == arguments
+    report = check_spec(loaded)
+    assert report.ok
+    assert report.faults is not None
+    assert not report.faults.missed
+
+
+def test_an_object_that_a_method_does_not_use_is_passed_all_the_same(tmp_path: Path) -> None:
+    source = (
+        "struct A { void idle(double *x, int k); int unused; };\n" + FIELD[FIELD.index("void Field::idle") :]
+    )
+    text, loaded = spec(tmp_path, "A::idle", source.replace("Field::", "A::").replace("}\n}", "}"))
+    assert [one["name"] for one in yaml.safe_load(text)["arguments"]] == ["this", "x", "k"]
+    assert check_spec(loaded, faults=False).ok
+
+
+def test_operators_know_the_arrays_that_members_lead_to(tmp_path: Path) -> None:
+    _, loaded = spec(tmp_path, "phys::Field::smooth")
+    made = interchanged(loaded).partition("Field::smooth")[2]
+    assert made.index("for (int i = 1") < made.index("for (int j = 1")
+
+
+def test_members_that_are_given_another_place_are_not_known(tmp_path: Path) -> None:
+    swapped = FIELD.replace(
+        "}\nvoid Field::fill", "    double *t = a_; a_ = next_; next_ = t;\n}\nvoid Field::fill"
+    )
+    assert swapped != FIELD
+    _, loaded = spec(tmp_path, "phys::Field::smooth", swapped)
+    with pytest.raises(Refused, match="a_ is not declared"):
+        interchanged(loaded)
+
+
+def test_what_methods_cannot_be_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(TunerError, match="argument this of all points to structures"):
+        spec(tmp_path, "phys::Field::all")
+    text, _ = spec(tmp_path, "phys::Field::norm")
+    (tmp_path / "field.yaml").write_text(text.replace("name: b_", "name: c_"))
+    with pytest.raises(SpecError, match="has no member 'c_'"):
+        load_spec(tmp_path / "field.yaml")
+    (tmp_path / "field.yaml").write_text(text.replace("phys::Field\n", "phys::Base\n"))
+    with pytest.raises(SpecError, match="has no member"):
+        load_spec(tmp_path / "field.yaml")

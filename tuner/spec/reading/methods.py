@@ -1,0 +1,69 @@
+"""Methods of C++ classes as functions that take the object's address first, under the name ``this``."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.spec.reading.nodes import Node
+
+__all__ = ["THIS", "scopes_of", "with_this"]
+
+THIS = "this"
+
+
+def scopes_of(tree: Node) -> list[str]:
+    """A name with the namespaces and classes around it, the outermost first, as far as its symbol says them."""
+    parts: list[str] = []
+    mangled = str(tree.get("mangledName", ""))
+    # Of a method that changes nothing, or is for objects of a kind, letters stand before the names.
+    rest = re.sub(r"^_ZN[VKRO]*", "", mangled) if mangled.startswith("_ZN") else ""
+    # An ``L`` stands before the name of what other files cannot call.
+    while number := re.match(r"L?(\d+)", rest):
+        end = number.end() + int(number[1])
+        parts.append(rest[number.end() : end])
+        rest = rest[end:]
+    return parts
+
+
+def with_this(tree: Node, scope: str) -> Node:
+    """A method's tree with a parameter for its object, which is named where the method names the object or a member.
+
+    Args:
+        tree: clang's node of the method; static ones, and functions that are none, stay as they are.
+        scope: the class.
+    """
+    if tree.get("kind") != "CXXMethodDecl" or tree.get("storageClass") == "static":
+        return tree
+    constant = "const " if str(tree["type"]["qualType"]).endswith(" const") else ""
+    kind = _type_of_object(tree) or f"{constant}{scope} *"
+    parameter = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
+    inner = [child for child in tree.get("inner", []) if child]
+    return _named(tree, kind) | {"inner": [parameter, *(_named(child, kind) for child in inner)]}
+
+
+def _type_of_object(tree: Node) -> str:
+    """``grid *`` as the first use of the object says; empty where there is none."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if node.get("kind") == "CXXThisExpr":
+            return str(node["type"]["qualType"])
+        stack.extend(child for child in reversed(node.get("inner", [])) if child)
+    return ""
+
+
+def _named(node: Node, kind: str) -> Node:
+    """A node with names of the parameter in the place of the object's address."""
+    if node.get("kind") == "CXXThisExpr":
+        named = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
+        read = {
+            "kind": "DeclRefExpr",
+            "type": node["type"],
+            "referencedDecl": named,
+            "range": node.get("range", {}),
+        }
+        return {**node, "kind": "ImplicitCastExpr", "castKind": "LValueToRValue", "inner": [read]}
+    inner = node.get("inner")
+    return (
+        node if not inner else {**node, "inner": [_named(child, kind) if child else child for child in inner]}
+    )
