@@ -11,15 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.spaces.source.affine import Poly, constant, minus, polynomial
+from tuner.spaces.source.changes import EXIT, changed_names
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import (
     all_types_of,
-    element_types_of,
-    is_floating,
-    is_integer,
     is_narrow,
-    is_pure,
-    plain_type,
 )
 from tuner.spaces.source.switches import is_switch
 from tuner.spaces.source.syntax import (
@@ -32,14 +28,11 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
-    Field,
     For,
     Function,
     If,
-    Index,
     Name,
     Number,
-    Opaque,
     OpaqueStmt,
     Stmt,
     Ternary,
@@ -50,7 +43,6 @@ from tuner.spaces.source.widths import is_signless
 
 __all__ = ["declared_before", "facts_at", "steady_numbers"]
 
-_EXIT = re.compile(r"(return\b[^;]*|continue|break)\s*;")
 _JUMP = re.compile(r"\b(goto|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
 _CASE = re.compile(r"\b(case|default)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -90,7 +82,7 @@ def declared_before(function: Function, part: Sequence[Stmt]) -> dict[str, Expr]
 
 def steady_numbers(function: Function) -> dict[str, str]:
     """Whole numbers that keep the value that they are declared with or given as, and their types."""
-    changed = _changed(function)
+    changed = changed_names(function)
     begun = {d.name for d in statements(function.body) if isinstance(d, Decl) and d.init is not None}
     begun |= {f.var for f in statements(function.body) if isinstance(f, For) and f.type}
     begun |= {p.name for p in function.params} | {d.name for d in function.outer if d.init is not None}
@@ -110,56 +102,6 @@ def _aliased(function: Function, names: set[str]) -> set[str]:
     if _CAPTURE.search(text):
         return names
     return {word for found in _ALIAS.findall(text) for word in _WORD.findall(found)}
-
-
-def _changed(function: Function) -> set[str]:
-    """Names that something may change: an assignment, a loop's head, an address, a reference, or text."""
-    found: set[str] = set()
-    cpp = function.language in ("c++", "cuda")
-    for node in subtrees((*function.outer, *function.body)):
-        match node:
-            case Assign(target=target) if not isinstance(target, Index | Field):
-                found |= names_in(target)
-            case Unary(op="&", operand=operand) if not isinstance(operand, Index | Field):
-                found |= names_in(operand)
-            case For(type="", var=var):
-                found.add(var)
-            case Call(function=name, arguments=arguments) if not is_pure(node) and name != "__builtin_assume":
-                # Of C only a macro changes what it is given by name.
-                found |= set() if not cpp and _is_declared(name, function) else names_in(arguments)
-            case Binary(op="<<" | ">>" | "&", left=left, right=right) if cpp and not _is_whole(
-                left, function
-            ):
-                found |= names_in((left, right))
-            case Decl(type=kind, init=init) if init is not None and (
-                "&" in kind or (cpp and not _copies(kind, init))
-            ):
-                found |= names_in(init)
-            case OpaqueStmt(text=text) if _EXIT.fullmatch(text.strip()) and "=" not in text:
-                pass
-            case Opaque(text=text) | OpaqueStmt(text=text):
-                found |= set(_WORD.findall(text))
-    return found
-
-
-def _is_whole(expr: Expr, function: Function) -> bool:
-    """Whether an operator after an expression is that of whole numbers, and none that may change what is behind it."""
-    types = element_types_of(function)
-    return all(is_integer(types.get(name, "")) for name in names_in(expr)) and is_pure(expr)
-
-
-def _copies(kind: str, init: Expr) -> bool:
-    """Whether a variable that is declared with another one is not made by what may take a reference to it."""
-    number = is_integer(kind) or is_floating(kind) or "*" in kind or plain_type(kind) in ("auto", "bool")
-    return number or not isinstance(init, Name | Ternary)
-
-
-def _is_declared(name: str, function: Function) -> bool:
-    """Whether a name is a function's in the text, and no macro's that stands where its declaration is not seen."""
-    before = re.findall(rf"([\w*]+)\s+\**{name}\s*\(", function.source)
-    return (
-        not {"define", "return", "else", "do", "goto", "case"}.issuperset(before) and "define" not in before
-    )
 
 
 def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] | None:
@@ -201,7 +143,7 @@ def _leaves(body: tuple[Stmt, ...]) -> bool:
     last = next((s for s in reversed(body) if not isinstance(s, Comment)), None)
     if isinstance(last, Block):
         return _leaves(last.body)
-    return isinstance(last, OpaqueStmt) and bool(_EXIT.fullmatch(last.text.strip()))
+    return isinstance(last, OpaqueStmt) and bool(EXIT.fullmatch(last.text.strip()))
 
 
 @dataclass(slots=True)

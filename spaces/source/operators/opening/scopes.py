@@ -12,24 +12,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.changes import exposed_names
+from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.operators.base import Args, Operator
 from tuner.spaces.source.syntax import (
     Assign,
     Block,
-    Call,
     Decl,
     ExprStmt,
     For,
     Function,
     If,
     Name,
-    Opaque,
     OpaqueStmt,
     Stmt,
-    Unary,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees
+from tuner.spaces.source.walks import names_in, statements
 
 __all__ = ["OPERATORS"]
 
@@ -76,7 +74,10 @@ def _candidates(function: Function) -> list[Decl]:
     known = Counter(d.name for d in (*declared, *function.outer))
     known += Counter(p.name for p in function.params)
     counters = {s.var for s in within if isinstance(s, For)}
-    taken = _otherwise_known(function)
+    taken = {
+        *exposed_names(function),
+        *_WORD.findall(" ".join(p for s in within if isinstance(s, For) for p in s.pragmas)),
+    }
     return [
         d
         for d in declared
@@ -86,24 +87,6 @@ def _candidates(function: Function) -> list[Decl]:
         and not (d.dims or d.suffix or _LASTS.search(d.type))
         and (_PLAIN.fullmatch(d.type) if function.language in ("c", "opencl") else _NUMBER.fullmatch(d.type))
     ]
-
-
-def _otherwise_known(function: Function) -> set[str]:
-    """Names whose addresses are asked for, that are handed over by reference, or that text mentions."""
-    found: set[str] = set()
-    for node in subtrees(function.body):
-        match node:
-            case Unary(op="&"):
-                found |= names_in(node)
-            case Call() if function.language in ("c++", "cuda") and not is_pure(node):
-                found |= names_in(node.arguments)
-            case Decl(type=kind, init=init) if init is not None and "&" in kind:
-                found |= names_in(init)
-            case Opaque(text=text) | OpaqueStmt(text=text):
-                found |= set(_WORD.findall(text))
-            case For(pragmas=pragmas):
-                found |= set(_WORD.findall(" ".join(pragmas)))
-    return found
 
 
 def _declared(body: tuple[Stmt, ...], decl: Decl, *, inside: bool) -> tuple[Stmt, ...] | None:

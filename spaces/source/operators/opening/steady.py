@@ -12,19 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.changes import changed_names
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure
 from tuner.spaces.source.operators.base import Args, Operator
 from tuner.spaces.source.syntax import (
-    Assign,
-    Call,
     Decl,
     For,
     Function,
     Index,
-    Name,
-    Opaque,
-    OpaqueStmt,
-    Unary,
 )
 from tuner.spaces.source.walks import names_in, statements, subtrees, transform
 
@@ -75,7 +70,7 @@ def _steady(function: Function) -> set[str]:
     known += Counter(p.name for p in function.params)
     # Only names tell variables apart here, so of several with one name all have to be plain.
     plain = {name for name, times in kept.items() if times == known[name]}
-    return (plain & _counting(function)) - _unsure(function) if plain else plain
+    return (plain & _counting(function)) - changed_names(function) if plain else plain
 
 
 def _counting(function: Function) -> set[str]:
@@ -92,25 +87,6 @@ def _counting(function: Function) -> set[str]:
         further = made.get(waiting.pop(), set()) - found
         found |= further
         waiting += further
-    return found
-
-
-def _unsure(function: Function) -> set[str]:
-    """Names that something may change: an assignment, a loop's head, an address, a reference, or text."""
-    found: set[str] = set()
-    for node in subtrees(function.body):
-        match node:
-            case Assign(target=Name(id=name)) | Unary(op="&", operand=Name(id=name)):
-                found.add(name)
-            case For(type=kind, var=var) if not kind:
-                found.add(var)
-            case Call() if function.language in ("c++", "cuda") and not is_pure(node):
-                # There an argument may be taken by reference, and by another function where it is a constant.
-                found |= names_in(node.arguments)
-            case Decl(type=kind, init=init) if init is not None and "&" in kind:
-                found |= names_in(init)
-            case Opaque(text=text) | OpaqueStmt(text=text):
-                found |= set(re.findall(r"[A-Za-z_]\w*", text))
     return found
 
 
