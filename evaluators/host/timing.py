@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.dtypes import numbers_in
 from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
@@ -352,30 +353,31 @@ def _spans(bundle: Bundle, used: list[int], base: int) -> list[int]:
 def poison_places(bundle: Bundle, window: Window, base: int, rng: np.random.Generator) -> list[int]:
     """(address, bytes) of elements to spoil before each reading, so that a call that does nothing is seen."""
     entries = bundle.layout.entries
+    kinds = bundle.outputs[entries[0].inputs]
     names = [r.buffer.name for r in entries[0].regions if r.buffer.role in ("output", "return")]
-    if not names:
+    outputs = [(name, numbers) for name in names for numbers in numbers_in(name, kinds[name][0])]
+    if not outputs:
         return []
     # Thousands of places for a kernel of microseconds: drawn one by one they take longer than its calls.
     count = window.segments * _POISONS
     calls = np.repeat(np.arange(window.segments) * window.per_segment, _POISONS)
     calls += rng.integers(window.per_segment, size=count)
     numbers = np.array(window.order)[calls]
-    buffers = rng.integers(len(names), size=count)
+    buffers = rng.integers(len(outputs), size=count)
     words = np.zeros((count, 2), dtype=np.int64)
     for number in np.unique(numbers).tolist():
         entry = entries[number]
-        for at, name in enumerate(names):
+        for at, (name, inside) in enumerate(outputs):
             chosen = (numbers == number) & (buffers == at)
             region = entry.region(name)
-            item = region.buffer.item_bytes
             elements = _written(
-                bundle.expected[entry.inputs][name].untouched,
-                region.buffer.size_bytes // item,
+                bundle.expected[entry.inputs][inside.name].untouched,
+                region.buffer.size_bytes // inside.element_bytes * inside.count,
                 int(chosen.sum()),
                 rng,
             )
-            words[chosen, 0] = base + region.at + elements * item
-            words[chosen, 1] = np.where(elements >= 0, item, 0)
+            words[chosen, 0] = base + region.at + inside.places(elements)
+            words[chosen, 1] = np.where(elements >= 0, inside.item_bytes, 0)
     return words.ravel().tolist()
 
 

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.dtypes import C_TYPES, members_of, numpy_dtype, separate_members, structured_dtype
+from tuner.core.dtypes import C_TYPES, members_of, numbers_in, numpy_dtype, separate_members, structured_dtype
 from tuner.core.errors import SpecError
 from tuner.core.types import BASELINE, BuildRequest, Problem, Source, Status, Variant
 from tuner.driver.check import check_spec
@@ -102,6 +102,54 @@ def test_a_wrong_member_is_named(tmp_path: Path, before: str, after: str, messag
     status, said = verdict(spec(tmp_path), MOVE.replace(before, after))
     assert status in (Status.WRONG_RESULT, Status.CRASHED)
     assert message in said
+
+
+OUTPUTS = """
+struct tmp { double a; char b; };
+struct out { int count; double sum[2]; };
+void reduce(int n, const float *x, struct out *o, struct tmp *t)
+{
+    for (int i = 0; i < n; i++) { t[i].a = x[i] * 2.0; t[i].b = x[i] > 0; }
+    for (int i = 0; i < n; i++) { o[i].count = t[i].b; o[i].sum[0] = t[i].a; if (i % 3) o[i].sum[1] = i * x[i]; }
+}
+"""
+OUTPUTS_SPEC = """\
+kernel: {source: move.c, entry: reduce}
+problem: {n: 300}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: o, dtype: {count: int32, sum: [float64, 2]}, shape: [n], role: output}
+  - {name: t, dtype: {a: float64, b: int8}, shape: [n], role: scratch}
+"""
+
+
+def test_outputs_of_structures_are_timed_and_checked_call_by_call(tmp_path: Path) -> None:
+    """Before each call numbers of them are spoilt, but those that the kernel leaves alone."""
+    loaded = spec(tmp_path, OUTPUTS_SPEC, OUTPUTS)
+    evaluation = HostBackend().prepare(loaded.task_with(seed=0), workers=1)
+    resolved = loaded.space(None).resolve(loaded.space(None).default())
+    first = "    for (int i = 0; i < n; i++) { t"
+    lazy = OUTPUTS.replace(first, f"    if (o[7].sum[0] == 2.0 * x[7]) return;\n{first}")
+    try:
+        found = []
+        for number, text in enumerate((OUTPUTS, lazy)):
+            variant = Variant(files=(Source(name="move.c", text=text),), edits=({"op": "rewrite"},))
+            request = BuildRequest(trial=number or BASELINE, variant=variant, resolved=resolved)
+            (build,) = evaluation.build([request])
+            if not number:
+                report = evaluation.set_baseline(build, resolved)
+                assert report.status is Status.OK
+                assert report.notes["partly_written"] == ["o.sum"]
+            session = evaluation.open(build, resolved, purpose="search", number=0)
+            try:
+                assert session.verify().status is Status.OK
+                found.append(session.measure(problem=0, calls=64).status)
+            finally:
+                session.close()
+    finally:
+        evaluation.close()
+    assert found == [Status.OK, Status.WRONG_RESULT]
 
 
 def test_padding_is_not_compared(tmp_path: Path) -> None:
@@ -265,6 +313,17 @@ def test_separate_members_are_views() -> None:
     )
     members["p.a.x"][2] = 5
     assert array["a"]["x"][2] == 5
+
+
+def test_numbers_lie_where_members_do() -> None:
+    dtype = numpy_dtype("{a: {x: int8, y: float32}, v: [float64, 2]}")
+    array = np.arange(3 * dtype.itemsize, dtype=np.uint8).view(dtype)
+    raw = array.view(np.uint8)
+    for numbers in numbers_in("p", dtype):
+        member = np.ascontiguousarray(separate_members("p", array)[numbers.name]).reshape(-1)
+        places = numbers.places(np.arange(member.size))
+        found = [raw[at : at + numbers.item_bytes].tobytes() for at in places]
+        assert found == [each.tobytes() for each in member]
 
 
 @needs.pocl

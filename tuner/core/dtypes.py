@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,9 +20,11 @@ from tuner.core.errors import SpecError
 __all__ = [
     "C_TYPES",
     "WIDER",
+    "Numbers",
     "element_of",
     "is_structured",
     "members_of",
+    "numbers_in",
     "numpy_dtype",
     "separate_members",
     "structured_dtype",
@@ -142,6 +145,46 @@ def members_of(dtype: str) -> dict[str, str]:
         else:
             found[name] = kind
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Where the numbers of an array lie, or those of one member of its structures.
+
+    Attributes:
+        name: of the array, with the member's behind it.
+        first: byte of the first number in an element.
+        count: numbers in an element, one behind the other.
+        item_bytes: of a number.
+        element_bytes: from one element to the next.
+    """
+
+    name: str
+    first: int
+    count: int
+    item_bytes: int
+    element_bytes: int
+
+    def places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bytes at which numbers begin, counted through all elements."""
+        element, inside = np.divmod(numbers, self.count)
+        found: NDArray[np.int64] = element * self.element_bytes + self.first + inside * self.item_bytes
+        return found
+
+
+def numbers_in(name: str, dtype: np.dtype[Any]) -> tuple[Numbers, ...]:
+    """All numbers of an array of that type, as :func:`separate_members` names them."""
+    found: list[Numbers] = []
+    stack = [(name, 0, dtype)]
+    while stack:
+        at, first, kind = stack.pop()
+        if kind.fields is not None:
+            inner = ((f"{at}.{n}", first + kind.fields[n][1], kind.fields[n][0]) for n in kind.names or ())
+            stack.extend(reversed(list(inner)))
+            continue
+        item = kind.base.itemsize
+        found.append(Numbers(at, first, kind.itemsize // item, item, dtype.itemsize))
+    return tuple(found)
 
 
 def separate_members(name: str, array: NDArray[Any]) -> dict[str, NDArray[Any]]:
