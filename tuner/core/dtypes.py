@@ -70,22 +70,21 @@ def structured_dtype(members: Mapping[Any, Any]) -> str:
 def _text(members: Mapping[Any, Any], depth: int) -> str:
     if not members or depth > _MOST_DEEP:
         what = (
-            f"more than {_MOST_DEEP} structures inside one another"
-            if members
-            else "a structure without members"
+            f"a structure inside more than {_MOST_DEEP} others" if members else "a structure without members"
         )
-        raise SpecError(f"dtype has {what}", "write members with their types: {x: float32, id: int32}")
+        raise SpecError(f"there is {what}", "write members with their types: {x: float32, id: int32}")
     written = []
     for name, kind in members.items():
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-            raise SpecError(f"dtype has a member {name!r}", "members have names as in the source")
+            raise SpecError(f"a member is called {name!r}", "members have names as in the source")
         if isinstance(kind, Mapping):
             written.append(f"{name}: {_text(kind, depth + 1)}")
             continue
         dtype, *extents = kind if isinstance(kind, list) and kind else [kind]
-        if dtype not in C_TYPES or not all(type(each) is int and each > 0 for each in extents):
+        plain = isinstance(dtype, str) and dtype in C_TYPES and bool(extents) == isinstance(kind, list)
+        if not plain or not all(type(each) is int and each > 0 for each in extents):
             hint = f"one of {', '.join(C_TYPES)}, an array such as [float64, 3], or members"
-            raise SpecError(f"dtype: the type of member {name!r} is {kind!r}", hint)
+            raise SpecError(f"the type of member {name!r} is {kind!r}", hint)
         written.append(f"{name}: [{', '.join(map(str, kind))}]" if extents else f"{name}: {dtype}")
     return "{" + ", ".join(written) + "}"
 
