@@ -62,17 +62,24 @@ def cut_at_marks(source: Source) -> SourceFile:
 
 
 def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[SourceFile]:
-    """Files of which that with the entry function's definition is cut around it."""
+    """Files of which that with the entry function's definition is cut around it.
+
+    Args:
+        files: of the kernel.
+        entry: with namespaces and classes, of which a definition may name the last ones.
+        language: of the files.
+    """
     cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
     for number, source in enumerate(files):
         text = source.text.encode()
         found = [
-            node
+            (len(name), node)
             for name, node in function_nodes(parse_file(text, language))
-            if name.rpartition("::")[2] == entry
+            if f"::{entry}".endswith(f"::{name}")
         ]
         if found:
-            node = found[-1]
+            longest = max(length for length, _ in found)
+            node = [node for length, node in found if length == longest][-1]
             start = definition_start(node)
             pieces = (text[:start], text[start : node.end_byte], text[node.end_byte :])
             cut[number] = SourceFile(name=source.name, parts=tuple(p.decode() for p in pieces))

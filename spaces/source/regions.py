@@ -48,12 +48,15 @@ class _Place:
 class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
+    ``qualified`` is its name with namespaces and classes.
+
     ``headers`` are the texts of the project's headers that are not among the program's files. ``openmp``: it is built
     with OpenMP. ``compiler``: whose pragmas are followed. ``preprocessed``, ``variables``, ``members``: as in the
     kernel.
     """
 
     name: str
+    qualified: str
     launch: Launch | None
     headers: tuple[Source, ...] = ()
     openmp: bool = False
@@ -129,7 +132,7 @@ class Program:
         """
         if self._edited or any(self.functions[label] is not f for label, f in self._original.items()):
             raise Refused("edits of the source as given stand before it")
-        units = units_of(self.files, found, self.entry.name, self.language)
+        units = units_of(self.files, found, self.entry.qualified, self.language)
         files = [
             file if unit is None else replace(file, parts=with_regions(file.parts, unit.parts))
             for file, unit in zip(self.files, units.files, strict=True)
@@ -224,8 +227,10 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
 
 
 def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
+    qualified = (kernel.wrapped or kernel.entry).split("<")[0]
     entry = Entry(
-        name=(kernel.wrapped or kernel.entry).split("<")[0].split("::")[-1],
+        name=qualified.split("::")[-1],
+        qualified=qualified,
         launch=launch,
         headers=kernel.headers,
         openmp=kernel.openmp,
@@ -236,7 +241,7 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
     )
     cut = [cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
-        cut = cut_at_entry(files, entry.name, kernel.language)
+        cut = cut_at_entry(files, qualified, kernel.language)
     return _program(kernel.language, tuple(cut), entry, launch)
 
 

@@ -58,7 +58,7 @@ def units_of(files: Sequence[SourceFile], found: Preprocessed, entry: str, langu
     Args:
         files: as given, cut at their regions.
         found: what it made of them.
-        entry: the bare name of the function that is the region where no marks are.
+        entry: the name, with namespaces and classes, of the function that is the region where no marks are.
         language: of the files.
 
     Raises:

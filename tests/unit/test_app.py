@@ -245,6 +245,18 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
         call("ab")
 
 
+def tuned_application(folder: Path, build: str) -> tuple[ApplicationFile, list[TunedRegion]]:
+    """An application of two loops, and runs that are said to make each of them twice as fast."""
+    application = ApplicationFile(
+        path=Path("app.yaml"), tree=folder, build=build, command=("./app",), folder=folder
+    )
+    application.path.write_text(application_text(application))
+    return application, [
+        TunedRegion(name=f"app.c:{line}", share=0.25, run=str(run_of(folder, line)), speedup=2.0)
+        for line in LINES
+    ]
+
+
 @needs.cc
 @needs.namespaces
 @pytest.mark.usefixtures("free_lane")
@@ -257,20 +269,9 @@ def test_a_winner_that_is_none_in_the_application_is_left_out(
     folder.mkdir()
     (folder / "app.c").write_text(PROGRAM)
     (folder / "end").write_text("".join(PROGRAM.splitlines(keepends=True)[-8:]))
-    runs = [run_of(folder, line) for line in LINES]
     monkeypatch.chdir(folder)
-    application = ApplicationFile(
-        path=Path("app.yaml"),
-        tree=folder,
-        build="cc -O1 app.c -o app && tail -n 8 app.c | cmp - end",
-        command=("./app",),
-        folder=folder,
-    )
-    application.path.write_text(application_text(application))
-    regions = [
-        TunedRegion(name=f"app.c:{line}", share=0.25, run=str(run), speedup=2.0)
-        for line, run in zip(LINES, runs, strict=True)
-    ]
+    application, regions = tuned_application(folder, "cc -O1 app.c -o app && tail -n 8 app.c | cmp - end")
+    runs = [Path(one.run) for one in regions]
     Tuned(regions=tuple(regions)).write(application)
     data = json.loads(call("ab", "--pairs", 4, "--json"))
     assert data["kernels"] == [{"kernel": "main_loop13", "claim": pytest.approx(2.0, rel=0.1)}]
@@ -290,20 +291,9 @@ def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: py
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "app.c").write_text(PROGRAM.replace("\n", "\r\n"))
-    runs = [run_of(folder, line) for line in LINES]
     monkeypatch.chdir(folder)
-    application = ApplicationFile(
-        path=Path("app.yaml"),
-        tree=folder,
-        build="cc -O1 app.c -o app",
-        command=("./app",),
-        folder=folder,
-    )
-    application.path.write_text(application_text(application))
-    regions = [
-        TunedRegion(name=f"app.c:{line}", share=0.25, run=str(run), speedup=2.0)
-        for line, run in zip(LINES, runs, strict=True)
-    ]
+    application, regions = tuned_application(folder, "cc -O1 app.c -o app")
+    runs = [Path(one.run) for one in regions]
     Tuned(regions=(*regions, TunedRegion(name="app.c:8", share=0.1, refused=("it is",)))).write(application)
     with pytest.raises(TunerError, match="has not been compared with itself"):
         call("patch")

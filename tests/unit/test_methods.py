@@ -120,3 +120,28 @@ def test_what_methods_cannot_be_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "field.yaml").write_text(text.replace("phys::Field\n", "phys::Base\n"))
     with pytest.raises(SpecError, match="has no member"):
         load_spec(tmp_path / "field.yaml")
+
+
+def test_a_function_of_the_same_name_is_another_kernel(tmp_path: Path) -> None:
+    """The method stands behind it, with the longer name."""
+    source = """
+    struct Box { int n; double *u; void scale(double by); };
+    void scale(int n, double *u, double by) { for (int i = 0; i < n; i++) u[i] *= by; }
+    void Box::scale(double by) { for (int i = 0; i < n; i++) u[i] /= by; }
+    """
+    for name, label in (("scale", "scale"), ("Box::scale", "Box::scale")):
+        _, loaded = spec(tmp_path, name, source)
+        assert list(read_program(loaded.task.kernel).functions) == [label]
+
+
+def test_in_c_an_argument_may_be_called_this(tmp_path: Path) -> None:
+    source = """
+    struct box { int n; double *u; };
+    void scale(struct box *this, double by) { for (int i = 0; i < this->n; i++) this->u[i] *= by; }
+    """
+    (tmp_path / "box.c").write_text(source)
+    made = first_spec(tmp_path / "box.c")
+    assert made.at_scale is not None
+    (tmp_path / "box.yaml").write_text(made.at_scale(0.01, None))
+    (loaded,) = load_spec(tmp_path / "box.yaml")
+    assert check_spec(loaded, faults=False).ok

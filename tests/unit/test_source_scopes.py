@@ -46,3 +46,12 @@ def test_a_local_that_each_round_gives_a_value_is_declared_there(body: str) -> N
 def test_what_another_round_may_see_stays_where_it_is(body: str) -> None:
     with pytest.raises(EditRefused, match="no local could be declared in a loop"):
         apply_edits(program_of(function(body, KEPT[body]), "f"), [EDIT])
+
+
+def test_a_local_that_is_returned_stays_where_the_return_sees_it() -> None:
+    text = (
+        "float f(float *a, const float *b, int n)\n{\n    float t;\n"
+        "    for (int i = 0; i < n; i++) {\n        t = b[i];\n        a[i] = t;\n    }\n    return t;\n}\n"
+    )
+    with pytest.raises(EditRefused, match="no local could be declared in a loop"):
+        apply_edits(program_of(text, "f"), [EDIT])

@@ -105,7 +105,7 @@ def wrapper_of(
         passed=tuple(_passed(argument, numbers, outer="") for argument in given),
         members=tuple(
             Variable(name=one.name, dtype=one.dtype, count=0, pointer=True)
-            for one in (given[0].members or () if given[0].name == THIS else ())
+            for one in (given[0].members or () if language == "c++" and given[0].name == THIS else ())
             if one.dtype in C_TYPES and one.shape is not None and one.by is None and one.rows is None
         ),
     )
@@ -144,12 +144,14 @@ class _Writer:
             f"{self._type(a.dtype)} {'*' if a.is_array else ''}tuner_{i}"
             for i, a in enumerate(self.arguments)
         )
-        object_, *others = [self._argument(argument) for argument in given]
-        method = given[0].name == THIS
-        passed = ", ".join(others if method else [object_, *others])
         plus = self.language == "c++"
+        passed = [self._argument(argument) for argument in given]
+        # In C that is a name as others are.
+        method = plus and given[0].name == THIS
+        call = f"tuner_call({', '.join(passed)});"
+        if method:
+            call = f"({passed[0]}->*tuner_call)({', '.join(passed[1:])});"
         result = "void" if returns is None else self._type(returns)
-        call = f"({object_}->*tuner_call)({passed});" if method else f"tuner_call({passed});"
         lines = [
             *self.before,
             f"__typeof__(&{entry}) tuner_call = {entry};" if not plus else f"auto tuner_call = &{entry};",

@@ -74,10 +74,10 @@ def _candidates(function: Function) -> list[Decl]:
     known = Counter(d.name for d in (*declared, *function.outer))
     known += Counter(p.name for p in function.params)
     counters = {s.var for s in within if isinstance(s, For)}
-    taken = {
-        *exposed_names(function),
-        *_WORD.findall(" ".join(p for s in within if isinstance(s, For) for p in s.pragmas)),
-    }
+    # What text names, a `return` too, has to find it where it stands.
+    texts = [s.text for s in within if isinstance(s, OpaqueStmt)]
+    texts += [text for s in within if isinstance(s, For) for text in s.pragmas]
+    taken = {*exposed_names(function), *_WORD.findall(" ".join(texts))}
     return [
         d
         for d in declared
