@@ -39,15 +39,18 @@ def loads(resolved: Resolved) -> dict[str, float]:
 
 
 class Held:
-    """Evaluations that wait as long as a file is there."""
+    """Verifications that wait as long as a file is there; each process does some before that."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, free: int = 0) -> None:
         self.path = str(path)
+        self.free = free
 
     def __call__(self, what: str) -> None:
-        if what == "verify":
-            while Path(self.path).exists():
-                time.sleep(0.02)
+        if what != "verify":
+            return
+        self.free -= 1
+        while self.free < 0 and Path(self.path).exists():
+            time.sleep(0.02)
 
 
 @dataclass(frozen=True, kw_only=True)

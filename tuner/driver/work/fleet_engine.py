@@ -357,6 +357,7 @@ class FleetEngine(Engine):
         trial = self.state.trials[job.trial]
         body = {
             **bodies.verdict(result.verdict, self._now_s()),
+            "lane": job.lane,
             "idle_s": result.idle_s,
             "busy_s": result.busy_s,
         }
