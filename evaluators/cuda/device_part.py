@@ -59,6 +59,7 @@ _ASKED_FOR = {
     "type_traits": frozenset(_TRAITS.split()),
     "algorithm": frozenset({"min", "max", "clamp"}),
     "utility": frozenset({"swap", "move", "forward"}),
+    "cstddef": frozenset({"size_t", "ptrdiff_t"}),
 }
 """Headers of C++ that device code uses without a mark, of which the project has what devices use."""
 _OF_STD = re.compile(r"\bstd\s*::\s*(\w+)")
@@ -86,6 +87,7 @@ stdarg.h strings.h time.h unistd.h wchar.h fcntl.h dirent.h stdbool.h windows.h 
 cublasLt.h cufft.h cufftXt.h curand.h cusolverDn.h cusparse.h cudnn.h nccl.h nvml.h nvrtc.h
 nvJitLink.h glob.h grp.h netdb.h poll.h pwd.h semaphore.h termios.h cuda_runtime_api.h
 cuda_profiler_api.h cudaProfiler.h cuda_gl_interop.h cutil.h cutil_inline.h cutil_math.h exception.h
+err.h alloca.h execinfo.h regex.h spawn.h sysexits.h utime.h zlib.h
 """
 _HOST_HEADERS = frozenset(_HOST_HEADER_TEXT.split())
 """Of C++, C and POSIX, then NVIDIA's; those that the compilers here have in a form for devices are not among them."""

@@ -8,10 +8,12 @@ import needs
 import pytest
 
 from tuner.core.errors import UsageError
+from tuner.core.types import Source
 from tuner.driver.check import check_spec
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
-from tuner.spec.reading.cuda_kernels import kernels_of
+from tuner.spec.reading.cuda_kernels import CudaKernel, kernels_of, scope_of, with_types
+from tuner.spec.reading.signature import SourceReader
 
 VADD = """
 // not one: __global__ void comment(int n) {}
@@ -46,8 +48,16 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+def typed(text: str) -> list[CudaKernel]:
+    """The kernels with the types of their parameters."""
+    reader = SourceReader(
+        files=(Source(name="kernel.cu", text=text),), language="cuda"
+    ).with_missing_headers()
+    return [with_types(kernel, scope_of(kernel, reader)) for kernel in kernels_of(text)]
+
+
 def test_signatures_are_read() -> None:
-    vadd, *others = kernels_of(VADD)
+    vadd, *others = typed(VADD)
     assert not others
     assert [(p.name, p.dtype, p.pointer, p.constant) for p in vadd.parameters] == [
         ("a", "float32", True, True),
@@ -55,7 +65,7 @@ def test_signatures_are_read() -> None:
         ("c", "float32", True, False),
         ("n", "int32", False, False),
     ]
-    blur, second = kernels_of(BLUR)
+    blur, second = typed(BLUR)
     assert blur.template == ("typename T", "int SIDE = 3", "bool EDGE = true")
     assert [(p.name, p.dtype, p.lanes) for p in blur.parameters] == [
         ("in", "float32", 1),
@@ -65,6 +75,40 @@ def test_signatures_are_read() -> None:
         ("scale", "float64", 1),
     ]
     assert second.name == "second"
+
+
+NAMED = """
+#include <missing/library.h>
+#define ELEMENT unsigned short
+namespace sim {
+template <typename T> struct Traits { typedef const T *pointer; };
+struct Pair { double first, second; };
+struct Mixed { int id; Pair pair; };
+enum class Side : short { LEFT, RIGHT };
+typedef Pair Pairs;
+using Rows = float (*)[8];
+template <class T, int N>
+__global__ void k(typename Traits<T>::pointer a, Pairs *b, ELEMENT c[N], Side side, Rows rows, float **d,
+                  curandState *e, Mixed *f, const __restrict__ size_t g) { a[TILE]; }
+}
+"""
+
+
+def test_the_compiler_says_what_names_of_types_stand_for() -> None:
+    (kernel,) = typed(NAMED)
+    assert [(p.name, p.dtype, p.pointer, p.constant, p.lanes) for p in kernel.parameters[:5]] == [
+        ("a", "float32", True, True, 1),
+        ("b", "float64", True, False, 2),
+        ("c", "uint16", True, False, 1),
+        ("side", "int16", False, False, 1),
+        ("rows", "float32", True, False, 1),
+    ]
+    assert [(p.name, p.dtype, p.kind.odd) for p in kernel.parameters[5:]] == [
+        ("d", "", "a pointer to pointers"),
+        ("e", "", "unknown type name 'curandState'"),
+        ("f", "{id: int32, pair: {first: float64, second: float64}}", ""),
+        ("g", "", "restrict requires a pointer or reference ('size_t' (aka 'unsigned long') is invalid)"),
+    ]
 
 
 @needs.nvrtc
@@ -102,15 +146,49 @@ def test_templates_macros_and_launch(tmp_path: Path) -> None:
         ("int x;", None, "no __global__ function"),
         (BLUR, None, "--entry: blur, second"),
         (BLUR, "blurr", "did you mean 'blur'"),
-        ("__global__ void k(float **x) { }", None, "no spec can describe: `float **x`"),
+        ("__global__ void k(float **x) { }", None, "argument x of k: a pointer to pointers: `float **x`"),
         ("__global__ void k(struct Big b) { }", None, "no spec can describe"),
-        ("__global__ void k(const float &x) { }", None, "no spec can describe"),
+        ("__global__ void k(const float &x) { }", None, "a reference: `const float &x`"),
     ],
 )
 def test_impossible_cuda_entries_are_refused(tmp_path: Path, text: str, entry: str | None, says: str) -> None:
     with pytest.raises(UsageError) as raised:
         init_spec(write(tmp_path, text), entry=entry)
     assert says in str(raised.value)
+
+
+DEDUCED = """
+#include <vector>
+#include <err.h>
+#define CHECK(call) do { if (call) err(1, "no"); } while (0)
+template <typename Value, typename Index, int PER_THREAD, bool CLEAR>
+__global__ void gather(Value *out, const Value *in, const Index *where, std::size_t n) {
+    for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += PER_THREAD)
+        out[i] = CLEAR ? Value(0) : in[where[i]];
+}
+template <typename Value> void run(std::size_t n) {
+    Value *in, *out;
+    short *where;
+    CHECK(cudaMalloc(&in, n * sizeof(Value)));
+    CHECK(cudaMalloc(&out, n * sizeof(Value)));
+    CHECK(cudaMalloc(&where, n * sizeof(short)));
+    gather<Value, short, 4, true><<<(n + 255) / 256, 256>>>(out, in, where, n);
+}
+int main() { run<double>(1 << 20); }
+"""
+
+
+def test_the_compiler_deduces_what_a_template_is_given(tmp_path: Path) -> None:
+    text = init_spec(write(tmp_path, DEDUCED))
+    assert 'entry: "gather<double, short, ARG_PER_THREAD, ARG_CLEAR>"' in text
+    assert "ARG_PER_THREAD: [4, 1, 2, 8]" in text
+    assert "ARG_CLEAR: [1, 0]" in text
+    assert "{name: in, dtype: float64" in text
+    assert "{name: where, dtype: int16" in text
+    called = DEDUCED.replace("gather<Value, short, 4, true><<<", "gather<Value, short, 4><<<").replace(
+        "bool CLEAR>", "bool CLEAR = false>"
+    )
+    assert "ARG_CLEAR: [0, 1]" in init_spec(write(tmp_path, called))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -202,14 +280,13 @@ def test_launch_and_shapes_follow_from_the_body(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, expected = KINDS[kind]
+    source = f"#include <cuda_fp16.h>\n{source}" if "half2" in source else source
     text = init_spec(write(tmp_path, source))
     for part in expected:
         assert part in text
     assert "RADIUS:" not in text
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     path = tmp_path / "kernel.yaml"
-    header = "" if "half2" not in source else "#include <cuda_fp16.h>\n"
-    (tmp_path / "kernel.cu").write_text(header + source)
     # A product of 256 rows takes emulation seconds; it is the same at a quarter of that.
     path.write_text(text.replace("M: 256, N: 256, K: 256", "M: 64, N: 64, K: 64"))
     (spec,) = load_spec(path)

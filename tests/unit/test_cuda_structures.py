@@ -264,7 +264,7 @@ def test_templates_with_methods_enumerations_and_vectors(tmp_path: Path) -> None
 MISTAKES = {
     "struct: sim::Params": ("struct: Params", "'Params' is no structure of the source"),
     "name: nx": ("name: nq", r"`sim::Params` has no member 'nq'; it has nx, on, box"),
-    "name: lo": ("name: low", r"`Box` has no member 'low'; did you mean 'lo'"),
+    "name: lo": ("name: low", r"`sim::Box` has no member 'low'; did you mean 'lo'"),
     "name: nx, dtype: int32": (
         "name: nx, dtype: float32",
         "'p.nx' is a whole number of 4 bytes.*write int32",

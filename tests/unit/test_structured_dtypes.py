@@ -343,11 +343,81 @@ def test_an_opencl_kernel_of_structures(tmp_path: Path) -> None:
     assert report.faults.enough
 
 
-def test_cuda_kernels_of_structures_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text("struct c { float x; int i; };\n__global__ void k(c *p) { p[0].i = 1; }\n")
-    (tmp_path / "k.yaml").write_text(
-        "kernel: {source: k.cu, entry: k}\nproblem: {n: 8}\ntarget: sm_90\narguments:\n"
-        "  - {name: p, dtype: {x: float32, i: int32}, shape: [n], role: inout}\nlaunch: {grid: [1], block: [1]}\n"
+PUSH = """
+#include <missing/library.h>
+namespace sim {
+struct Particle { float x, y, z; int id; double m[3]; };
+__global__ void push(const Particle *in, Particle *out, float dt, int n) {
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x;
+    if (i < n) {
+        Particle p = in[i];
+        p.x += dt * (float)p.m[0];
+        p.id += 1;
+        out[i] = p;
+    }
+}
+}
+"""
+PARTICLE = "{x: float32, y: float32, z: float32, id: int32, m: [float64, 3]}"
+
+
+def cuda_spec(folder: Path, source: str = PUSH) -> str:
+    """A first spec of it, with the source beside it."""
+    (folder / "k.cu").write_text(source)
+    return first_spec(folder / "k.cu").text
+
+
+def loaded(folder: Path, text: str) -> LoadedSpec:
+    (folder / "k.yaml").write_text(text)
+    (found,) = load_spec(folder / "k.yaml")
+    return found
+
+
+@needs.nvrtc
+def test_a_cuda_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    text = cuda_spec(tmp_path, PUSH.replace("#include <missing/library.h>", ""))
+    assert f"{{name: in, dtype: {PARTICLE}, shape: [n]}}" in text
+    assert f"{{name: out, dtype: {PARTICLE}, shape: [n], role: output}}" in text
+    # More than a block, so that its number counts.
+    report = check_spec(loaded(tmp_path, text.replace("problems: [{n: 67}]", "problems: [{n: 300}]")))
+    assert report.ok, report.lines
+    assert report.faults is not None
+    assert report.faults.enough
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (("m[3]", "m[4]"), r"k.yaml:6:\d+: argument 'in' is .* whose member 'm' is not \[float64, 3\]"),
+        (("struct Particle", "struct __align__(16) Particle"), r"takes 48 bytes, and by the spec 40"),
+        (
+            ("float x, y, z; int id", "int id; float x, y, z"),
+            r"'x' lies at byte 4, and by the spec at byte 0",
+        ),
+        (("int id", "unsigned id"), r"'id' is not int32"),
+        (("int id", "int number"), r"has no member 'id'"),
+    ],
+)
+def test_members_of_cuda_structures_lie_where_the_compiler_puts_them(
+    tmp_path: Path, source: tuple[str, str], says: str
+) -> None:
+    text = cuda_spec(tmp_path)
+    (tmp_path / "k.cu").write_text(PUSH.replace(*source))
+    with pytest.raises(SpecError, match=says):
+        loaded(tmp_path, text)
+
+
+def test_arrays_of_structures_behind_a_cuda_kernels_structure_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "struct c { float x; int i; };\nstruct g { c *cells; };\n"
+        "__global__ void k(g p) { p.cells[0].i = 1; }\n"
     )
-    with pytest.raises(SpecError, match="the cuda backend does not take"):
-        load_spec(tmp_path / "k.yaml")
+    with pytest.raises(SpecError, match=r"k.yaml:5:.*p.cells.* the cuda backend does not take"):
+        loaded(
+            tmp_path,
+            "kernel: {source: k.cu, entry: k}\nproblem: {n: 8}\ntarget: sm_90\narguments:\n"
+            "  - name: p\n    struct: g\n    by: value\n    members:\n"
+            "      - {name: cells, dtype: {x: float32, i: int32}, shape: [n], role: inout}\n"
+            "launch: {grid: [1], block: [1]}\n",
+        )

@@ -20,7 +20,7 @@ from tuner.core.expressions import Expression, parse
 from tuner.core.files import write_atomically
 from tuner.core.types import Source, Value
 from tuner.spec.foreign import restriction
-from tuner.spec.reading.cuda_kernels import kernels_of
+from tuner.spec.reading.cuda_kernels import cuda_functions
 from tuner.spec.reading.signature import SourceReader
 
 __all__ = ["BLOCK_NAMES", "Call", "write_spec"]
@@ -234,19 +234,18 @@ def _holds(rule: Expression, configuration: Mapping[str, Value]) -> bool:
 
 
 def _parameters(call: Call, text: str, language: str, default: Mapping[str, Value]) -> list[_Parameter]:
+    beside = _folder_of_source(call)
+    reader = SourceReader(
+        files=(Source(name=f"{call.name}{_SUFFIX[language]}", text=text),),
+        language=language,
+        folder="" if beside is None else str(beside),
+        macros={**default, "kernel_tuner": 1},
+    )
     if language == "cuda":
-        kernels = [k for k in kernels_of(text) if k.name == call.name.partition("<")[0]]
-        found = [(p.name, p.constant) for p in kernels[0].parameters] if kernels else None
+        functions = cuda_functions(reader.with_missing_headers(), call.name)
     else:
-        beside = _folder_of_source(call)
-        reader = SourceReader(
-            files=(Source(name=f"{call.name}{_SUFFIX[language]}", text=text),),
-            language=language,
-            folder="" if beside is None else str(beside),
-            macros={**default, "kernel_tuner": 1},
-        )
         functions = [f for f in reader.functions(call.name) if f.defined]
-        found = [(n, t.constant) for n, t in functions[0].parameters] if functions else None
+    found = [(n, t.constant) for n, t in functions[0].parameters] if functions else None
     if found is None:
         raise UsageError(f"the source has no function {call.name!r}", "check kernel_name")
     if len(found) != len(call.arguments):

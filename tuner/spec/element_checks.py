@@ -1,6 +1,6 @@
 """Whether arrays of structures in a spec have the members that the compiler lays out in the source's structures.
 
-clang is asked for places and types of members; sources of CUDA are asked about by :mod:`tuner.spec.parcel_checks`.
+clang is asked for places and types of members.
 """
 
 from __future__ import annotations
@@ -10,16 +10,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from tuner.core.dtypes import element_of, is_structured, members_of, numpy_dtype
-from tuner.core.types import Argument
+from tuner.core.types import Argument, Task
 from tuner.spec.reading.c_types import DTYPES, CType
 from tuner.spec.reading.element_members import element_type
 from tuner.spec.reading.nodes import walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import Path, View
 
-__all__ = ["check_element", "check_elements"]
+__all__ = ["check_element", "check_elements", "refuse_structures"]
 
 _PROBE = "tuner_element_probe_"
+
+
+def refuse_structures(task: Task, arguments: Sequence[Argument], view: View) -> None:
+    """There are no structures in these arrays.
+
+    Raises:
+        SpecError: there are.
+    """
+    for i, argument in enumerate(task.arguments):
+        if is_structured(argument.dtype) and argument in arguments:
+            what = (
+                f"argument {argument.name!r} has structures, which the {task.backend} backend does not take"
+            )
+            hint = "give all members one type and the array a dimension for them, or take an array for each member"
+            raise view.error(("arguments", i, "dtype"), what, hint)
 
 
 def check_elements(
@@ -102,7 +117,7 @@ def _same_type(language: str, expression: str, written: str) -> str:
             for each in names
             if "_Complex" not in each and each not in ("_Bool", "_Float16", "long long", "unsigned long long")
         ]
-    if language == "c++":
+    if language in ("c++", "cuda"):
         same = [f"__is_same(__remove_cv(__typeof__({element})), {each})" for each in names if each != "_Bool"]
     else:
         same = [
@@ -121,7 +136,8 @@ def _answers(reader: SourceReader, questions: Sequence[str]) -> list[int] | None
     """What whole numbers come to behind the source; ``None`` where one of them does not compile."""
     lines = ",\n".join(f"{_PROBE}{i} = {each}" for i, each in enumerate(questions))
     found: dict[str, int] = {}
-    for tree in reader.trees(_PROBE, extra=f"\n\nenum {{\n{lines}\n}};\n"):
+    trees, _ = reader.answered(_PROBE, f"\n\nenum {{\n{lines}\n}};\n")
+    for tree in trees:
         values = [node["value"] for node in walk(tree) if node.get("kind") == "ConstantExpr"]
         if tree.get("kind") == "EnumConstantDecl" and values:
             found[str(tree["name"])] = int(values[0])

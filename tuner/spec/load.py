@@ -10,6 +10,7 @@ import posixpath
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ from tuner.spec.modules import module_functions
 from tuner.spec.parcels import make_parcels, with_inside
 from tuner.spec.preprocessed import with_preprocessed
 from tuner.spec.python_functions import check_python_function
+from tuner.spec.reading.cuda_kernels import cuda_functions
+from tuner.spec.reading.device_programs import DEVICE
 from tuner.spec.reading.preprocessing import PREPROCESSED
 from tuner.spec.reading.signature import SourceReader
-from tuner.spec.recorded.cuda import cuda_functions
 from tuner.spec.recorded.workload import (
     DERIVED,
     FUNCTIONS,
@@ -347,24 +349,25 @@ class _Loader:
             return None
         if sources.language in FUNCTIONS:
             return read_calls(model, view, Path(self.folder))
-        if sources.language == "cuda":
-            text = sources.variant.files[0].text
-            return read_workload(model, view, Path(self.folder), lambda entry: cuda_functions(text, entry))
         if sources.language == SPIRV:
             text = sources.variant.files[0].text
             return read_workload(model, view, Path(self.folder), lambda entry: module_functions(text, entry))
-        if sources.language != "opencl":
+        if sources.language not in DEVICE:
             hint = "give arguments instead"
             raise view.error(("workload",), f"recordings of {sources.language} are {NOT_YET}", hint, key=True)
         flags = [f for choices in model.space.flags.values() for f in _words(choices[0])]
         reader = SourceReader(
             files=sources.variant.files,
-            language="opencl",
+            language=sources.language,
             folder=self.folder,
             include=sources.include,
             macros={p.name: p.default for p in make_parameters(model, view) if p.macro},
             flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
         )
+        if sources.language == "cuda":
+            return read_workload(
+                model, view, Path(self.folder), partial(cuda_functions, reader.with_missing_headers())
+            )
         return read_workload(model, view, Path(self.folder), reader.functions)
 
     def _further_files(self, model: SpecModel, view: View) -> dict[str, str]:

@@ -22,11 +22,11 @@ from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry, check_template, defined_function
 from tuner.spec.build_compilers import reading_flags
-from tuner.spec.element_checks import check_elements
+from tuner.spec.element_checks import check_elements, refuse_structures
 from tuner.spec.member_checks import check_wrapped, flat_of
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
-from tuner.spec.parcel_checks import check_parcels
+from tuner.spec.parcel_checks import check_cuda_elements, check_parcels
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sections import NOT_YET
@@ -127,8 +127,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         _check_name(name, "proposer", proposers.names(), ("search", "proposers", i), view)
     if task.backend in ("host", "opencl"):
         _refuse_constants(task, view)
-    if task.backend not in ("host", "opencl"):
-        _refuse_structures(task, view)
+    if task.backend not in ("host", "opencl", "cuda"):
+        refuse_structures(task, task.arguments, view)
     if task.kernel.openmp:
         _check_openmp(task, view)
     if task.backend != "host":
@@ -137,6 +137,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             check_module(task, tunables, view)
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
+        if task.backend == "cuda" and any(is_structured(argument.dtype) for argument in task.arguments):
+            check_cuda_elements(task, tunables, view)
         return check_parcels(task, tunables, model.arguments or [], view) if task.kernel.parcels else ()
     notes = _crowded(task)
     function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
@@ -177,16 +179,6 @@ def _refuse_constants(task: Task, view: View) -> None:
             )
             hint = "remove constant: a pointer is passed"
             raise view.error(("arguments", i, "constant"), message, hint, key=True)
-
-
-def _refuse_structures(task: Task, view: View) -> None:
-    for i, argument in enumerate(task.arguments):
-        if is_structured(argument.dtype):
-            what = (
-                f"argument {argument.name!r} has structures, which the {task.backend} backend does not take"
-            )
-            hint = "give all members one type and the array a dimension for them, or take an array for each member"
-            raise view.error(("arguments", i, "dtype"), what, hint)
 
 
 def unsaid_return(task: Task, tunables: Tunables) -> tuple[str, str | None]:

@@ -1,6 +1,7 @@
-"""Whether the structures that a CUDA kernel takes are those of the spec: NVRTC is asked what their members are.
+"""Whether the structures that a CUDA kernel takes are those of the spec.
 
-May not build candidates.
+NVRTC is asked what members those by value have, clang where the members of those in arrays lie. May not
+build candidates.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.layouts import NoLayout
 from tuner.evaluators.cuda.parcels import Leaf, in_call_order
 from tuner.evaluators.distributions import dtype_of
+from tuner.spec.element_checks import check_element, refuse_structures
 from tuner.spec.models import ArgumentModel
-from tuner.spec.reading.cuda_kernels import kernels_of
-from tuner.spec.reading.device_members import fields_of
+from tuner.spec.reading.c_types import bare
+from tuner.spec.reading.cuda_kernels import cuda_functions, kernels_of
+from tuner.spec.reading.record_layouts import record_layout
+from tuner.spec.reading.signature import SourceReader
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_parcels"]
+__all__ = ["check_cuda_elements", "check_parcels"]
 
 _ANY_CARD = "sm_90"
 """Structures lie in one way on all of them."""
@@ -60,6 +64,7 @@ def check_parcels(
         flags=tuple(f for choices in tunables.flags.values() for f in shlex.split(choices[0])),
         pipeline=None,
     )
+    reader = _reader(task, tunables)
     read = [str(FilePath(kernel.folder, folder)) for folder in kernel.include]
     try:
         with CudaCompiler(_ANY_CARD if task.target == _NATIVE else task.target, read=read) as compiler:
@@ -71,20 +76,48 @@ def check_parcels(
     listed = {part.given.name: part for part in parts(given, view)}
     if isinstance(found, NoLayout):
         if found.about:
-            raise _refused(task, found, {n: part.path for n, part in listed.items()}, view)
+            paths = {n: part.path for n, part in listed.items()}
+            raise _refused(task, found, paths, view, reader.with_missing_headers())
         return ()
     flat = {argument.name: argument for argument in task.arguments}
     for layout in found.values():
         for name, leaf in layout.leaves.items():
             _check_leaf(flat[name], listed[name].given, leaf, view, listed[name].path)
-    return tuple(_unlisted(task, set(listed)))
+    return tuple(_unlisted(task, set(listed), reader.with_missing_headers()))
 
 
-def _text(task: Task) -> str:
-    return "\n".join(f.text for f in (*task.kernel.headers, *task.kernel.variant.files))
+def check_cuda_elements(task: Task, tunables: Tunables, view: View) -> None:
+    """Structures in arrays lie in memory as the spec says, by clang.
+
+    Raises:
+        SpecError: they do not, or are in constant memory or behind a member of a structure.
+        MachineError: there is no clang, or it does not answer.
+    """
+    passed = in_call_order(task)
+    plain = [each for each in passed if isinstance(each, Argument)]
+    refuse_structures(task, [a for a in task.arguments if a not in plain], view)
+    reader = _reader(task, tunables).with_missing_headers()
+    found = [f for f in cuda_functions(reader, task.kernel.entry) if len(f.parameters) == len(passed)]
+    for argument, (_, kind) in zip(passed, found[0].parameters if found else (), strict=False):
+        if isinstance(argument, Argument):
+            path = ("arguments", task.arguments.index(argument), "dtype")
+            check_element(reader, argument, kind, view, path, element=kind.base)
 
 
-def _refused(task: Task, found: NoLayout, paths: dict[str, Path], view: View) -> SpecError:
+def _reader(task: Task, tunables: Tunables) -> SourceReader:
+    kernel = task.kernel
+    return SourceReader(
+        files=kernel.variant.files,
+        language="cuda",
+        folder=kernel.folder,
+        include=kernel.include,
+        macros={p.name: p.default for p in tunables.parameters if p.macro},
+    )
+
+
+def _refused(
+    task: Task, found: NoLayout, paths: dict[str, Path], view: View, reader: SourceReader
+) -> SpecError:
     """Why the source has no such structure or member."""
     for number, passed in enumerate(in_call_order(task)):
         if isinstance(passed, Parcel) and passed.name == found.about:
@@ -96,12 +129,14 @@ def _refused(task: Task, found: NoLayout, paths: dict[str, Path], view: View) ->
     missing = _NO_MEMBER.search(found.said)
     if missing is None:
         return view.error(path, f"member {found.about!r}: {found.said}", "correct the spec")
-    kind, text = parcel.kind, _text(task)
+    kind, layout = parcel.kind, record_layout(reader, parcel.kind)
+    members = () if layout is None else layout.members
     trail = found.about.split(".")[1:]
     depth = trail.index(missing[1]) if missing[1] in trail else len(trail) - 1
     for name in trail[:depth]:
-        kind = next((f.type for f in fields_of(kind, text) if f.name == name), "")
-    names = [field.name for field in fields_of(kind, text)]
+        inner = next((m for m in members if m.name == name), None)
+        kind, members = ("", ()) if inner is None else (bare(inner.type), inner.members)
+    names = [member.name for member in members]
     near = closest(missing[1], names)
     hint = f"did you mean {near!r}?" if near else "it has " + ", ".join(names[:12])
     # Of `box.q` where there is no `box`, the members of that are all wrong: the outermost is said.
@@ -160,9 +195,8 @@ def _described(leaf: Leaf) -> str:
     return f"an array of {leaf.size // max(1, leaf.item)}, each {one}," if leaf.outer == "array" else one
 
 
-def _unlisted(task: Task, listed: set[str]) -> Iterator[str]:
+def _unlisted(task: Task, listed: set[str], reader: SourceReader) -> Iterator[str]:
     """Members that the kernel itself uses and the spec does not list, by the text's looks."""
-    text = _text(task)
     name = task.kernel.entry.partition("<")[0].strip().rpartition("::")[2]
     kernel = next((k for k in kernels_of(task.kernel.variant.files[0].text) if k.name == name), None)
     if kernel is None:
@@ -170,10 +204,11 @@ def _unlisted(task: Task, listed: set[str]) -> Iterator[str]:
     for parameter, passed in zip(kernel.parameters, in_call_order(task), strict=False):
         if not isinstance(passed, Parcel):
             continue
-        known = {field.name: field for field in fields_of(passed.kind, text)}
+        layout = record_layout(reader, passed.kind)
+        known = {} if layout is None else {member.name: member for member in layout.members}
         used = re.findall(rf"(?<![\w.>]){re.escape(parameter.name)}\s*\.\s*(\w+)\b(?!\s*\()", kernel.body)
         for member in dict.fromkeys(used):
             full = f"{passed.name}.{member}"
             if member in known and not any(n == full or n.startswith(f"{full}.") for n in listed):
-                what = "a null pointer" if known[member].stars else "zero"
+                what = "a null pointer" if known[member].kind.pointer else "zero"
                 yield f"arguments: {full} is used by {name} and not listed, so it is {what}"

@@ -6,20 +6,19 @@ from dataclasses import replace
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.c_types import ROWS
-from tuner.spec.reading.element_members import element_type, structured_type
+from tuner.spec.reading.element_members import dtype_of_layout, element_type
 from tuner.spec.reading.flattening import Flat
+from tuner.spec.reading.record_layouts import record_layout
 from tuner.spec.reading.signature import Function, SourceReader
-from tuner.spec.reading.structures import structure
 
 __all__ = ["described"]
 
 
-def described(function: Function, text: str, reader: SourceReader, flat: Flat | None = None) -> Function:
+def described(function: Function, reader: SourceReader, flat: Flat | None = None) -> Function:
     """The function with arrays of structures as arrays of numbers or dtypes, and rows as what they are rows of.
 
     Args:
         function: the kernel.
-        text: of its sources and what they include.
         reader: of them.
         flat: the kernel with members in the place of structures, where it is one of a processor.
 
@@ -39,9 +38,11 @@ def described(function: Function, text: str, reader: SourceReader, flat: Flat | 
             parameters.append((name, replace(kind, odd="", rows=True)))
             continue
         shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"
-        found = None if kind.odd or kind.dtypes else structure(kind.base, text, reader.language)
+        plain = not (kind.odd or kind.dtypes or kind.base in ("void", ""))
+        layout = record_layout(reader, element_type(kind)) if plain else None
+        numbers = None if layout is None else layout.uniform()
         unused = flat is not None and (name,) in flat.structures
-        if unused and found is not None and not (found.element and kind.pointer):
+        if unused and layout is not None and not (numbers and kind.pointer):
             raise UsageError(
                 f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
                 "write a spec with `struct` and the `members` that other files use",
@@ -49,20 +50,19 @@ def described(function: Function, text: str, reader: SourceReader, flat: Flat | 
         if kind.odd or not (kind.dtypes or kind.pointer):
             what = kind.odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
-        if not kind.dtypes and kind.base not in ("void", ""):
-            plain = found is not None and found.element
-            dtype = None if plain else structured_type(reader, element_type(kind))
-            if dtype is not None:
-                parameters.append((name, replace(kind, structure=dtype)))
-                continue
-            if not plain:
-                members = "" if found is None or not found.types else f" ({', '.join(found.types)})"
+        if numbers is not None:
+            base, count = numbers
+            kind = replace(kind, base=base, members=count)
+        elif plain:
+            dtype = None if layout is None else dtype_of_layout(layout)
+            if dtype is None:
+                types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
+                members = f" ({', '.join(types)})" if types else ""
                 raise UsageError(
-                    f"{shown} of {function.name} points to structures{members}, and a spec has arrays of "
-                    f"numbers, or of structures of numbers: `{kind.text}`",
+                    f"{shown} of {function.name} points to structures{members}, "
+                    f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
                     "write a function that takes an array for each member and calls it",
                 )
-            assert found is not None
-            kind = replace(kind, base=found.element, members=found.count)
+            kind = replace(kind, structure=dtype)
         parameters.append((name, kind))
     return replace(function, parameters=tuple(parameters))

@@ -5,9 +5,11 @@ What is guessed says so in a comment. May not compile or run anything.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from keyword import iskeyword
 
 from tuner.core.errors import SpecError, UsageError
@@ -21,18 +23,18 @@ from tuner.spec.first.divisions import divided_by, initial_values
 from tuner.spec.first.host_geometry import launched
 from tuner.spec.first.host_templates import (
     given_numbers,
-    given_types,
+    instantiated,
     numbers_of,
-    template_given,
     usual_values,
     values_from,
 )
 from tuner.spec.first.scalars import first_value, holds
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
-from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of
+from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of, scope_of, with_types
 from tuner.spec.reading.declared import declared_names
 from tuner.spec.reading.macros import choices, of_problem
+from tuner.spec.reading.signature import SourceReader
 
 __all__ = ["init_cuda"]
 
@@ -57,17 +59,19 @@ _ODD_IN_SPACE = (37, 21, 11)
 def init_cuda(
     file: str,
     text: str,
+    reader: SourceReader,
     *,
     entry: str | None = None,
     include: Sequence[str] = (),
     headers: str = "",
-    hosts: Sequence[str] = (),
+    hosts: Sequence[Source] = (),
 ) -> str:
     """The text of a first spec.
 
     Args:
         file: name of the source, from where the spec will lie.
-        text: the source.
+        text: the source, with the header that has the kernel.
+        reader: of the source.
         entry: the kernel; may be left out where the file has only one.
         include: folders of headers, from there too.
         headers: what the source includes of its own project, for names of types.
@@ -75,27 +79,32 @@ def init_cuda(
 
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
+        MachineError: there is no clang, or it does not answer.
     """
-    chosen = chosen_kernel(file, kernels_of(text, headers=headers), entry)
+    chosen = chosen_kernel(file, kernels_of(text), entry)
     own = NOISE.sub(" ", f"{text}\n{headers}")
-    texts = [own, *(f"{own}\n{NOISE.sub(' ', host)}" for host in hosts if chosen.name in host)]
-    given = template_given(chosen.name, texts)
-    types = given_types(chosen, given, own)
-    if chosen.template:
-        chosen = chosen_kernel(file, kernels_of(text, types, headers=headers), entry)
-    found = unfolded(chosen, own, numbers_of(chosen), types)
+    hosts = [host for host in hosts if chosen.name in host.text]
+    texts = [own, *(f"{own}\n{NOISE.sub(' ', host.text)}" for host in hosts)]
+    others = (replace(reader, files=(host,)).with_missing_headers() for host in hosts)
+    given = instantiated(chosen, itertools.chain([reader], others))
+    numbers = numbers_of(chosen)
+    reader = replace(reader, macros={**reader.macros, **dict.fromkeys(numbers.values(), 1)})
+    scope = scope_of(chosen, reader, given, numbers)
+    found = unfolded(with_types(chosen, scope), scope, numbers, given)
     kernel = found.kernel
     for parameter in kernel.parameters:
         if not parameter.dtype:
+            why = (
+                f": {parameter.kind.odd}" if parameter.kind.odd else " is of a type that no spec can describe"
+            )
             raise UsageError(
-                f"argument {parameter.name} of {kernel.name} is of a type that no spec can describe: "
-                f"`{parameter.text}`",
+                f"argument {parameter.name} of {kernel.name}{why}: `{parameter.text}`",
                 "write a kernel that takes numbers and pointers to numbers and calls it",
             )
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
-    hosts = [found.host(each, own) for each in texts]
-    return _Writer(file, plain.text, found, include, hosts, every=own, given=given, types=types).text()
+    texts = [found.host(each) for each in texts]
+    return _Writer(file, plain.text, found, include, texts, every=own, given=given).text()
 
 
 class _Writer:
@@ -111,7 +120,6 @@ class _Writer:
         *,
         every: str,
         given: Sequence[str],
-        types: Sequence[str],
     ) -> None:
         kernel = found.kernel
         self._file = file
@@ -149,13 +157,13 @@ class _Writer:
         self._fixed = {m: v for m, v in numbers.items() if m not in self._defaults}
         self._shared = re.search(r"extern\s+__shared__", plain) is not None
         self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
-        self._template, self._types = numbers_of(kernel), types
+        self._template, self._types = numbers_of(kernel), given
         self._most = self._most_threads()
         self._host = launched(kernel, hosts, kept=[*self._macros, *self._template.values()])
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
-        given = self._host.template if self._host is not None and self._host.template else given
+        given = given or (self._host.template if self._host is not None else ())
         self._given = given_numbers(kernel, given, "\n".join(hosts[:1]), self._fixed)
         self._blocks_named = Blocks(
             kernel=kernel,
@@ -299,7 +307,9 @@ class _Writer:
         role = self._role(p)
         if role != "input":
             parts.append(f"role: {role}")
-        if role != "output":
+        if p.kind.structure:
+            notes.append("the values, init: {members: {…}}")
+        elif role != "output":
             init, note = initial_values(p.dtype, "2", divides=divided_by(p.name, self._kernel.body))
             parts.append(init)
             notes += [note] if note else []

@@ -1,7 +1,7 @@
 """The files that a first spec of a CUDA kernel is made from: its source, what that includes, and who launches it.
 
 A kernel may stand in a file that is not compiled by itself but included: the spec then names the file that includes it.
-By their looks; may not compile.
+By their looks.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.errors import UsageError
+from tuner.core.types import Source
 from tuner.spec.first.header_folders import program_files
 from tuner.spec.reading.cuda_kernels import NOISE, kernels_of
 from tuner.spec.reading.declared import declared_names
 from tuner.spec.reading.includes import read_headers
+from tuner.spec.reading.signature import SourceReader
 from tuner.spec.sources import folder_reader
 
 __all__ = ["CudaFiles", "cuda_files"]
@@ -34,14 +36,16 @@ class CudaFiles:
     Attributes:
         source: the file that is compiled.
         text: of it, what it includes in it where the kernel stands there.
+        reader: of it.
         headers: what else it includes of its own project.
         hosts: other sources that launch kernels.
     """
 
     source: Path
     text: str
+    reader: SourceReader
     headers: str
-    hosts: tuple[str, ...]
+    hosts: tuple[Source, ...]
 
 
 def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFiles:
@@ -64,11 +68,24 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
     if other is not None:
         path, text = other, _text(other)
         headers = _included(path, text, include)
+    folder = path.resolve().parent
+    reader = SourceReader(
+        files=(Source(name=path.name, text=text),),
+        language="cuda",
+        folder=str(folder),
+        include=tuple(os.path.relpath(each.resolve(), folder) for each in include),
+    )
     wanted = None if entry is None else entry.partition("<")[0].strip().rpartition("::")[2]
     own, brought = ({k.name for k in kernels_of(each)} for each in (text, headers))
     if (wanted in brought - own) if wanted else (not own and brought):
         text, headers = f"{headers}\n{text}", ""
-    return CudaFiles(source=path, text=text, headers=headers, hosts=tuple(_launching(path)))
+    return CudaFiles(
+        source=path,
+        text=text,
+        reader=reader.with_missing_headers(),
+        headers=headers,
+        hosts=tuple(_launching(path)),
+    )
 
 
 def _including(path: Path, text: str, headers: str, include: Sequence[Path]) -> Path | None:
@@ -105,11 +122,11 @@ def _included(path: Path, text: str, include: Sequence[Path]) -> str:
     return "\n".join(other for named, other in files.items() if named != path.name)
 
 
-def _launching(path: Path) -> Iterator[str]:
+def _launching(path: Path) -> Iterator[Source]:
     """Other sources beside this one that launch kernels."""
     for other in sorted(path.resolve().parent.iterdir()):
         if other.suffix in _SUFFIXES and other.name != path.name and "<<<" in (text := _text(other)):
-            yield text
+            yield Source(name=other.name, text=text)
 
 
 def _text(path: Path) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
 
+from tuner.core.dtypes import numpy_dtype
 from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
 from tuner.spec.first.host_launches import HostLaunch, host_launches
 from tuner.spec.first.small_sizes import evaluated, small_sizes
@@ -18,7 +19,6 @@ from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
 
 __all__ = ["Launched", "launched"]
 
-_BYTES = re.compile(r"(\d+)$")
 _MOST_FIXED = 64
 _USUAL = 1024
 _LARGEST = 512
@@ -298,8 +298,7 @@ def _divided(size: Node, element: int) -> Node:
 
 
 def _element_bytes(parameter: Parameter) -> int | None:
-    bits = _BYTES.search(parameter.dtype)
-    return (int(bits[1]) // 8 if bits else 1) * parameter.lanes if parameter.dtype else None
+    return numpy_dtype(parameter.dtype).itemsize * parameter.lanes if parameter.dtype else None
 
 
 def _whole(parameter: Parameter) -> bool:

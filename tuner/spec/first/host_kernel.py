@@ -170,7 +170,7 @@ def _needed(project: Project, kernel: _Kernel, everything: str) -> _Needed:
     whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
     flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
     flat = named_from_outside(flat, reader)
-    types = described(reader.resolved(flat.function), everything, reader, flat)
+    types = described(reader.resolved(flat.function), reader, flat)
     callers = {name for each in files for name in callers_of(each.text, function.name)}
     return _Needed(
         flat=replace(flat, function=types),

@@ -1,16 +1,18 @@
-"""What host code instantiates a kernel's template with: `step<double, 32><<<…>>>`. Text only."""
+"""What host code instantiates a kernel's template with: `step<double, 32><<<…>>>`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
-from tuner.spec.first.host_launches import host_launches
-from tuner.spec.reading.cuda_kernels import CudaKernel, number_names, read_parameter
+from tuner.spec.reading.cuda_kernels import CudaKernel
+from tuner.spec.reading.nodes import Node
+from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.trees import inner_nodes
 
-__all__ = ["given_numbers", "given_types", "numbers_of", "template_given", "usual_values", "values_from"]
+__all__ = ["given_numbers", "instantiated", "numbers_of", "usual_values", "values_from"]
 
 _CONSTANT = re.compile(
     r"\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t)\s+(\w+)\s*=\s*(\d+)\s*;"
@@ -29,19 +31,36 @@ def numbers_of(kernel: CudaKernel) -> dict[str, str]:
     }
 
 
-def template_given(name: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """The template's arguments in the first launch that has any, as they are written."""
-    return next(
-        (found.template for text in texts for found in host_launches(text, name) if found.template), ()
-    )
+def instantiated(kernel: CudaKernel, readers: Iterable[SourceReader]) -> tuple[str, ...]:
+    """The arguments of a template in the first use of it, as clang deduces them; none where it sees no use.
+
+    Args:
+        kernel: the template.
+        readers: of the sources that may launch it.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    for reader in readers if kernel.template else ():
+        trees, _ = reader.answered(kernel.name, "")
+        for tree in trees:
+            if tree.get("kind") != "FunctionTemplateDecl" or tree.get("name") != kernel.name:
+                continue
+            for made in inner_nodes(tree):
+                arguments = [c for c in inner_nodes(made) if c.get("kind") == "TemplateArgument"]
+                if made.get("kind") == "FunctionDecl" and len(arguments) == len(kernel.template):
+                    return tuple(map(_argument, arguments))
+    return ()
 
 
-def given_types(kernel: CudaKernel, given: Sequence[str], text: str) -> list[str]:
-    """For each parameter of a template the type that it is given; ``float`` where that is no number's."""
-    types = number_names(text)
-    return [
-        part if read_parameter(f"{part} x", 0, types, "").dtype else "float" for part in map(str.strip, given)
-    ][: len(kernel.template)]
+def _argument(node: Node) -> str:
+    """A template's argument as any place of the source can write it; ``float`` for a type that has no name there."""
+    if "value" in node:
+        # Of `true` clang's tree has -1, as of a number with one bit.
+        return str(node["value"])
+    kind = node.get("type", {})
+    text = str(kind.get("desugaredQualType", kind.get("qualType", "")))
+    return text if text and not re.search(r"[(){}]", text) else "float"
 
 
 def given_numbers(
@@ -61,7 +80,7 @@ def given_numbers(
         except (SpecError, KeyError):
             continue
         if isinstance(value, int):
-            found[stands[_name(part)]] = int(value)
+            found[stands[_name(part)]] = abs(value) if part.startswith("bool") else value
     return found
 
 

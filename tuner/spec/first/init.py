@@ -100,6 +100,7 @@ def _cuda(project: Project, entry: str | None) -> str:
     return init_cuda(
         project.written(found.source),
         found.text,
+        found.reader,
         entry=entry,
         include=project.headers,
         headers=found.headers,
@@ -112,7 +113,7 @@ def _opencl(project: Project, entry: str | None) -> str:
     function = named(chosen(source.reader, source.text, project.path.name, entry))
     return device_spec(
         project.name,
-        described(function, source.everything, source.reader),
+        described(function, source.reader),
         source.text,
         missing=tuple(source.reader.macros),
         include=source.headers,

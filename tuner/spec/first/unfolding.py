@@ -1,19 +1,23 @@
 """Structures that a CUDA kernel takes by value, written out as parameters of their own, in kernel and host code.
 
-So what reads sizes, shapes and roles for a first spec needs to know nothing of structures. Goes by the text's looks;
-may not compile or run anything.
+So what reads sizes, shapes and roles for a first spec needs to know nothing of structures. clang says what members
+there are; their uses are found by the text's looks.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.host_expressions import split
-from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter, number_names, read_parameter
-from tuner.spec.reading.device_members import Field, fields_of
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
+from tuner.spec.reading.record_layouts import Layout
+from tuner.spec.reading.record_layouts import Member as Laid
+from tuner.spec.reading.type_probes import TypeScope
 
 __all__ = ["Member", "Unfolded", "argument_lines", "unfolded"]
 
@@ -21,11 +25,6 @@ _DEEPEST = 4
 _YAML_WORDS = ("on", "off", "yes", "no", "true", "false", "null")
 """Without quotes they are no names."""
 _MARKS = re.compile(r"\b(?:const|volatile|struct|typename|__grid_constant__|__restrict__)\b")
-_NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
-_CONSTANT = re.compile(
-    r"\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t)\s+(\w+)\s*=\s*(\d+)\s*;"
-)
-
 Trail = tuple[str, ...]
 
 
@@ -58,40 +57,49 @@ class Unfolded:
         structures: by the names of the parameters as they were.
         order: those names, and of the others.
         trails: where each new parameter was in its structure, by the structure's place among the parameters.
+        layouts: the structures as clang lays them out, by that place.
     """
 
     kernel: CudaKernel
     structures: Mapping[str, Member]
     order: tuple[str, ...]
     trails: Mapping[int, tuple[Trail, ...]]
+    layouts: Mapping[int, Layout]
 
-    def host(self, text: str, source: str) -> str:
+    def host(self, text: str) -> str:
         """Host code that launches it, with the structures' members in the place of the structures."""
         kinds = {i: self.structures[self.order[i]].kind for i in self.trails}
-        return _HostText(self.kernel.name, self.trails, kinds, source).unfolded(text)
+        return _HostText(self.kernel.name, self.trails, kinds, self.layouts).unfolded(text)
 
 
 def unfolded(
-    kernel: CudaKernel, source: str, template: Mapping[str, str], types: Sequence[str] = ()
+    kernel: CudaKernel, scope: TypeScope, template: Mapping[str, str], types: Sequence[str] = ()
 ) -> Unfolded:
-    """A kernel with its structures written out; one whose type is not known stays as it is.
+    """A kernel with its structures written out; one whose members no spec can describe stays as it is.
 
     Args:
-        kernel: as it was read.
-        source: with what it includes, without comments.
+        kernel: with types.
+        scope: in which clang looks up the names of types.
         template: what stands for the template's numbers.
         types: what its parameters are given; ``float`` where it is not said.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
     """
-    made = _Writing(kernel, source, template, types)
+    made = _Writing(kernel, scope, {**template, **_given(kernel, types)})
     parameters: list[Parameter] = []
     structures: dict[str, Member] = {}
     trails: dict[int, tuple[Trail, ...]] = {}
+    layouts: dict[int, Layout] = {}
+    asked = ["" if p.dtype or p.kind.pointer or p.kind.odd else p.kind.base for p in kernel.parameters]
+    known = scope.layouts([base for base in asked if base])
     for place, parameter in enumerate(kernel.parameters):
-        found = None if parameter.dtype or parameter.pointer else made.structure(parameter)
-        if found is None:
+        layout = known.get(asked[place])
+        found = None if layout is None else made.structure(parameter, layout)
+        if layout is None or found is None:
             parameters.append(parameter)
             continue
-        structures[parameter.name] = found
+        structures[parameter.name], layouts[place] = found, layout
         own = made.flat[parameter.name]
         parameters += own.values()
         trails[place] = tuple(own)
@@ -100,7 +108,17 @@ def unfolded(
         structures=structures,
         order=tuple(p.name for p in kernel.parameters),
         trails=trails,
+        layouts=layouts,
     )
+
+
+def _given(kernel: CudaKernel, types: Sequence[str]) -> dict[str, str]:
+    """What a template's parameters that are types stand for."""
+    return {
+        part.split("=")[0].split()[-1]: types[place] if place < len(types) else "float"
+        for place, part in enumerate(kernel.template)
+        if part.startswith(("typename", "class"))
+    }
 
 
 def argument_lines(found: Unfolded, written: Mapping[str, str]) -> list[str]:
@@ -138,6 +156,22 @@ def _lines(member: Member, written: Mapping[str, str], indent: str) -> list[str]
     return lines + [line for each in member.members for line in _lines(each, written, f"{indent}    ")]
 
 
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """Members that a body names, and whether it uses the structure in other ways too."""
+
+    used: AbstractSet[Trail]
+    whole: bool
+
+    def named(self, trail: Trail) -> bool:
+        """Whether the body names the member, or one inside it."""
+        return any(u[: len(trail)] == trail for u in self.used)
+
+    def may(self, trail: Trail) -> bool:
+        """Whether the body may use the member."""
+        return self.whole or self.named(trail) or any(trail[: len(u)] == u for u in self.used)
+
+
 class _Unknown(Exception):
     """A member that the kernel uses is of a type that no spec can describe."""
 
@@ -145,52 +179,36 @@ class _Unknown(Exception):
 @dataclass(slots=True)
 class _Writing:
     kernel: CudaKernel
-    source: str
-    template: Mapping[str, str]
-    types: Sequence[str]
+    scope: TypeScope
+    given: Mapping[str, str]
     body: str = ""
     flat: dict[str, dict[Trail, Parameter]] = field(default_factory=dict)
     _shared: dict[tuple[str, Trail], str] = field(default_factory=dict)
-    _numbers: dict[str, str] = field(default_factory=dict)
-    _types: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.body = self.kernel.body
-        self._numbers = dict((*_CONSTANT.findall(self.source), *_NUMBER.findall(self.source)))
-        self._types = number_names(self.source)
-        for place, part in enumerate(self.kernel.template):
-            if part.startswith(("typename", "class")):
-                given = self.types[place] if place < len(self.types) else "float"
-                self._types[part.split("=")[0].split()[-1]] = given
 
-    def structure(self, parameter: Parameter) -> Member | None:
-        """The structure that a parameter is; ``None`` where it is none that is known."""
-        kind = self._kind(parameter)
-        if not kind or not fields_of(kind, self.source):
-            return None
-        used, whole = self._uses(parameter.name)
+    def structure(self, parameter: Parameter, layout: Layout) -> Member | None:
+        """The structure that a parameter is; ``None`` where it has members that no spec can describe."""
+        uses = self._uses(parameter.name)
         own = self.flat[parameter.name] = {}
         body = self.body
         try:
-            members = tuple(self._members(kind, (parameter.name,), used, whole=whole))
+            members = tuple(self._members(layout.members, (parameter.name,), uses))
         except _Unknown:
             self.body = body
             return None
         for trail, each in sorted(own.items(), key=lambda item: -len(item[0])):
             self.body = re.sub(_access((parameter.name, *trail)) + r"(?!\s*\()", each.name, self.body)
-        return Member(parameter.name, kind, members) if members else None
+        return Member(parameter.name, self._kind(parameter), members) if members else None
 
     def _kind(self, parameter: Parameter) -> str:
-        """Its type with values in the place of the template's parameters; empty for a reference or pointer."""
-        text = parameter.text.split("=")[0].strip()
-        if "&" in text or "*" in text.partition("<")[0] or not re.search(r"\w+$", text):
-            return ""
-        outer, bracket, inner = text[: text.rindex(parameter.name)].partition("<")
-        inner = re.sub(r"\w+", lambda m: self.template.get(m[0], self._types.get(m[0], m[0])), inner)
+        """Its type as it is written, with values in the place of the template's parameters."""
+        outer, bracket, inner = parameter.text[: parameter.text.rindex(parameter.name)].partition("<")
+        inner = re.sub(r"\w+", lambda m: self.given.get(m[0], m[0]), inner)
         return " ".join(_MARKS.sub(" ", outer).split()) + (bracket + inner).strip()
 
-    def _uses(self, name: str) -> tuple[set[Trail], bool]:
-        """Members that the body names, and whether it uses the structure in other ways too."""
+    def _uses(self, name: str) -> _Uses:
         used, whole = set[Trail](), False
         for found in re.finditer(rf"(?<![\w.>]){name}\b((?:\s*\.\s*\w+)*)(\s*\()?", self.kernel.body):
             trail = tuple(re.findall(r"\w+", found[1]))
@@ -198,52 +216,51 @@ class _Writing:
                 whole = True
             else:
                 used.add(trail)
-        return used, whole
+        # A macro may hide all uses.
+        return _Uses(used, whole or not used)
 
-    def _members(self, kind: str, outer: Trail, used: set[Trail], *, whole: bool) -> Iterator[Member]:
+    def _members(self, members: Sequence[Laid], outer: Trail, uses: _Uses) -> Iterator[Member]:
         parameter, *before = outer
-        types = self._types | _template_types(kind, self.source)
-        for each in fields_of(kind, self.source) if len(outer) <= _DEEPEST else ():
-            trail = (*before, each.name)
-            named = any(u[: len(trail)] == trail for u in used)
-            if not named and not whole and not any(trail[: len(u)] == u for u in used):
+        for each in members if len(outer) <= _DEEPEST else ():
+            if not each.name:
+                # What a class has from another is its own.
+                yield from self._members(each.members, outer, uses)
                 continue
-            made = self._member(each, types, parameter, trail, used, whole=whole)
+            trail = (*before, each.name)
+            if not uses.may(trail):
+                continue
+            made = self._member(each, parameter, trail, uses)
             if made is not None:
                 yield made
-            elif named:
+            elif uses.named(trail):
                 raise _Unknown
 
-    def _member(
-        self,
-        each: Field,
-        types: Mapping[str, str],
-        parameter: str,
-        trail: Trail,
-        used: set[Trail],
-        *,
-        whole: bool,
-    ) -> Member | None:
-        constant = "const " if each.constant or types.get(each.type, "").startswith("const ") else ""
-        kind = types.get(each.type, each.type).removeprefix("const ")
-        named = rf"\benum\b(?:\s+(?:class|struct))?\s+{re.escape(kind)}\b(?:\s*:\s*([\w\s]+))?"
-        if not each.stars and not each.extents and (enumeration := re.search(named, self.source)):
-            own = (enumeration[1] or "int").strip()
-            return Member(each.name, dtype=read_parameter(f"{own} e", 0, self._types, "").dtype or "int32")
-        read = read_parameter(f"{constant}{kind} {'*' * each.stars}{each.name}", 0, self._types, self.source)
+    def _member(self, each: Laid, parameter: str, trail: Trail, uses: _Uses) -> Member | None:
+        kind = each.kind
+        dtype = "" if kind.odd or not kind.dtypes else kind.dtypes[0]
         if each.extents:
-            extents = tuple(self._numbers.get(extent, extent) for extent in each.extents)
-            fits = read.dtype and not each.stars and all(extent.isdigit() for extent in extents)
-            return Member(each.name, dtype=read.dtype, extents=extents) if fits else None
-        if read.dtype:
-            name = self._name(parameter, trail, shared=not read.pointer)
-            hidden = not re.search(_access((parameter, *trail)), self.body)
-            self.flat[parameter][trail] = replace(read, name=name, hidden=hidden)
-            return Member(each.name, flat=name)
-        if each.stars:
+            fits = dtype and not kind.pointer and each.place >= 0
+            return Member(each.name, dtype=dtype, extents=tuple(map(str, each.extents))) if fits else None
+        if each.members:
+            inner = () if each.is_union else tuple(self._members(each.members, (parameter, *trail), uses))
+            return Member(each.name, members=inner) if inner else None
+        if kind.base == "enum" and not kind.pointer:
+            # How wide one is the text of its type does not say.
+            kind = self._declared(f"{each.type.removeprefix('enum ')} e")
+            return Member(each.name, dtype=kind.dtypes[0]) if kind.dtypes else None
+        if kind.pointer and not kind.odd and not dtype:
+            kind = self._declared(f"{each.type} e")
+        read = Parameter(name=each.name, text=f"{each.type} {each.name}", kind=kind)
+        if not read.dtype or kind.structure or each.place < 0:
             return None
-        inner = tuple(self._members(kind, (parameter, *trail), used, whole=whole))
-        return Member(each.name, members=inner) if inner else None
+        name = self._name(parameter, trail, shared=not read.pointer)
+        hidden = not re.search(_access((parameter, *trail)), self.body)
+        self.flat[parameter][trail] = replace(read, name=name, hidden=hidden)
+        return Member(each.name, flat=name)
+
+    def _declared(self, text: str) -> CType:
+        (kind,) = self.scope.kinds([("e", text)])
+        return kind
 
     def _name(self, parameter: str, trail: Trail, *, shared: bool) -> str:
         """A name for a member; numbers of one meaning in several structures of one type have one."""
@@ -266,18 +283,6 @@ def _access(trail: Trail) -> str:
     return r"(?<![\w.>])" + r"\s*\.\s*".join(map(re.escape, trail)) + r"\b"
 
 
-def _template_types(kind: str, source: str) -> dict[str, str]:
-    """What a structure's template parameters stand for."""
-    name, _, given = kind.partition("<")
-    found = re.search(
-        rf"template\s*<([^<>]*)>\s*(?:struct|class)\s+{re.escape(name.rpartition('::')[2].strip())}\b", source
-    )
-    if found is None or not given:
-        return {}
-    names = [part.split("=")[0].split()[-1] for part in split(found[1])]
-    return dict(zip(names, split(given.rpartition(">")[0]), strict=False))
-
-
 @dataclass(slots=True)
 class _HostText:
     """Host code, in which `kernel<<<…>>>(u, p)` becomes `kernel<<<…>>>(u, p_nx, p_data)`."""
@@ -285,7 +290,7 @@ class _HostText:
     kernel: str
     trails: Mapping[int, tuple[Trail, ...]]
     kinds: Mapping[int, str]
-    source: str
+    layouts: Mapping[int, Layout]
 
     def unfolded(self, text: str) -> str:
         """The text."""
@@ -318,7 +323,7 @@ class _HostText:
         kind = self.kinds[place].partition("<")[0].rpartition("::")[2]
         begun = re.search(rf"\b{re.escape(kind)}\s*(?:<[^;{{}}()]*>)?\s+{name}\s*(?:=\s*)?\{{", text)
         if begun is not None and (end := _closing(text, begun.end() - 1)) > 0:
-            values = dict(self._values(self.kinds[place], text[begun.end() : end], ()))
+            values = dict(_values(self.layouts[place].members, text[begun.end() : end], ()))
             assigned = " ".join(f"{name}_{'_'.join(t)} = {v};" for t, v in values.items())
             text = f"{text[: begun.start()]}{assigned} {text[end + 1 :].lstrip(';')}"
         for trail in sorted(self.trails[place], key=len, reverse=True):
@@ -330,21 +335,21 @@ class _HostText:
                 text = re.sub(rf"(?<=[(,])(\s*){own}(?=\s*[,)])", rf"\g<1>{given[-1]}", text)
         return text
 
-    def _values(self, kind: str, given: str, outer: Trail) -> Iterator[tuple[Trail, str]]:
-        """What a list in braces begins each member with."""
-        fields = fields_of(kind, self.source)
-        for place, part in enumerate(split(given)):
-            part = part.strip()
-            named = re.match(r"\.\s*(\w+)\s*=?\s*", part)
-            each = next((f for f in fields if f.name == named[1]), None) if named else None
-            each = fields[place] if named is None and place < len(fields) else each
-            if each is None:
-                continue
-            value = part[named.end() :] if named else part
-            if value.startswith("{"):
-                yield from self._values(each.type, value[1:].rstrip().removesuffix("}"), (*outer, each.name))
-            else:
-                yield (*outer, each.name), value
+
+def _values(members: Sequence[Laid], given: str, outer: Trail) -> Iterator[tuple[Trail, str]]:
+    """What a list in braces begins each member with."""
+    for place, part in enumerate(split(given)):
+        part = part.strip()
+        named = re.match(r"\.\s*(\w+)\s*=?\s*", part)
+        each = next((m for m in members if m.name == named[1]), None) if named else None
+        each = members[place] if named is None and place < len(members) else each
+        if each is None:
+            continue
+        value = part[named.end() :] if named else part
+        if value.startswith("{"):
+            yield from _values(each.members, value[1:].rstrip().removesuffix("}"), (*outer, each.name))
+        else:
+            yield (*outer, each.name), value
 
 
 def _closing(text: str, at: int) -> int:

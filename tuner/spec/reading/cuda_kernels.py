@@ -1,100 +1,85 @@
-"""The kernels of a CUDA source with their parameters, read from its text by their looks.
-
-A kernel's tunables are macros that nothing defines yet, so no compiler could parse it. May not compile or run anything.
-"""
+"""The kernels of a CUDA source: found in its text by their looks, the types of their parameters told by clang."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from tuner.core.errors import UsageError
-from tuner.spec.reading.structures import structure
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.templates import namespaces
+from tuner.spec.reading.type_probes import TypeScope
 from tuner.spec.yaml_places import closest
 
 __all__ = [
     "NOISE",
     "CudaKernel",
     "Parameter",
+    "base_name",
     "chosen_kernel",
+    "cuda_functions",
     "kernels_of",
-    "number_names",
-    "read_parameter",
+    "scope_of",
+    "with_types",
 ]
 
 NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ATTRIBUTES = rf"(?:(?:static|inline|__[a-z_]+__)\b\s*(?:{_BRACKETS})?\s*)*"
-_ALIAS = re.compile(
-    r"\btypedef\s+(?P<as>[\w\s]+?)\s+(?P<a>\w+)\s*;|\busing\s+(?P<b>\w+)\s*=\s*(?P<bs>[\w\s]+?)\s*;"
-    r"|^[ \t]*#[ \t]*define[ \t]+(?P<c>\w+)[ \t]+(?P<cs>[a-z][\w \t]*?)[ \t]*$",
-    re.MULTILINE,
-)
 _BOUNDS = re.compile(rf"__launch_bounds__\s*({_BRACKETS})")
+_LAST = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
+_UNKNOWN = CType(text="", base="", odd="not asked yet")
 _KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
     rf"(?P<before>{_ATTRIBUTES})void\s+(?P<after>{_ATTRIBUTES})(?P<name>\w+)\s*\("
 )
-_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct)\b|[*&]")
-_DTYPES = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "__half": "float16",
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "short": "int16",
-    "unsigned short": "uint16",
-    "int": "int32",
-    "unsigned": "uint32",
-    "unsigned int": "uint32",
-    "long": "int64",
-    "long int": "int64",
-    "unsigned long int": "uint64",
-    "long long": "int64",
-    "long long int": "int64",
-    "unsigned long": "uint64",
-    "unsigned long long": "uint64",
-    "unsigned long long int": "uint64",
-    "size_t": "uint64",
-    "clock_t": "int64",
-    "uchar": "uint8",
-    "ushort": "uint16",
-    "uint": "uint32",
-    "ulong": "uint64",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
-_VECTORS = re.compile(r"(float|double|u?int|u?short|u?char|u?long|u?longlong)([1234])$|(half|__half)(2)$")
-_ELEMENTS = {
-    **{f"u{name}": f"unsigned {name}" for name in ("int", "short", "char", "long")},
-    "longlong": "long long",
-    "ulonglong": "unsigned long long",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of a kernel: ``dtype`` is empty for a type that no spec can describe by itself.
+    """One parameter of a kernel as it is declared.
 
-    ``hidden``: the kernel may write through it where its text does not name it.
+    Attributes:
+        name: of it.
+        text: of its declaration.
+        kind: its type, once clang has been asked.
+        hidden: the kernel may write through it where its text does not name it.
     """
 
     name: str
     text: str
-    dtype: str
-    pointer: bool
-    constant: bool
-    lanes: int = 1
+    kind: CType = _UNKNOWN
     hidden: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """Of the number or of the numbers that it points to; empty for a type that no spec can describe by itself."""
+        return "" if self.kind.odd or not self.kind.dtypes else self.kind.dtypes[0]
+
+    @property
+    def pointer(self) -> bool:
+        """Whether it points to numbers or structures."""
+        return self.kind.pointer and not self.kind.odd
+
+    @property
+    def constant(self) -> bool:
+        """Whether the kernel cannot write there."""
+        return self.kind.constant
+
+    @property
+    def lanes(self) -> int:
+        """Numbers in an element."""
+        return self.kind.members or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaKernel:
     """A ``__global__`` function: template parameters as written, parameters in order, the text of its body.
+
+    :func:`with_types` says what their types are.
 
     ``scope`` holds the namespaces that it is in, ``bounds`` the text of its launch bounds.
     """
@@ -107,47 +92,97 @@ class CudaKernel:
     bounds: str = ""
 
 
-def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> list[CudaKernel]:
-    """All kernels that a source defines, in order; found by their looks.
-
-    Args:
-        text: the source.
-        chosen: what a template's parameters stand for; a type among them is ``float`` where it is not said.
-        headers: what it includes, for names of types and for structures.
-    """
+def kernels_of(text: str) -> list[CudaKernel]:
+    """All kernels that a source defines, in order; found by their looks, so that the types are not known."""
     plain = NOISE.sub(lambda m: " " * len(m[0]), text)
-    every = f"{NOISE.sub(' ', headers)}\n{plain}" if headers else plain
     found = []
-    aliases = number_names(every)
     for match in _KERNEL.finditer(plain):
         close = _closing(plain, match.end() - 1, "()")
         brace = plain.find("{", close)
         if close < 0 or brace < 0 or plain[close + 1 : brace].strip():
             continue
-        end = _closing(plain, brace, "{}")
-        template = tuple(p.strip() for p in (match["template"] or "").split(",") if p.strip())
-        types = {
-            **aliases,
-            **{
-                p.split("=")[0].split()[-1]: chosen[i] if i < len(chosen) else "float"
-                for i, p in enumerate(template)
-                if p.startswith(("typename", "class"))
-            },
-        }
         found.append(
             CudaKernel(
                 name=match["name"],
-                template=template,
-                parameters=tuple(
-                    read_parameter(p, i, types, every)
-                    for i, p in enumerate(_split(plain[match.end() : close]))
-                ),
-                body=plain[brace : end + 1],
+                template=tuple(p.strip() for p in (match["template"] or "").split(",") if p.strip()),
+                parameters=tuple(_parameter(p, i) for i, p in enumerate(_split(plain[match.end() : close]))),
+                body=plain[brace : _closing(plain, brace, "{}") + 1],
                 scope=tuple(namespaces(plain[: match.start()])),
                 bounds=_launch_bounds(match["before"] + match["after"]),
             )
         )
     return found
+
+
+def with_types(kernel: CudaKernel, scope: TypeScope) -> CudaKernel:
+    """The kernel with the types of its parameters.
+
+    Args:
+        kernel: as it was found.
+        scope: of it, see :func:`scope_of`.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    kinds = scope.kinds([(p.name, p.text) for p in kernel.parameters])
+    typed = (replace(p, kind=k) for p, k in zip(kernel.parameters, kinds, strict=True))
+    return replace(kernel, parameters=tuple(typed))
+
+
+def scope_of(
+    kernel: CudaKernel,
+    reader: SourceReader,
+    types: Sequence[str] = (),
+    numbers: Mapping[str, str] = MappingProxyType({}),
+) -> TypeScope:
+    """Where the names in a kernel's signature are looked up.
+
+    Args:
+        kernel: as it was found.
+        reader: of its source.
+        types: what the template's parameters stand for; a type among them is ``float`` where it is not said.
+        numbers: what stands for those that are numbers; 1 where it is not said.
+    """
+    names = []
+    for place, part in enumerate(kernel.template):
+        name = part.split("=")[0].split()[-1].lstrip(".")
+        if part.startswith(("typename", "class")):
+            names.append(f"using {name} = {types[place] if place < len(types) else 'float'};")
+        else:
+            names.append(f"static constexpr {part.split('=')[0]} = {numbers.get(name, '1')};")
+    return TypeScope(reader, kernel.scope, tuple(names))
+
+
+def base_name(entry: str) -> str:
+    """A kernel's name without its template's arguments."""
+    return entry.partition("<")[0].strip()
+
+
+def cuda_functions(reader: SourceReader, entry: str) -> list[Function]:
+    """The kernels of a name that a source defines, with the types that the entry's template arguments give.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    given = entry.partition("<")[2].rpartition(">")[0]
+    chosen = _split(given)
+    name = base_name(entry).rpartition("::")[2]
+    found = []
+    for kernel in kernels_of(reader.files[0].text):
+        if kernel.name == name:
+            typed = with_types(kernel, scope_of(kernel, reader, chosen))
+            parameters = tuple((p.name, _plain(p.kind)) for p in typed.parameters)
+            found.append(Function(name=name, parameters=parameters, returns=None, kernel=True))
+    return found
+
+
+def _plain(kind: CType) -> CType:
+    """A type that clang does not know, or that no spec can describe, by its looks; its memory is bytes."""
+    if not kind.odd:
+        return replace(kind, structure="")
+    pointer = kind.text.count("*") == 1
+    constant = pointer and "const" in kind.text.partition("*")[0].split()
+    return replace(kind, odd="", base="", pointer=pointer, constant=constant)
 
 
 def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
@@ -174,19 +209,6 @@ def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -
     )
 
 
-def number_names(text: str) -> dict[str, str]:
-    """Names that a source gives to numbers' types: ``typedef float real;`` and the like."""
-    given = {m["a"] or m["b"] or m["c"]: m["as"] or m["bs"] or m["cs"] for m in _ALIAS.finditer(text)}
-    found: dict[str, str] = {}
-    for name, meant in given.items():
-        words = " ".join(meant.split())
-        for _ in given:
-            words = given.get(words, words)
-        if words in _DTYPES:
-            found[name] = words
-    return found
-
-
 def _closing(text: str, at: int, pair: str) -> int:
     """Where the bracket at ``at`` is closed; -1 where it is not."""
     depth = 0
@@ -208,34 +230,13 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
 
 
-def read_parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
-    """A parameter as it is declared; ``types`` are names for those of numbers, ``source`` has the structures."""
+def _parameter(text: str, position: int) -> Parameter:
+    """A parameter as it is declared, with a name where it has none."""
     text = " ".join(text.split("=")[0].split())
-    array = re.search(r"\[[^\]]*\]$", text)
-    bare = text[: array.start()] if array else text
-    named = re.search(r"(\w+)\s*$", bare)
-    name = named[1] if named else f"argument{position + 1}"
-    before = bare[: named.start()] if named else bare
-    base = " ".join(_QUALIFIERS.sub(" ", before).split()).removeprefix("std::")
-    stars = before.count("*") + (1 if array else 0)
-    base = types.get(base, base)
-    vector = _VECTORS.match(base)
-    lanes = 1
-    if vector and stars == 1:
-        name_of, count = vector[1] or vector[3], vector[2] or vector[4]
-        base, lanes = _ELEMENTS.get(name_of, name_of), int(count)
-    elif stars == 1 and base not in _DTYPES and (found := structure(base, source, "cuda")) is not None:
-        base, lanes = found.element, max(1, found.count)
-    dtype = _DTYPES.get(base, "") if stars <= 1 and "&" not in before else ""
-    return Parameter(
-        name=name,
-        text=text,
-        dtype=dtype,
-        pointer=stars == 1,
-        # In `float *const a` the pointer is constant, not what it points to.
-        constant=stars == 1 and re.search(r"\bconst\b", before.partition("*")[0]) is not None,
-        lanes=lanes,
-    )
+    named = _LAST.search(text)
+    if named is None or text == named[1]:
+        return Parameter(name=f"argument{position + 1}", text=f"{text} argument{position + 1}")
+    return Parameter(name=named[1], text=text)
 
 
 def _launch_bounds(attributes: str) -> str:

@@ -1,4 +1,4 @@
-"""Members of the structures that an array consists of, as clang lays them out.
+"""Dtypes of the structures that an array consists of, where NumPy and C lay them out as clang does.
 
 Structures with pointers, unions, bit-fields, base classes or members that C would lay out otherwise have no dtype.
 """
@@ -6,35 +6,20 @@ Structures with pointers, unions, bit-fields, base classes or members that C wou
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from tuner.core.dtypes import members_of, numpy_dtype, structured_dtype
 from tuner.core.errors import SpecError
-from tuner.spec.reading.c_types import CType, bare
-from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.record_layouts import Layout, Member, record_layout
+from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["element_type", "structured_type"]
+__all__ = ["dtype_of_layout", "element_type", "structured_type"]
 
-_PROBE = "tuner_element_probe_"
 _AROUND = re.compile(
-    r"\b(?:const|volatile|restrict|__restrict|__global|__constant|__local|__private|__generic)\b|[*&]|\[\d*\]"
+    r"\b(?:const|volatile|restrict|__restrict|__restrict__|__global|__constant|__local|__private|__generic)\b"
+    r"|[*&]|\[\d*\]"
 )
-_DUMPED = "*** Dumping AST Record Layout\n"
-_MEMBER = re.compile(r"^ *(\d+(?::\S+)?) \|( +)(.*)$", re.MULTILINE)
-_NAMED = re.compile(r"(?P<type>.*[\s*)])(?P<name>[A-Za-z_]\w*)")
-_ARRAY = re.compile(r"([^\[\]]+?) ?((?:\[\d+\])+)")
-_WORDS_OF_RECORDS = ("struct ", "class ")
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One member of a dump: how deep it stands, where, and how it is declared."""
-
-    depth: int
-    place: str
-    type: str
-    name: str
 
 
 def element_type(kind: CType) -> str:
@@ -52,27 +37,14 @@ def structured_type(reader: SourceReader, name: str) -> str | None:
     Raises:
         MachineError: there is no clang, or it does not answer.
     """
-    probe = f"struct {_PROBE} {{ {name} a; }};\nenum {{ {_PROBE}size = sizeof(struct {_PROBE}) }};\n"
-    for block in reader.layouts(f"\n\n{probe}").split(_DUMPED):
-        found = [_line(*each) for each in _MEMBER.findall(block)]
-        if not found or found[0] is None or found[0].name != _PROBE or len(found) < 3:
-            continue
-        lines = [each for each in found[2:] if each is not None]
-        if len(lines) != len(found) - 2:
-            return None
-        return _dtype(reader, lines)
-    return None
+    layout = record_layout(reader, name)
+    return None if layout is None else dtype_of_layout(layout)
 
 
-def _line(place: str, indent: str, text: str) -> _Line | None:
-    named = _NAMED.fullmatch(text)
-    return None if named is None else _Line(len(indent) // 2, place, named["type"].strip(), named["name"])
-
-
-def _dtype(reader: SourceReader, lines: Sequence[_Line]) -> str | None:
+def dtype_of_layout(layout: Layout) -> str | None:
     """The dtype, where C lays it out as clang does the structure."""
     try:
-        made = structured_dtype(_members(reader, lines, lines[0].depth))
+        made = structured_dtype(_typed(layout.members))
     except (SpecError, KeyError):
         return None
     dtype = numpy_dtype(made)
@@ -82,36 +54,30 @@ def _dtype(reader: SourceReader, lines: Sequence[_Line]) -> str | None:
         for name in reversed(inner.names or ()):
             stack.append((inner.fields[name][0], at + inner.fields[name][1]))  # type: ignore[index]
         places.append(at)
-    return made if places[1:] == [int(line.place) for line in lines] and members_of(made) else None
+    same = places[1:] == list(_places(layout.members)) and dtype.itemsize == layout.size
+    return made if same and members_of(made) else None
 
 
-def _members(reader: SourceReader, lines: Sequence[_Line], depth: int) -> dict[str, object]:
+def _places(members: Sequence[Member]) -> Iterator[int]:
+    for member in members:
+        yield member.place
+        yield from _places(member.members)
+
+
+def _typed(members: Sequence[Member]) -> dict[str, object]:
     """Types by names; of a member that none can describe ``KeyError``."""
     found: dict[str, object] = {}
-    at = 0
-    while at < len(lines):
-        line, end = lines[at], at + 1
-        while end < len(lines) and lines[end].depth > depth:
-            end += 1
-        inner = lines[at + 1 : end]
-        if not line.place.isdecimal() or "*" in line.type or line.name in found:
-            raise KeyError(line.name)
-        if inner:
-            if line.type.startswith("union ") or "(base)" in line.type:
-                raise KeyError(line.name)
-            found[line.name] = _members(reader, inner, depth + 1)
-        else:
-            found[line.name] = _numbers(reader, line)
-        at = end
+    for member in members:
+        plain = member.name and member.place >= 0 and member.name not in found and not member.is_union
+        if not plain or (member.members and member.extents):
+            raise KeyError(member.name)
+        found[member.name] = _typed(member.members) if member.members else _numbers(member)
     return found
 
 
-def _numbers(reader: SourceReader, line: _Line) -> object:
-    array = _ARRAY.fullmatch(line.type)
-    text, extents = (array[1], array[2]) if array is not None else (line.type, "")
-    kind = CType(text=text, base=bare(text))
-    ((_, kind),) = reader.resolved(Function(name="", parameters=(("", kind),), returns=None)).parameters
-    if not kind.dtypes or kind.pointer or kind.odd:
-        raise KeyError(line.name)
-    counts = [*map(int, re.findall(r"\d+", extents)), *([kind.width] if kind.width > 1 else [])]
+def _numbers(member: Member) -> object:
+    kind = member.kind
+    if not kind.dtypes or kind.pointer or (kind.odd and kind.width == 1):
+        raise KeyError(member.name)
+    counts = [*member.extents, *([kind.width] if kind.width > 1 else [])]
     return [kind.dtypes[0], *counts] if counts else kind.dtypes[0]

@@ -25,6 +25,7 @@ _PROBLEM = re.compile(
     r"(?:_?[XYZ0-9])?"
 )
 _LARGEST = 1 << 20
+_BLANKS = re.compile(r"[ \t]+(?=\s)|(?<=\n)\n+")
 _ARITHMETIC = r"(?:[-+*/%]|<<|>>)"
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|elif|ifdef|ifndef)\b[^\n]*", re.MULTILINE)
 
@@ -79,7 +80,8 @@ def choices(name: str, value: int, text: str) -> list[int]:
     """
     if value > 1:
         return spread(value)
-    without = _CONDITION.sub("", text)
+    # A pattern that may begin with blanks tries each of a long row of them.
+    without = _BLANKS.sub(" ", _CONDITION.sub("", text))
     word = rf"\(?\s*\b{name}\b\s*\)?"
     bound = re.search(
         rf"(?<![<-])[<>]=?\s*{word}(?!\s*[<>])|{word}\s*[<>]=?\s*[A-Za-z_]|for\s*\([^;]*=\s*{word}\s*;",

@@ -42,6 +42,20 @@ _PROBE = "tuner_type_probe_"
 _NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
+_CUDA = [
+    "--cuda-host-only",
+    "-nocudainc",
+    "-nocudalib",
+    "-nostdinc++",
+    "-fdeclspec",
+    "-std=c++17",
+    "-ferror-limit=0",
+    "-include",
+    "tuner_reading.h",
+]
+_DEVICE_HEADERS = tuple(map(package_files, ("tuner.evaluators.emulation", "tuner.evaluators.cuda")))
+"""Packages with what NVIDIA's headers declare."""
+
 _CLANG_NAMES = {"opencl": "cl"}
 _LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 
@@ -102,7 +116,7 @@ class SourceReader:
 
     Attributes:
         files: the first holds the functions; they are written to a folder of their own to be read.
-        language: ``c``, ``c++``, ``opencl`` or ``cuda``, which is preprocessed only.
+        language: ``c``, ``c++``, ``opencl`` or ``cuda``, of which what clang does not know is passed over.
         folder: where files and include folders are looked up.
         include: folders of headers.
         macros: defined for the whole source.
@@ -127,6 +141,17 @@ class SourceReader:
             return None
         chosen, rest = self.files[index], (f for i, f in enumerate(self.files) if i != index)
         return replace(self, files=(chosen, *rest), language=language)
+
+    def with_missing_headers(self) -> SourceReader:
+        """The same with headers that are nowhere as empty ones: clang gives up where it cannot find one.
+
+        Raises:
+            MachineError: there is no clang, or it does not answer.
+        """
+        _, output, _ = self._run(["-M", "-MG"], "", action=())
+        names = (PurePath(name) for name in output.replace("\\\n", " ").split()[2:])
+        empty = {str(n) for n in names if not n.is_absolute() and ".." not in n.parts}
+        return replace(self, empty=tuple(sorted({*self.empty, *empty})))
 
     def exposing(self, entry: str) -> SourceReader:
         """The same sources with a static entry as it is built; OpenCL's kernels are none."""
@@ -219,8 +244,8 @@ class SourceReader:
         Raises:
             MachineError: there is no clang, or it does not answer.
         """
-        status, output, _ = self._run(["-Xclang", "-fdump-record-layouts"], extra)
-        return output if status == 0 else ""
+        status, output, _ = self._run(["-Xclang", "-fdump-record-layouts-canonical"], extra)
+        return output if status == 0 or self.language == "cuda" else ""
 
     def preprocessed(self, *words: str) -> tuple[str, str, BaselineError | None]:
         """What the preprocessor prints of the first file, what it warns of, and where it fails.
@@ -248,18 +273,25 @@ class SourceReader:
             BaselineError: the source does not compile.
             MachineError: there is no clang, or it does not answer.
         """
-        words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
-        status, output, errors = self._run(words, extra)
+        status, output, errors = self._run(_dump(name), extra)
         if status != 0:
             if extra:
                 return
             raise _broken(errors, PurePath(self.files[0].name).name)
-        decoder, at = json.JSONDecoder(), 0
-        while at < len(output):
-            at = _skip_space(output, at)
-            if at < len(output):
-                tree, at = decoder.raw_decode(output, at)
-                yield tree
+        yield from _trees(output)
+
+    def answered(self, name: str, extra: str) -> tuple[list[Node], str]:
+        """The declarations whose names have ``name`` in them, errors passed over, and what clang says of those.
+
+        Args:
+            name: with what goes before it.
+            extra: text behind the first file's.
+
+        Raises:
+            MachineError: there is no clang, or it does not answer.
+        """
+        _, output, errors = self._run(_dump(name), extra)
+        return list(_trees(output)), errors
 
     def _resolve(self, aliases: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
@@ -292,6 +324,9 @@ class SourceReader:
             searched += ["-idirafter", EMPTY]
         if self.language in ("c", "c++"):
             searched += ["-idirafter", str(package_files("tuner.evaluators.host").joinpath("include"))]
+        elif self.language == "cuda" and "-E" not in action:
+            command += _CUDA
+            searched += [w for place in _DEVICE_HEADERS for w in ("-I", str(place.joinpath("include")))]
         elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
             command += ["-cl-std=CL3.0", "-cl-ext=+all"]
         command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), first]
@@ -308,6 +343,19 @@ class SourceReader:
                 "the source's headers are too large to look through", "leave out what is not needed"
             )
         return status, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+
+
+def _dump(name: str) -> list[str]:
+    return ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
+
+
+def _trees(output: str) -> Iterator[Node]:
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(output):
+        at = _skip_space(output, at)
+        if at < len(output):
+            tree, at = decoder.raw_decode(output, at)
+            yield tree
 
 
 def _skip_space(text: str, at: int) -> int:

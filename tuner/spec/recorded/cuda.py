@@ -15,51 +15,14 @@ import numpy as np
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, ArgumentRole, Initial
 from tuner.recorders.recordings.format import RecordedArgument, Recording
-from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.cuda_kernels import CudaKernel, kernels_of
 from tuner.spec.reading.signature import Function
 from tuner.spec.recorded.by_recording import by_recording
 from tuner.spec.yaml_places import View
 
-__all__ = ["base_name", "check_cuda", "cuda_arguments", "cuda_functions"]
+__all__ = ["check_cuda", "cuda_arguments"]
 
 Part = tuple[int, int, int]
 """Number of a recording's argument, first byte, bytes."""
-
-
-def base_name(entry: str) -> str:
-    """A kernel's name without its template's arguments."""
-    return entry.partition("<")[0].strip()
-
-
-def cuda_functions(text: str, entry: str) -> list[Function]:
-    """The kernels of a name that a source defines, with the types that the entry's template arguments give."""
-    given = entry.partition("<")[2].rpartition(">")[0]
-    chosen = [part.strip() for part in given.split(",") if part.strip()]
-    name = base_name(entry).rpartition("::")[2]
-    return [_function(kernel) for kernel in kernels_of(text, chosen) if kernel.name == name]
-
-
-def _function(kernel: CudaKernel) -> Function:
-    parameters = tuple(
-        (
-            p.name,
-            CType(text=p.text, base=_BASES.get(p.dtype, ""), pointer=p.pointer, constant=p.constant),
-        )
-        for p in kernel.parameters
-    )
-    return Function(name=kernel.name, parameters=parameters, returns=None, kernel=True)
-
-
-_BASES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "half",
-    "bool": "bool",
-    **{f"int{n}": base for n, base in ((16, "short"), (32, "int"), (64, "long"))},
-    **{f"uint{n}": f"unsigned {base}" for n, base in ((8, "char"), (16, "short"), (32, "int"), (64, "long"))},
-    "int8": "signed char",
-}
 
 
 def check_cuda(name: str, recording: Recording, function: Function, view: View) -> None:

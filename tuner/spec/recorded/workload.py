@@ -24,9 +24,10 @@ from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
 from tuner.spec.arguments import pointed_to
 from tuner.spec.models import SpecModel
+from tuner.spec.reading.cuda_kernels import base_name
 from tuner.spec.reading.signature import Function
 from tuner.spec.recorded.by_recording import INDEX, by_recording
-from tuner.spec.recorded.cuda import base_name, check_cuda, cuda_arguments
+from tuner.spec.recorded.cuda import check_cuda, cuda_arguments
 from tuner.spec.recorded.opencl import check_alike, dtype_of_parameter, opencl_arguments
 from tuner.spec.recorded.replayable import check_number, check_replayable, group_of, the_function, told_apart
 from tuner.spec.structured import parts
