@@ -88,7 +88,7 @@ enum class Side : short { LEFT, RIGHT };
 typedef Pair Pairs;
 using Rows = float (*)[8];
 template <class T, int N>
-__global__ void k(typename Traits<T>::pointer a, Pairs *b, ELEMENT c[N], Side side, Rows rows, float **d,
+__global__ void k([[maybe_unused]] typename Traits<T>::pointer a, Pairs *b, ELEMENT c[N], Side side, Rows rows, float **d,
                   curandState *e, Mixed *f, const __restrict__ size_t g) { a[TILE]; }
 }
 """
@@ -189,6 +189,24 @@ def test_the_compiler_deduces_what_a_template_is_given(tmp_path: Path) -> None:
         "bool CLEAR>", "bool CLEAR = false>"
     )
     assert "ARG_CLEAR: [0, 1]" in init_spec(write(tmp_path, called))
+
+
+def test_headers_that_are_nowhere_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "types.h").write_text("typedef double real;\n")
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    source = write(
+        tmp_path / "deep" / "er",
+        '#include "../../none/of/these.h"\n#include "../../types.h"\n#include <gone.h>\n'
+        "__global__ void k(real *a, unknown *b, int n) { a[n] = *b; }\n",
+    )
+    with pytest.raises(UsageError, match="argument b of k: unknown type name 'unknown': `unknown \\*b`"):
+        init_spec(source)
+    source.write_text(source.read_text().replace("unknown", "real"))
+    assert "{name: a, dtype: float64" in init_spec(source)
+    # What stops clang leaves types unsaid behind it.
+    source.write_text(f'#include "{tmp_path}/not/there.h"\n{source.read_text()}')
+    with pytest.raises(UsageError, match="there.h' file not found"):
+        init_spec(source)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

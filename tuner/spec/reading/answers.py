@@ -18,8 +18,8 @@ from tuner.spaces.source.memo import Kept
 
 __all__ = ["EMPTY", "Question"]
 
-EMPTY = "empty"
-"""Folder of headers with nothing in them."""
+EMPTY = "empty/of/headers/there"
+"""Folder of headers with nothing in them, deep enough for names that begin with ``..``."""
 
 _TIMEOUT_S = 30.0
 _KEPT_BYTES = 1 << 20

@@ -150,7 +150,9 @@ class SourceReader:
         """
         _, output, _ = self._run(["-M", "-MG"], "", action=())
         names = (PurePath(name) for name in output.replace("\\\n", " ").split()[2:])
-        empty = {str(n) for n in names if not n.is_absolute() and ".." not in n.parts}
+        # Names as they are included; those of files that are there have a folder before them.
+        deepest = EMPTY.count("/") + 1
+        empty = {str(n) for n in names if not n.is_absolute() and n.parts.count("..") <= deepest}
         return replace(self, empty=tuple(sorted({*self.empty, *empty})))
 
     def exposing(self, entry: str) -> SourceReader:

@@ -11,15 +11,21 @@ from dataclasses import dataclass, replace
 
 from tuner.spec.reading.c_types import CType, c_type
 from tuner.spec.reading.element_members import dtype_of_layout
+from tuner.spec.reading.nodes import Node
 from tuner.spec.reading.record_layouts import Layout, record_layouts
 from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.trees import inner_nodes
 
 __all__ = ["TypeScope"]
 
 _FILE = "tuner_probes"
+_PROBE = "tuner_probe_"
+_ERROR = re.compile(rf"^{_FILE}:(\d+):\d+: error: (.*)$", re.MULTILINE)
+_FATAL = re.compile(r"^.*: fatal error: (.*)$", re.MULTILINE)
 _NUMBER = """template <class T, bool = __is_enum(T)> struct tuner_number_ { typedef T type; };
 template <class T> struct tuner_number_<T, true> { typedef __underlying_type(T) type; };
 """
+_ATTRIBUTES = re.compile(r"^(?:\[\[.*?\]\]\s*)*")
 _BITS = re.compile(r"__nv_(?:bfloat|fp\d)\w*|__half_raw")
 """Structures whose member is the bits of a number."""
 
@@ -52,34 +58,18 @@ class TypeScope:
         """
         if not declarations:
             return []
-        lines = [
-            f"struct tuner_probe_{i}_ {{ static {text}; static __decay(decltype({name})) tuner_passed; static "
-            "typename tuner_number_<__remove_cv(__remove_all_extents(__remove_pointer(__decay(decltype("
-            f"{name})))))>::type tuner_element; }};"
-            for i, (name, text) in enumerate(declarations)
-        ]
-        extra = f'\n\n{_NUMBER}{self._before}\n#line 1 "{_FILE}"\n' + "\n".join(lines) + f"\n{self._after}\n"
-        trees, errors = self.reader.answered("tuner_probe_", extra)
-        wrong = {
-            int(line): message
-            for line, message in reversed(re.findall(rf"^{_FILE}:(\d+):\d+: error: (.*)$", errors, re.M))
-        }
-        found: dict[str, CType] = {}
-        for tree in trees:
-            inner = {str(c["name"]): c["type"] for c in tree.get("inner", []) if c.get("kind") == "VarDecl"}
-            if "tuner_element" in inner:
-                element, kind = inner["tuner_element"], c_type(inner["tuner_passed"])
-                declared = c_type(next(iter(inner.values())))
-                odd = kind.odd or (declared.odd if "&" in declared.text else "")
-                found[str(tree["name"])] = replace(
-                    kind, base=element.get("desugaredQualType", element["qualType"]), odd=odd
-                )
-        kinds = [
-            CType(text=text, base="", odd=wrong.get(i + 1, "a type that clang does not know"))
-            if i + 1 in wrong or f"tuner_probe_{i}_" not in found
-            else replace(found[f"tuner_probe_{i}_"], text=text)
-            for i, (_, text) in enumerate(declarations)
-        ]
+        probes = "".join(_probe(i, name, text) for i, (name, text) in enumerate(declarations))
+        extra = f'\n\n{_NUMBER}{self._before}\n#line 1 "{_FILE}"\n{probes}{self._after}\n'
+        trees, errors = self.reader.answered(_PROBE, extra)
+        wrong = {int(line): message for line, message in reversed(_ERROR.findall(errors))}
+        # Nothing is said of what is wrong behind it.
+        fatal = _FATAL.search(errors)
+        found = {str(tree["name"]): _kind(tree) for tree in trees if tree.get("inner")}
+        kinds = []
+        for i, (_, text) in enumerate(declarations):
+            kind = None if fatal or i + 1 in wrong else found.get(f"{_PROBE}{i}_")
+            odd = wrong.get(i + 1, fatal[1] if fatal else "a type that clang does not know")
+            kinds.append(CType(text=text, base="", odd=odd) if kind is None else replace(kind, text=text))
         layouts = self.layouts([kind.base for kind in kinds if _may_be_structures(kind)])
         return [_pointed(kind, layouts[kind.base]) if kind.base in layouts else kind for kind in kinds]
 
@@ -98,6 +88,28 @@ class TypeScope:
     @property
     def _after(self) -> str:
         return "};" + "}" * len(self.namespaces)
+
+
+def _probe(number: int, name: str, text: str) -> str:
+    """One line with a class that has the variable, what it is passed as, and what that is made of or leads to."""
+    element = f"__remove_cv(__remove_all_extents(__remove_pointer(__decay(decltype({name})))))"
+    declared = _ATTRIBUTES.sub(r"\g<0>static ", text, count=1)
+    return (
+        f"struct {_PROBE}{number}_ {{ {declared}; static __decay(decltype({name})) tuner_passed; "
+        f"static typename tuner_number_<{element}>::type tuner_element; }};\n"
+    )
+
+
+def _kind(tree: Node) -> CType | None:
+    """What clang made of a probe."""
+    types = {str(c["name"]): c["type"] for c in inner_nodes(tree) if c.get("kind") == "VarDecl"}
+    if "tuner_element" not in types:
+        return None
+    kind, declared = c_type(types["tuner_passed"]), c_type(next(iter(types.values())))
+    if kind.odd or "&" in declared.text:
+        return replace(kind, odd=kind.odd or declared.odd)
+    element = types["tuner_element"]
+    return replace(kind, base=element.get("desugaredQualType", element["qualType"]))
 
 
 def _may_be_structures(kind: CType) -> bool:
