@@ -88,8 +88,8 @@ enum class Side : short { LEFT, RIGHT };
 typedef Pair Pairs;
 using Rows = float (*)[8];
 template <class T, int N>
-__global__ void k([[maybe_unused]] typename Traits<T>::pointer a, Pairs *b, ELEMENT c[N], Side side, Rows rows, float **d,
-                  curandState *e, Mixed *f, const __restrict__ size_t g) { a[TILE]; }
+__global__ void k([[maybe_unused]] typename Traits<T>::pointer a, Pairs *b, ELEMENT c[N], Side side, Rows rows,
+                  float **d, curandState *e, Mixed *f, const __restrict__ size_t g) { a[TILE]; }
 }
 """
 
@@ -205,7 +205,7 @@ def test_headers_that_are_nowhere_are_passed_over(tmp_path: Path) -> None:
     assert "{name: a, dtype: float64" in init_spec(source)
     # What stops clang leaves types unsaid behind it.
     source.write_text(f'#include "{tmp_path}/not/there.h"\n{source.read_text()}')
-    with pytest.raises(UsageError, match="there.h' file not found"):
+    with pytest.raises(UsageError, match=r"there\.h' file not found"):
         init_spec(source)
 
 

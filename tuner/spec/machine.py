@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.core.dtypes import is_structured
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Task, Variant
 from tuner.evaluators import registry as backends
@@ -22,11 +21,12 @@ from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry, check_template, defined_function
 from tuner.spec.build_compilers import reading_flags
+from tuner.spec.cuda_checks import check_cuda_arguments
 from tuner.spec.element_checks import check_elements, refuse_structures
 from tuner.spec.member_checks import check_wrapped, flat_of
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
-from tuner.spec.parcel_checks import check_cuda_elements, check_parcels
+from tuner.spec.parcel_checks import check_parcels
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sections import NOT_YET
@@ -137,8 +137,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             check_module(task, tunables, view)
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
-        if task.backend == "cuda" and any(is_structured(argument.dtype) for argument in task.arguments):
-            check_cuda_elements(task, tunables, view)
+        if task.backend == "cuda":
+            check_cuda_arguments(task, tunables, model.arguments or [], view)
         return check_parcels(task, tunables, model.arguments or [], view) if task.kernel.parcels else ()
     notes = _crowded(task)
     function, unlisted = _host_entry(task, tunables, view, model.arguments or [])

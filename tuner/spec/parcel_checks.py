@@ -1,7 +1,6 @@
-"""Whether the structures that a CUDA kernel takes are those of the spec.
+"""Whether the structures that a CUDA kernel takes by value are those of the spec, by what NVRTC says.
 
-NVRTC is asked what members those by value have, clang where the members of those in arrays lie. May not
-build candidates.
+May not build candidates.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.layouts import NoLayout
 from tuner.evaluators.cuda.parcels import Leaf, in_call_order
 from tuner.evaluators.distributions import dtype_of
-from tuner.spec.element_checks import check_element, refuse_structures
+from tuner.spec.cuda_checks import cuda_reader
 from tuner.spec.models import ArgumentModel
 from tuner.spec.reading.c_types import bare
-from tuner.spec.reading.cuda_kernels import cuda_functions, kernels_of
+from tuner.spec.reading.cuda_kernels import kernels_of
 from tuner.spec.reading.record_layouts import record_layout
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_cuda_elements", "check_parcels"]
+__all__ = ["check_parcels"]
 
 _ANY_CARD = "sm_90"
 """Structures lie in one way on all of them."""
@@ -64,7 +63,6 @@ def check_parcels(
         flags=tuple(f for choices in tunables.flags.values() for f in shlex.split(choices[0])),
         pipeline=None,
     )
-    reader = _reader(task, tunables)
     read = [str(FilePath(kernel.folder, folder)) for folder in kernel.include]
     try:
         with CudaCompiler(_ANY_CARD if task.target == _NATIVE else task.target, read=read) as compiler:
@@ -77,42 +75,13 @@ def check_parcels(
     if isinstance(found, NoLayout):
         if found.about:
             paths = {n: part.path for n, part in listed.items()}
-            raise _refused(task, found, paths, view, reader.with_missing_headers())
+            raise _refused(task, found, paths, view, cuda_reader(task, tunables))
         return ()
     flat = {argument.name: argument for argument in task.arguments}
     for layout in found.values():
         for name, leaf in layout.leaves.items():
             _check_leaf(flat[name], listed[name].given, leaf, view, listed[name].path)
-    return tuple(_unlisted(task, set(listed), reader.with_missing_headers()))
-
-
-def check_cuda_elements(task: Task, tunables: Tunables, view: View) -> None:
-    """Structures in arrays lie in memory as the spec says, by clang.
-
-    Raises:
-        SpecError: they do not, or are in constant memory or behind a member of a structure.
-        MachineError: there is no clang, or it does not answer.
-    """
-    passed = in_call_order(task)
-    plain = [each for each in passed if isinstance(each, Argument)]
-    refuse_structures(task, [a for a in task.arguments if a not in plain], view)
-    reader = _reader(task, tunables).with_missing_headers()
-    found = [f for f in cuda_functions(reader, task.kernel.entry) if len(f.parameters) == len(passed)]
-    for argument, (_, kind) in zip(passed, found[0].parameters if found else (), strict=False):
-        if isinstance(argument, Argument):
-            path = ("arguments", task.arguments.index(argument), "dtype")
-            check_element(reader, argument, kind, view, path, element=kind.base)
-
-
-def _reader(task: Task, tunables: Tunables) -> SourceReader:
-    kernel = task.kernel
-    return SourceReader(
-        files=kernel.variant.files,
-        language="cuda",
-        folder=kernel.folder,
-        include=kernel.include,
-        macros={p.name: p.default for p in tunables.parameters if p.macro},
-    )
+    return tuple(_unlisted(task, set(listed), cuda_reader(task, tunables)))
 
 
 def _refused(

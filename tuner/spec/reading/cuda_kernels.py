@@ -147,7 +147,8 @@ def scope_of(
     for place, part in enumerate(kernel.template):
         name = part.split("=")[0].split()[-1].lstrip(".")
         if part.startswith(("typename", "class")):
-            names.append(f"using {name} = {types[place] if place < len(types) else 'float'};")
+            own = part.partition("=")[2].strip() or "float"
+            names.append(f"using {name} = {types[place] if place < len(types) else own};")
         else:
             names.append(f"static constexpr {part.split('=')[0]} = {numbers.get(name, '1')};")
     return TypeScope(reader, kernel.scope, tuple(names))

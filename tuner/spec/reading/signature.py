@@ -318,7 +318,9 @@ class SourceReader:
     ) -> tuple[int, str, str]:
         toolchain = self.toolchain or find_toolchain()
         first = PurePath(self.files[0].name).name
-        command = [*action, *([] if warns else ["-w"]), "-fno-color-diagnostics", *self.flags]
+        whole = self.language == "cuda" and "-E" not in action
+        command = [*action, *([] if warns else ["-w"]), "-fno-color-diagnostics"]
+        command += [*(_CUDA if whole else ()), *self.flags]
         command += macro_flags(self.macros)
         folders = [str(Path(self.folder) / folder) for folder in self.include]
         searched = search_words([*folders, self.folder] if self.folder else folders, self.folder)
@@ -326,8 +328,7 @@ class SourceReader:
             searched += ["-idirafter", EMPTY]
         if self.language in ("c", "c++"):
             searched += ["-idirafter", str(package_files("tuner.evaluators.host").joinpath("include"))]
-        elif self.language == "cuda" and "-E" not in action:
-            command += _CUDA
+        elif whole:
             searched += [w for place in _DEVICE_HEADERS for w in ("-I", str(place.joinpath("include")))]
         elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
             command += ["-cl-std=CL3.0", "-cl-ext=+all"]

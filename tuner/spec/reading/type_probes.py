@@ -68,7 +68,7 @@ class TypeScope:
         kinds = []
         for i, (_, text) in enumerate(declarations):
             kind = None if fatal or i + 1 in wrong else found.get(f"{_PROBE}{i}_")
-            odd = wrong.get(i + 1, fatal[1] if fatal else "a type that clang does not know")
+            odd = wrong.get(i + 1) or (str(fatal[1]) if fatal else "a type that clang does not know")
             kinds.append(CType(text=text, base="", odd=odd) if kind is None else replace(kind, text=text))
         layouts = self.layouts([kind.base for kind in kinds if _may_be_structures(kind)])
         return [_pointed(kind, layouts[kind.base]) if kind.base in layouts else kind for kind in kinds]
@@ -96,7 +96,8 @@ def _probe(number: int, name: str, text: str) -> str:
     declared = _ATTRIBUTES.sub(r"\g<0>static ", text, count=1)
     return (
         f"struct {_PROBE}{number}_ {{ {declared}; static __decay(decltype({name})) tuner_passed; "
-        f"static typename tuner_number_<{element}>::type tuner_element; }};\n"
+        f"static typename tuner_number_<{element}>::type tuner_element; "
+        f"static char (&tuner_enumeration)[1 + __is_enum({element})]; }};\n"
     )
 
 
@@ -109,7 +110,10 @@ def _kind(tree: Node) -> CType | None:
     if kind.odd or "&" in declared.text:
         return replace(kind, odd=kind.odd or declared.odd)
     element = types["tuner_element"]
-    return replace(kind, base=element.get("desugaredQualType", element["qualType"]))
+    base = str(element.get("desugaredQualType", element["qualType"]))
+    # One of 32 bits is an `int` to those who use it.
+    of_int = "[2]" in types["tuner_enumeration"]["qualType"] and base in ("int", "unsigned int")
+    return replace(kind, base="enum" if of_int else base)
 
 
 def _may_be_structures(kind: CType) -> bool:

@@ -1,0 +1,80 @@
+"""Whether the arguments in a spec are those that a CUDA kernel takes: clang is asked for the types of its parameters.
+
+Where clang does not know a type, such as one of a library that is not there, nothing is said of that argument.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from tuner.core.dtypes import is_structured
+from tuner.core.types import Argument, Task
+from tuner.evaluators.cuda.parcels import in_call_order
+from tuner.spec.agreement import check_argument, check_order
+from tuner.spec.element_checks import check_element, refuse_structures
+from tuner.spec.models import ArgumentModel
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.cuda_kernels import cuda_functions
+from tuner.spec.reading.device_programs import preprocessor_flags
+from tuner.spec.reading.signature import SourceReader
+from tuner.spec.tunables import Tunables
+from tuner.spec.yaml_places import Path, View
+
+__all__ = ["check_cuda_arguments", "cuda_reader"]
+
+
+def cuda_reader(task: Task, tunables: Tunables) -> SourceReader:
+    """Of a kernel's sources, with the default parameters and flags.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    kernel = task.kernel
+    flags = [flag for choices in tunables.flags.values() for flag in shlex.split(choices[0])]
+    return SourceReader(
+        files=kernel.variant.files,
+        language="cuda",
+        folder=kernel.folder,
+        include=kernel.include,
+        macros={p.name: p.default for p in tunables.parameters if p.macro},
+        flags=preprocessor_flags(flags, kernel),
+    ).with_missing_headers()
+
+
+def check_cuda_arguments(task: Task, tunables: Tunables, given: Sequence[ArgumentModel], view: View) -> None:
+    """Arguments have the types of the source, and structures in arrays lie in memory as the spec says.
+
+    Args:
+        task: of the kernel.
+        tunables: of its space.
+        given: the arguments of the spec; none where they come from recordings.
+        view: for places in messages.
+
+    Raises:
+        SpecError: they do not, or structures are in constant memory or behind a member of a structure.
+        MachineError: there is no clang, or it does not answer.
+    """
+    if not given:
+        return
+    passed = in_call_order(task)
+    plain = [each for each in passed if isinstance(each, Argument)]
+    refuse_structures(task, [a for a in task.arguments if a not in plain], view)
+    reader = cuda_reader(task, tunables)
+    functions = cuda_functions(reader, task.kernel.entry)
+    if len(functions) != 1:
+        # In a header, behind a macro, or one of several: NVRTC finds it.
+        return
+    (function,) = functions
+    check_order(function, [each.name for each in passed], view)
+    places = {argument.name: i for i, argument in enumerate(given)}
+    for argument, (_, kind) in zip(passed, function.parameters, strict=True):
+        if isinstance(argument, Argument) and kind.base and argument.passing != "value":
+            _check(reader, argument, kind, view, ("arguments", places[argument.name]))
+
+
+def _check(reader: SourceReader, argument: Argument, kind: CType, view: View, path: Path) -> None:
+    if is_structured(argument.dtype):
+        check_element(reader, argument, kind, view, (*path, "dtype"), element=kind.base)
+    elif kind.dtypes and not kind.members:
+        check_argument(argument, kind, view, path)
