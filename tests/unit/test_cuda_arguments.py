@@ -35,7 +35,8 @@ ARGUMENTS = {
 def load(folder: Path, entry: str = "sim::step<float>", flag: str = "", **arguments: str) -> None:
     """Reads a spec of the kernel with other arguments."""
     (folder / "mine.h").write_text("#ifndef REAL\n#define REAL double\n#endif\ntypedef REAL real;\n")
-    (folder / "k.cu").write_text(SOURCE)
+    all_known = arguments.get("other") == ""
+    (folder / "k.cu").write_text(SOURCE.replace(" library_type *other,", "") if all_known else SOURCE)
     listed = "".join(f"  - {{name: {n}, {text}}}\n" for n, text in (ARGUMENTS | arguments).items() if text)
     (folder / "k.yaml").write_text(
         f'kernel: {{source: k.cu, entry: "{entry}"}}\ntarget: sm_90\nproblem: {{n: 100}}\narguments:\n{listed}'
@@ -73,8 +74,8 @@ def test_what_agrees_or_is_not_known_is_taken(tmp_path: Path) -> None:
         ({"in": "dtype: float32, shape: [n], role: inout"}, r"'in' is .*, const, but its role is inout"),
         ({"way": "dtype: int16, value: 1"}, r"'way' is `Way way` .*; write int32"),
         (
-            {"way": ""},
-            r"step takes 7 arguments, the spec lists 6; in call order: in, out, wide, where, other, way, n",
+            {"way": "", "other": ""},
+            r"step takes 6 arguments, the spec lists 5; in call order: in, out, wide, where, way, n",
         ),
     ],
 )
@@ -85,8 +86,28 @@ def test_what_differs_is_one_line_with_its_place(
         load(tmp_path, **arguments)
 
 
+@pytest.mark.parametrize(
+    "parameters", ["BOTH, int n", "float *a,\n#ifdef MORE\nint *more,\n#endif\nfloat *b, int n"]
+)
+def test_parameters_that_only_the_preprocessor_knows(tmp_path: Path, parameters: str) -> None:
+    (tmp_path / "k.cu").write_text(
+        f"#define BOTH float *a, float *b\n__global__ void k({parameters}) {{ b[n] = a[TILE]; }}\n"
+    )
+    text = (
+        "kernel: {source: k.cu, entry: k}\ntarget: sm_90\nproblem: {n: 100}\narguments:\n"
+        "  - {name: a, dtype: float32, shape: [n]}\n  - {name: b, dtype: float32, shape: [n], role: output}\n"
+        "  - {name: n, dtype: int32, value: n}\n"
+        "launch: {grid: [1], block: [TILE]}\nspace: {parameters: {TILE: [64, 128]}}\n"
+    )
+    (tmp_path / "k.yaml").write_text(text)
+    load_spec(tmp_path / "k.yaml")
+    (tmp_path / "k.yaml").write_text(text.replace("int32", "int64"))
+    with pytest.raises(SpecError, match="'n' is `int n` in the source, but the spec says int64"):
+        load_spec(tmp_path / "k.yaml")
+
+
 def test_the_order_of_arguments(tmp_path: Path) -> None:
-    load(tmp_path)
+    load(tmp_path, other="")
     text = (tmp_path / "k.yaml").read_text()
     lines = text.splitlines(keepends=True)
     lines[4], lines[5] = lines[5], lines[4]

@@ -66,11 +66,17 @@ def check_cuda_arguments(task: Task, tunables: Tunables, given: Sequence[Argumen
         # In a header, behind a macro, or one of several: NVRTC finds it.
         return
     (function,) = functions
-    check_order(function, [each.name for each in passed], view)
-    places = {argument.name: i for i, argument in enumerate(given)}
-    for argument, (_, kind) in zip(passed, function.parameters, strict=True):
-        if isinstance(argument, Argument) and kind.base and argument.passing != "value":
-            _check(reader, argument, kind, view, ("arguments", places[argument.name]))
+    if all(kind.base for _, kind in function.parameters):
+        # A macro or a condition among the parameters makes one that clang does not know.
+        check_order(function, [each.name for each in passed], view)
+        names = [each.name for each in passed]
+    else:
+        names = [name for name, _ in function.parameters]
+    kinds = {name: kind for name, (_, kind) in zip(names, function.parameters, strict=True) if kind.base}
+    for place, argument in enumerate(given):
+        found = next((each for each in plain if each.name == argument.name), None)
+        if found is not None and found.name in kinds and found.passing != "value":
+            _check(reader, found, kinds[found.name], view, ("arguments", place))
 
 
 def _check(reader: SourceReader, argument: Argument, kind: CType, view: View, path: Path) -> None:
