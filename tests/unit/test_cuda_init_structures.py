@@ -113,6 +113,17 @@ def test_a_member_that_no_spec_can_describe_is_refused_where_it_is_used(tmp_path
         first(tmp_path, used)
 
 
+def test_one_structure_by_pointer_and_by_value(tmp_path: Path) -> None:
+    spec = first(
+        tmp_path,
+        "__global__ void k(float4 *x, const float4 by, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        " if (i < n) x[i].x += by.x; }\n",
+    )
+    x, by, _ = spec["arguments"]
+    assert (x["dtype"], x["shape"][-1]) == ("float32", 4)
+    assert (by["struct"], [m["name"] for m in by["members"]]) == ("float4", ["x"])
+
+
 def test_names_in_capitals_that_are_no_macros_of_the_builds_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "k.h").write_text(
         "#define MASK 7\n#ifndef WORK\n#define WORK 4\n#endif\nenum Kind { PLAIN, TWICE };\n"

@@ -71,7 +71,10 @@ class TypeScope:
             odd = wrong.get(i + 1) or (str(fatal[1]) if fatal else "a type that clang does not know")
             kinds.append(CType(text=text, base="", odd=odd) if kind is None else replace(kind, text=text))
         layouts = self.layouts([kind.base for kind in kinds if _may_be_structures(kind)])
-        return [_pointed(kind, layouts[kind.base]) if kind.base in layouts else kind for kind in kinds]
+        return [
+            _pointed(kind, layouts[kind.base]) if _may_be_structures(kind) and kind.base in layouts else kind
+            for kind in kinds
+        ]
 
     def layouts(self, types: Sequence[str]) -> dict[str, Layout]:
         """As :func:`~tuner.spec.reading.record_layouts.record_layouts`."""
