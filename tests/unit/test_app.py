@@ -111,6 +111,7 @@ def test_the_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
         folder=inner.resolve(),
         check='grep -q "ok: 1"',
         rtol=1e-9,
+        varies=("Time: * s", 'a "b" \\ *'),
         regions=(
             Region(source=tmp_path.resolve() / "a.c", loops=(3, 4), share=0.5),
             Region(source=inner.resolve() / "b.cc", function="far::work", share=0.25),
@@ -129,6 +130,7 @@ def test_the_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
         ("build: make\nrun: ./a\nregions:\n  - {source: a.c}", "4:5: regions[0] needs loops or a function"),
         ("build: make\nrun: ./a\nregions: [{source: a.c, loops: [0]}]", "regions[0].loops[0] is 0"),
         ("build: make\nrun: ./a\nrtol: -1", "rtol is -1"),
+        ("build: make\nrun: ./a\nvaries: ['a *', ' * ']", "3:17: varies[1] is like any line"),
     ],
 )
 def test_mistakes_in_the_file_are_one_line(tmp_path: Path, text: str, wanted: str) -> None:

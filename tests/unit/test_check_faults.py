@@ -186,6 +186,11 @@ def test_good_verification_catches_what_is_planted(
     assert faults["planted"] >= 10
     assert faults["caught"] == faults["planted"]
     assert faults["missed"] == []
+    (spec,) = load_spec(tmp_path / "blur.yaml")
+    few = check_spec(spec, faults=2).faults
+    assert few is not None
+    assert few.caught == 2
+    assert few.untried > 0
 
 
 @pytest.mark.integration

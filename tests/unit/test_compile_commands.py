@@ -137,6 +137,24 @@ def test_a_compiler_other_than_clang_is_named(name: str, project: Path) -> None:
     assert (compiler.command if compiler else ()) == (("gcc", "-O2", "-fno-plt") if named else ())
 
 
+@needs.cc
+@pytest.mark.parametrize(
+    ("word", "threads"), [("-O2", False), ("-fopenmp", True), ("-fopenmp=libgomp", True)]
+)
+def test_directives_of_openmp_count_where_they_do_in_the_build(
+    word: str, threads: bool, project: Path
+) -> None:
+    source = project / "src" / "k.c"
+    source.write_text(KERNEL.replace("{ for", "{\n#pragma omp parallel for\n for"))
+    listed(project, f"gcc -DFAST @more -I../inc -std=gnu11 {word} -c ../src/k.c")
+    text = first_spec(source).text
+    assert ("openmp: true" in text) == threads
+    assert ("compiler: gcc" in text) != threads
+    if not threads:
+        (project / "src" / "k.yaml").write_text(text)
+        assert load_spec(project / "src" / "k.yaml")[0].notices == ()
+
+
 def test_a_compiler_that_is_not_there_is_said(project: Path) -> None:
     listed(project, "/far/gcc -DFAST @more -I../inc -std=gnu11 -O2 -c ../src/k.c")
     text = first_spec(project / "src" / "k.c").text

@@ -83,7 +83,7 @@ def init(
         rtol=rtol,
     )
     found = examine_application(given, note=_say)
-    text = application_text(replace(given, regions=found.hot.regions))
+    text = application_text(replace(given, regions=found.hot.regions, varies=found.varies))
     write_atomically(output, text.encode())
     if as_json:
         print_json(found.to_json())

@@ -184,6 +184,7 @@ def check(
     from tuner.cli import text
     from tuner.cli.waiting import Stages, baseline_runs
     from tuner.driver.check import check_spec
+    from tuner.driver.faults import MOST_FAULTS
     from tuner.spec.load import load_spec
 
     reports = []
@@ -197,7 +198,8 @@ def check(
                 "faults": "planting faults (--no-faults leaves them out)",
             }
             with Stages(loaded.name, said) as stages:
-                reports.append(check_spec(loaded, faults=faults, stage=stages.begin, step=stages.say))
+                planted = MOST_FAULTS if faults else 0
+                reports.append(check_spec(loaded, faults=planted, stage=stages.begin, step=stages.say))
     if as_json:
         objects = [r.to_json() for r in reports]
         print_json(objects[0] if len(objects) == 1 else {"checks": objects})

@@ -11,7 +11,7 @@ from tuner.core import statistics
 from tuner.core.errors import SpecError
 from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session, TellsSteps
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
-from tuner.driver.faults import FaultReport, plant_faults
+from tuner.driver.faults import MOST_FAULTS, FaultReport, plant_faults
 from tuner.driver.outcome.refused_edits import describe_refusals, mostly_refused
 from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags, needed
@@ -70,7 +70,7 @@ def check_spec(
     spec: LoadedSpec,
     *,
     backend: Backend | None = None,
-    faults: bool = True,
+    faults: int = MOST_FAULTS,
     stage: Callable[[str], None] = lambda _: None,
     step: Callable[[str], None] = lambda _: None,
 ) -> CheckReport:
@@ -79,7 +79,7 @@ def check_spec(
     Args:
         spec: of one kernel.
         backend: instead of the spec's by name.
-        faults: also plant faults in the baseline to see whether the verification catches them.
+        faults: also plant faults in the baseline, until the verification has caught so many.
         stage: told of each step as it begins: one of :data:`STAGES`.
         step: told of parts of a step that may take long, in words.
 
@@ -167,7 +167,7 @@ def _check_baseline(
     evaluation: Evaluation,
     backend: Backend,
     *,
-    faults: bool,
+    faults: int,
     stage: Callable[[str], None],
     step: Callable[[str], None],
 ) -> None:
@@ -226,6 +226,7 @@ def _check_baseline(
             entry=spec.task.kernel.function,
             seed=spec.search.seed,
             sizes_vary=bool(spec.task.verify.assume),
+            enough=faults,
             told=lambda done, of: step(
                 f"planting faults, {done} of {of} looked at (--no-faults leaves them out)"
             ),

@@ -16,7 +16,7 @@ from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Variant
 from tuner.spaces.mutations import ADVICE, Fault, faults_of, planted, sample
 
-__all__ = ["FaultReport", "plant_faults"]
+__all__ = ["MOST_FAULTS", "FaultReport", "plant_faults"]
 
 MOST_FAULTS = 48
 """Faults that are built."""
@@ -113,6 +113,7 @@ def plant_faults(
     entry: str,
     seed: int,
     sizes_vary: bool,
+    enough: int = MOST_FAULTS,
     told: Callable[[int, int], None] = lambda done, of: None,
 ) -> FaultReport:
     """Plants faults and verifies each as if it were a candidate.
@@ -126,13 +127,14 @@ def plant_faults(
         seed: chooses among the faults that there could be.
         sizes_vary: whether every confirming session makes up sizes of its own; only then can a fault that passes be
             told from one that changes nothing.
+        enough: ends when so many were caught.
         told: how many were looked at so far, of how many.
     """
     rng = stream(seed, "faults")
     chosen = sample(faults_of(variant.files, entry), MOST_FAULTS, rng)
     # Time may run out: not always for the ends of kernels.
     rng.shuffle(chosen)
-    tried, passed, uncounted = _tried(evaluation, baseline, variant, resolved, chosen, told)
+    tried, passed, uncounted = _tried(evaluation, baseline, variant, resolved, chosen, enough, told)
     harmless = _harmless(evaluation, baseline, resolved, passed) if sizes_vary and passed else []
     missed = [fault for fault, _ in passed if fault not in harmless]
     return FaultReport(
@@ -154,17 +156,20 @@ def _tried(
     variant: Variant,
     resolved: Resolved,
     chosen: Sequence[Fault],
+    enough: int,
     told: Callable[[int, int], None],
 ) -> tuple[int, list[tuple[Fault, Build]], int]:
-    """How many were verified before time ran out, those that passed, and how many have no code of their own.
+    """How many were verified before time ran out or enough were caught, those that passed, and how many have no code of
+    their own.
 
     Built by few at a time: what there is no time to verify need not be built.
     """
     seen = {baseline.key}
     tried, passed, uncounted = 0, list[tuple[Fault, Build]](), 0
     spent_s = 0.0
-    for at in range(0, len(chosen), _TOGETHER):
-        some = chosen[at : at + _TOGETHER]
+    together = min(enough, _TOGETHER)
+    for at in range(0, len(chosen), together):
+        some = chosen[at : at + together]
         requests = [
             BuildRequest(trial=BASELINE + 1 + at + i, variant=planted(variant, fault), resolved=resolved)
             for i, fault in enumerate(some)
@@ -178,7 +183,7 @@ def _tried(
             if _verdict(evaluation, build, resolved, "search", tried) is not None:
                 passed.append((fault, build))
             spent_s += time.monotonic() - begin
-            if spent_s > BUDGET_S:
+            if spent_s > BUDGET_S or tried - len(passed) >= enough:
                 return tried, passed, uncounted
     return tried, passed, uncounted
 

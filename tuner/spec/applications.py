@@ -70,6 +70,7 @@ class ApplicationFile:
         folder: that it runs in.
         check: a command for a shell that judges what a run prints; empty for none.
         rtol: by how much numbers in what it prints may differ.
+        varies: lines that it prints otherwise each time, with ``*`` for what is not compared.
         regions: that are tuned.
     """
 
@@ -80,6 +81,7 @@ class ApplicationFile:
     folder: Path
     check: str = ""
     rtol: float = 0.0
+    varies: tuple[str, ...] = ()
     regions: tuple[Region, ...] = ()
 
 
@@ -101,6 +103,7 @@ class _FileModel(_Model):
     folder: Annotated[str, Field(min_length=1)] = "."
     check: str = ""
     rtol: Annotated[float, Field(ge=0, strict=False)] = 0.0
+    varies: list[str] = []
     regions: list[_RegionModel] = []
 
 
@@ -134,6 +137,12 @@ def load_application(path: Path) -> ApplicationFile:
         if bool(region.loops) == bool(region.function):
             place = view.place(("regions", number))
             raise SpecError(f"regions[{number}] needs loops or a function", "give one of them", place=place)
+    for number, line in enumerate(model.varies):
+        if not line.strip("* \t"):
+            place = view.place(("varies", number))
+            raise SpecError(
+                f"varies[{number}] is like any line", "write the line, with * for its numbers", place=place
+            )
     return ApplicationFile(
         path=path,
         tree=(beside / model.tree).resolve(),
@@ -142,6 +151,7 @@ def load_application(path: Path) -> ApplicationFile:
         folder=(beside / model.folder).resolve(),
         check=model.check,
         rtol=model.rtol,
+        varies=tuple(model.varies),
         regions=tuple(
             Region(
                 source=(beside / one.source).resolve(),
@@ -165,6 +175,13 @@ def application_text(application: ApplicationFile) -> str:
         lines.append(f"check: {_quoted(application.check)}")
     if application.rtol:
         lines.append(f"rtol: {application.rtol!r}")
+    if application.varies:
+        lines += [
+            "",
+            "# Lines that differ from run to run by themselves; what stands for * is not compared.",
+            "varies:",
+        ]
+        lines += [f"  - {_quoted(line)}" for line in application.varies]
     if application.regions:
         lines += ["", "# Of loops in one another the outermost is tuned that can be recorded.", "regions:"]
         lines += _region_lines(beside, application.regions)

@@ -123,7 +123,8 @@ def _twice(tunables: Tunables) -> Iterator[str]:
 
 def _ignored(task: Task) -> Iterator[str]:
     """Directives of OpenMP: whoever builds the application with them measures against another baseline."""
-    if task.backend != "host":
+    if task.backend != "host" or task.kernel.compiler is not None:
+        # The build's own command says whether they count.
         return
     if task.kernel.openmp:
         yield from _of_teams(task)

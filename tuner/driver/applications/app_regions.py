@@ -18,7 +18,7 @@ from tuner.driver.applications.hot_regions import HotRegions, hot_regions
 from tuner.driver.applications.listing import Listing, list_built
 from tuner.driver.applications.trees import WORK_FOLDER
 from tuner.driver.applications.watched_builds import build_watched
-from tuner.driver.applications.whole_runs import require_alike, run_once
+from tuner.driver.applications.whole_runs import run_once, with_varying
 from tuner.spec.applications import ApplicationFile, Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.sources import language_of
@@ -41,12 +41,14 @@ class Examined:
         listing: of its functions, sampled in one more run.
         hot: its regions.
         compiled: how the build compiles its sources; without those of which nothing was seen.
+        varies: lines that it prints otherwise each time, with ``*`` for what is not compared.
     """
 
     wall_s: tuple[float, ...]
     listing: Listing
     hot: HotRegions
     compiled: Mapping[Path, Compiled] = field(repr=False)
+    varies: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -56,6 +58,7 @@ class Examined:
             "processor_s": self.listing.ran.processor_s,
             "samples": self.listing.samples,
             "regions": [region_json(one) for one in self.hot.regions],
+            "varies": list(self.varies),
             "notes": list(self.hot.unread),
         }
 
@@ -92,6 +95,7 @@ def built_by(application: ApplicationFile) -> Rebuilt:
         here=application.folder,
         check=application.check,
         rtol=application.rtol,
+        varies=application.varies,
     )
 
 
@@ -159,8 +163,10 @@ def examine_application(
             seen = with_generated(seen, tree, scratch / "headers")
             note("running it twice, to see whether its results stay the same")
             first, again = run_once(tree, rebuilt), run_once(tree, rebuilt)
-            require_alike(again, first, rebuilt, "as it is, run again,")
+            rebuilt = with_varying(again, first, rebuilt, note)
             note("running it once more, to see where its time goes")
             listing = list_built(rebuilt.command, tree, rebuilt.here)
         hot = hot_regions(listing, rebuilt.folder, seen, least=least, most=MOST_REGIONS)
-    return Examined(wall_s=(first.wall_s, again.wall_s), listing=listing, hot=hot, compiled=seen)
+    return Examined(
+        wall_s=(first.wall_s, again.wall_s), listing=listing, hot=hot, compiled=seen, varies=rebuilt.varies
+    )

@@ -31,6 +31,7 @@ class Rebuilt:
         here: below the folder.
         check: a command for a shell that judges a run by its status; it gets what the run printed. Empty for none.
         rtol: by how much numbers in what the application prints may differ, relative to the larger one.
+        varies: lines that the application prints otherwise each time, with ``*`` for what is not compared.
     """
 
     folder: Path
@@ -39,6 +40,7 @@ class Rebuilt:
     here: Path
     check: str = ""
     rtol: float = 0.0
+    varies: tuple[str, ...] = ()
 
 
 def source_below(folder: Path, source: Source, place: Path, user: str) -> Path:

@@ -22,13 +22,15 @@ from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, source_be
 from tuner.driver.applications.seen_compilers import run_note
 from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.applications.watched_builds import build_watched
-from tuner.driver.applications.whole_runs import require_alike, run_once
+from tuner.driver.applications.whole_runs import require_alike, run_once, with_varying
 from tuner.driver.outcome.export import WinnerSources, sources_of
 from tuner.evaluators.lane import TimingLane
 from tuner.spec.first.compile_commands import Compiled
 
 __all__ = ["BuiltComparison", "Rebuilt", "compare_built", "compare_sound", "patched"]
 
+_FURTHER = 2
+_WINNERS = "with the winners"
 _DEFINES = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S+)", re.MULTILINE)
 
 
@@ -170,7 +172,7 @@ def compare_built(
         raise UsageError(f"{pairs} pairs of runs say nothing", f"at least {claims.MIN_PROCESSES}")
     texts, winners = _put_in(runs, application.folder)
     with _built(texts, winners, application, note) as (plain, winner):
-        first = _alike(plain, winner, application)
+        first, application = _alike(plain, winner, application, note)
         times = _timed(plain, winner, application, first, pairs=pairs, seed=seed, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)
@@ -210,7 +212,7 @@ def compare_sound(
         try:
             texts, winners = _put_in([run], application.folder)
             with _built(texts, winners, application, lambda _: None) as (plain, winner):
-                _alike(plain, winner, application)
+                _alike(plain, winner, application, lambda _: None)
         except UsageError as error:
             refused[run] = error.message
             note(f"left out, {run.name}: {error.message}")
@@ -238,7 +240,7 @@ def _built(
             note(f"building it {PLAIN}")
             seen = build_watched(plain, application, PLAIN, tuple(files.values()), Path(name))
             note("building it with the winners")
-            build_in(winner, application, "with the winners")
+            build_in(winner, application, _WINNERS)
             for line in _compiler_lines(winners, {below: seen.get(file) for below, file in files.items()}):
                 note(line)
             yield plain, winner
@@ -258,12 +260,32 @@ def _compiler_lines(
         yield from dict.fromkeys(filter(None, lines))
 
 
-def _alike(plain: Tree, winner: Tree, application: Rebuilt) -> TreeRun:
-    """A run as it is, which another one and one with the winners are like."""
+def _alike(
+    plain: Tree, winner: Tree, application: Rebuilt, note: Callable[[str], None]
+) -> tuple[TreeRun, Rebuilt]:
+    """A run as it is, which one with the winners is like, and how further ones are judged."""
     first = run_once(plain, application)
-    require_alike(run_once(plain, application), first, application, "as it is, run again,")
-    require_alike(run_once(winner, application), first, application, "with the winners")
-    return first
+    application = with_varying(run_once(plain, application), first, application, note)
+    return first, _judged(run_once(winner, application), first, plain, application, note)
+
+
+def _judged(
+    done: TreeRun, first: TreeRun, plain: Tree, application: Rebuilt, note: Callable[[str], None]
+) -> Rebuilt:
+    """How runs are judged after one with the winners, which is like the first one as it is.
+
+    A time that two runs printed alike by chance differs by itself in a further one.
+
+    Raises:
+        UsageError: it is not.
+    """
+    for _ in range(_FURTHER):
+        try:
+            require_alike(done, first, application, _WINNERS)
+        except UsageError:
+            application = with_varying(run_once(plain, application), first, application, note)
+    require_alike(done, first, application, _WINNERS)
+    return application
 
 
 def _timed(
@@ -282,7 +304,10 @@ def _timed(
         for number in range(pairs):
             for changed in order.sample((False, True), 2):
                 done = run_once(winner if changed else plain, application)
-                require_alike(done, first, application, "with the winners" if changed else "as it is")
+                if changed:
+                    application = _judged(done, first, plain, application, note)
+                else:
+                    application = with_varying(done, first, application, note)
                 times[changed].append(done.wall_s)
             note(
                 f"pair {number + 1} of {pairs}: {times[False][-1]:.3f} s, {times[True][-1]:.3f} s with the winners"

@@ -5,17 +5,19 @@ May not build anything.
 
 from __future__ import annotations
 
-import math
-import re
+from collections.abc import Callable
+from dataclasses import replace
 
 from tuner.core.errors import UsageError
 from tuner.driver.applications.builds import Rebuilt
+from tuner.driver.applications.printed_results import difference, varying
 from tuner.driver.applications.trees import Tree, TreeRun
 
-__all__ = ["require_alike", "run_once"]
+__all__ = ["require_alike", "run_once", "with_varying"]
 
-_NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_DIFFERS = "give --rtol for numbers, or a command that judges with --check; times and dates have to be off"
+_DIFFERS = (
+    "give --rtol for numbers, a command that judges with --check, or name the line in varies of app.yaml"
+)
 
 
 def run_once(tree: Tree, application: Rebuilt) -> TreeRun:
@@ -47,25 +49,31 @@ def require_alike(done: TreeRun, first: TreeRun, application: Rebuilt, way: str)
             f"{name} {way} ends with status {done.status}, as it is with {first.status}",
             "it has to end alike each time to be compared",
         )
-    differs = "" if application.check else _difference(first.output, done.output, application.rtol)
+    differs = (
+        ""
+        if application.check
+        else difference(first.output, done.output, application.rtol, application.varies)
+    )
     if differs:
         raise UsageError(f"{name} {way} prints something else: {differs}", _DIFFERS)
 
 
-def _difference(wanted: bytes, found: bytes, rtol: float) -> str:
-    """Where two outputs differ, in words; empty where they do not."""
-    if wanted == found:
-        return ""
-    before, after = wanted.splitlines(), found.splitlines()
-    for number, (a, b) in enumerate(zip(before, after, strict=False), 1):
-        if a != b and not (rtol and _near(a, b, rtol)):
-            return f"line {number} is {b.decode('utf-8', 'replace')!r} for {a.decode('utf-8', 'replace')!r}"
-    return "" if len(before) == len(after) else f"{len(after)} lines for {len(before)}"
+def with_varying(done: TreeRun, first: TreeRun, application: Rebuilt, note: Callable[[str], None]) -> Rebuilt:
+    """The application with the lines known that differ between two runs of it as it is: their numbers are not compared.
 
+    Args:
+        done, first: runs of the unchanged application.
+        application: how it is judged.
+        note: told of each such line.
 
-def _near(a: bytes, b: bytes, rtol: float) -> bool:
-    # A sign that comes or goes takes a place from the blanks before a number.
-    if _NUMBER.sub(b"0", a).split() != _NUMBER.sub(b"0", b).split():
-        return False
-    pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
-    return all(math.isclose(float(x), float(y), rel_tol=rtol) for x, y in pairs)
+    Raises:
+        UsageError: the runs differ in more than numbers.
+    """
+    found: tuple[str, ...] = ()
+    if not application.check:
+        found = varying(first.output, done.output, application.rtol, application.varies)
+    for line in found:
+        note(f"differs from run to run by itself, so * is not compared: {line}")
+    judged = replace(application, varies=(*application.varies, *found))
+    require_alike(done, first, judged, "as it is, run again,")
+    return judged

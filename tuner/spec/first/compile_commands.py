@@ -8,6 +8,7 @@ Source: https://clang.llvm.org/docs/JSONCompilationDatabase.html.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tuner.spec.first.compile_words import sorted_words, without_launchers
 
 __all__ = ["LIST_FILE", "Compiled", "compiled_as", "compiled_by", "with_responses"]
 
+_THREADS = re.compile(r"-(?:fopenmp(?:=.*)?|f?iopenmp|qopenmp|mp(?:=.*)?|xopenmp(?:=.*)?)")
 LIST_FILE = "compile_commands.json"
 
 
@@ -39,6 +41,11 @@ class Compiled:
     flags: tuple[str, ...]
     command: tuple[str, ...] = ()
     ways: int = 1
+
+    @property
+    def openmp(self) -> bool:
+        """Whether directives of OpenMP have threads in it."""
+        return any(_THREADS.fullmatch(word) for word in self.command)
 
 
 def compiled_by(commands: Sequence[tuple[Sequence[str], Path]], listed: Path | None) -> Compiled | None:

@@ -82,6 +82,7 @@ def first_spec(
             *macro_flags(define, language),
             *(() if standard is None else (f"-std={standard}",)),
         ),
+        openmp=language != "opencl" and (compiled is None or not compiled.command or compiled.openmp),
     )
     if language in ("c", "c++"):
         asked = Asked(entry=entry, loop=loop, compiler=compiler, compiled=compiled, reassociate=reassociate)

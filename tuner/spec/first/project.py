@@ -36,6 +36,7 @@ class Project:
         folder: where the spec will lie; beside the source when left out.
         include: folders of headers that are given or found.
         flags: macros and dialect of the build.
+        openmp: whether directives of OpenMP have threads; they have none in a build without.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class Project:
     folder: Path | None
     include: tuple[Path, ...]
     flags: tuple[str, ...]
+    openmp: bool = True
 
     @property
     def beside(self) -> Path:
@@ -108,7 +110,7 @@ def opened(project: Project) -> Opened:
         needed = project.written((beside / far).parent)
         if needed.startswith("..") and needed not in headers:
             headers.append(needed)
-    openmp = project.language != "opencl" and any(map(has_openmp, sources.files.values()))
+    openmp = project.openmp and any(map(has_openmp, sources.files.values()))
     reader = SourceReader(
         files=sources.variant.files,
         language=project.language,
