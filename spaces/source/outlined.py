@@ -9,13 +9,13 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tuner.spaces.source.lexical import tokens
 from tuner.spaces.source.parse import parse_file
 from tuner.spaces.source.presenting import ABOVE
 
-__all__ = ["OUTLINED", "Outlined"]
+__all__ = ["OUTLINED", "Outlined", "View"]
 
 OUTLINED = "outlined.json"
 """Under what name a record keeps it."""
@@ -26,6 +26,22 @@ _WORD = re.compile(r"\w+")
 _LEAVES = re.compile(r"\breturn\b")
 _AT = re.compile(r"= \*(\w+);|^\s*\*(\w+) = ", re.MULTILINE)
 """What is read before the loop, and stored behind it."""
+
+
+class View(NamedTuple):
+    """A variable of the new function that stands for something of a container.
+
+    Attributes:
+        name: the variable's.
+        declared: its declaration, where the loop stands.
+        given: what is written there: the container for its elements, or a number of it.
+        elements: whether it is a pointer to its elements.
+    """
+
+    name: str
+    declared: str
+    given: str
+    elements: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +56,8 @@ class Outlined:
         start: where the function around the loop begins.
         begin, end: of the loop.
         after: where the function around it ends.
+        loop: as the new function has it; empty where that is as it stands in the file.
+        views: variables in it that stand for containers.
         call: what stands in the loop's place; it has as many lines.
         opening, closing: of the new function, before and behind the loop.
         values: numbers that parameters have when the loop begins the first time, or what they point to.
@@ -57,6 +75,8 @@ class Outlined:
     opening: str
     closing: str
     values: Mapping[str, str] = field(default_factory=dict)
+    loop: str = ""
+    views: tuple[View, ...] = ()
 
     @property
     def text(self) -> str:
@@ -91,7 +111,7 @@ class Outlined:
         if self._own_names().intersection(_WORD.findall(loop)):
             return text
         above = middle[: opening.start()].strip()
-        return self._with(loop, f"{above}\n\n" if above else "")
+        return self._with(self._with_containers(loop), f"{above}\n\n" if above else "")
 
     def in_given(self, message: str, name: str) -> str:
         """A message about lines of :attr:`text` with those of the file as given.
@@ -117,7 +137,7 @@ class Outlined:
     @classmethod
     def from_json(cls, data: Mapping[str, Any], given: str) -> Outlined:
         """What :meth:`to_json` gave, of a file."""
-        return cls(given=given, **data)
+        return cls(given=given, **{**data, "views": tuple(View(*view) for view in data["views"])})
 
     def _own_names(self) -> set[str]:
         """Names of parameters that are known in the new function alone."""
@@ -125,7 +145,19 @@ class Outlined:
         return {name for names in found for name in names if name}
 
     def _loop(self) -> str:
-        return self.given[self.begin : self.end]
+        return self.loop or self.given[self.begin : self.end]
+
+    def _with_containers(self, loop: str) -> str:
+        """A loop with containers where it uses their elements and sizes, behind what else it uses of them."""
+        named = set(_WORD.findall(loop))
+        left = []
+        for view in self.views:
+            if _WORD.match(view.given)[0] not in named:  # type: ignore[index]
+                behind = r"(?=\s*\[)" if view.elements else ""
+                loop = re.sub(rf"\b{view.name}\b{behind}", view.given, loop)
+            if re.search(rf"\b{view.name}\b", loop):
+                left.append(f"{view.declared}\n")
+        return "".join(left) + loop
 
     def _before(self) -> str:
         return self.given[: self.begin] + self.call + self.given[self.end : self.after]

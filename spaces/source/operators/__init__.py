@@ -25,6 +25,7 @@ from tuner.spaces.source.operators.opening import (
     pointers,
     row_pointers,
     scopes,
+    separate_values,
     steady,
     taking,
     versions,
@@ -52,7 +53,7 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (cases, calls, pointers, steady, scopes, members, taking, row_pointers, versions)
+_OPENING = (cases, calls, pointers, steady, separate_values, scopes, members, taking, row_pointers, versions)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -62,6 +62,7 @@ __all__ = [
     "find_loop",
     "fresh_key",
     "fresh_name",
+    "is_used_outside",
     "keep_promises",
     "loops_of",
     "nest_below",
@@ -342,10 +343,8 @@ def require_own_counter(function: Function, loop: For) -> None:
         raise Refused(f"loop {loop.key} does not count in integers")
     if is_narrow(kind):
         raise Refused(f"loop {loop.key} counts in a type that wraps around")
-    if not loop.type:
-        uses = sum(loop.var in names_in((s,)) for s in _outside(function, loop.var))
-        if uses:
-            raise Refused(f"{loop.var} is used outside its loops")
+    if not loop.type and is_used_outside(function, loop.var):
+        raise Refused(f"{loop.var} is used outside its loops")
 
 
 def _require_plain_bounds(function: Function, loop: For) -> None:
@@ -393,8 +392,13 @@ def keep_promises(before: Function, made: Function, what: str) -> Function:
     return made
 
 
+def is_used_outside(function: Function, var: str) -> bool:
+    """Whether a function uses a variable outside of loops that count it."""
+    return any(var in names_in((part,)) for part in _outside(function, var))
+
+
 def _outside(function: Function, var: str) -> list[Any]:
-    """Parts of the function that use a variable outside loops that count it."""
+    """Parts of the function outside of loops that count a variable."""
     found: list[Any] = []
 
     def visit(body: tuple[Stmt, ...]) -> None:

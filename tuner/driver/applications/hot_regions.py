@@ -5,8 +5,10 @@ A function in which no loop is hot stands for the loops that call it. May not bu
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,8 +119,10 @@ class _Functions:
             include=tuple(map(str, () if compiled is None else compiled.include)),
             flags=(*(_OLD_C if language == "c" else ()), *(() if compiled is None else compiled.flags)),
         )
-        names = functions_of(self._text)
-        self._functions = [f for name in names for f in reader.functions(name) if f.defined]
+        # Each is a run of clang's, which takes most of a second where C++ includes its library.
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            named = list(pool.map(reader.named, functions_of(self._text)))
+        self._functions = [function for of_name in named for function in of_name if function.defined]
 
     def places(self, line: int) -> set[_Place]:
         """The loops around a line, or around the calls of the function that it lies in."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import BaselineError
+from tuner.spec.first.file_temporaries import file_temporaries
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.nodes import Node, parameter_nodes, walk
 from tuner.spec.reading.signature import Function, SourceReader
@@ -70,6 +71,8 @@ def with_globals(
             doubts.append(f"no argument can stand for the global {name}, `{what}`")
         elif not kind.constant:
             kinds[name], names[name] = replace(kind, reference=not kind.inner), "true"
+    for name in file_temporaries(function, [name for name, kind in kinds.items() if kind.reference], reader):
+        del kinds[name], names[name]
     if not kinds:
         return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
     rows = {

@@ -51,7 +51,7 @@ def lost_behind(function: Function, loop: Node) -> set[str]:
                 given |= _given_always(rest["inner"])
         elif kind in LOOPS:
             # It begins again, and comes to the given one again.
-            lost -= own - given_first(block)
+            lost -= own - _given_in_round(block)
         elif kind not in ("IfStmt", "FunctionDecl"):
             lost -= own
         inside = block
@@ -61,11 +61,19 @@ def lost_behind(function: Function, loop: Node) -> set[str]:
 def _given_always(statements: Sequence[Node]) -> set[str]:
     """Variables that one of some statements gives a value, and that none before it uses."""
     found, asked = set[str](), set[str]()
-    for part in statements:
+    for part in _steps(statements):
         if part.get("kind") == "BinaryOperator":
             found |= given_first(part) - asked
         asked |= _names(part)
     return found
+
+
+def _steps(statements: Sequence[Node]) -> Iterator[Node]:
+    """Statements, each loop behind what it begins with."""
+    for part in statements:
+        if part.get("kind") == "ForStmt" and part["inner"][0]:
+            yield part["inner"][0]
+        yield part
 
 
 def given_first(statement: Node) -> set[str]:
@@ -73,9 +81,12 @@ def given_first(statement: Node) -> set[str]:
     kind, inner = statement.get("kind"), [child for child in statement.get("inner", []) if child]
     if kind == "BinaryOperator" and statement.get("opcode") == "=" and inner[0].get("kind") == "DeclRefExpr":
         return {inner[0]["referencedDecl"]["id"]} - _names(inner[1])
+    if kind == "BinaryOperator" and statement.get("opcode") == ",":
+        return given_first(inner[0]) | (given_first(inner[1]) - _names(inner[0]))
     if kind in LOOPS and inner:
-        *others, body = inner if kind != "DoStmt" else reversed(inner)
-        return given_first(body).difference(*map(_names, others))
+        first = next(_steps([statement]))
+        begun = set[str]() if first is statement else given_first(first)
+        return begun | _given_in_round(statement)
     if kind == "IfStmt":
         # What is asked, and what is done.
         head, branches = (inner[:-2], inner[-2:]) if statement.get("hasElse") else (inner[:-1], inner[-1:])
@@ -83,7 +94,7 @@ def given_first(statement: Node) -> set[str]:
         found = set[str]().union(*(own for own, _ in given)).difference(*map(_names, head))
         return {key for key in found if all(key in own or key not in names for own, names in given)}
     found, asked = set[str](), set[str]()
-    for part in inner if kind == "CompoundStmt" else ():
+    for part in _steps(inner) if kind == "CompoundStmt" else ():
         own, always = given_first(part), part.get("kind") == "BinaryOperator"
         for key in _names(part) - (found & asked):
             # In ``found`` alone: so far given anew wherever it is used; in both: given for all that follows.
@@ -94,6 +105,13 @@ def given_first(statement: Node) -> set[str]:
                 found.discard(key)
                 asked.add(key)
     return found
+
+
+def _given_in_round(loop: Node) -> set[str]:
+    """Variables that each round of a loop gives a value before any use in it."""
+    inner = [child for child in loop.get("inner", []) if child]
+    *others, body = inner if loop.get("kind") != "DoStmt" else reversed(inner)
+    return given_first(body).difference(*map(_names, others))
 
 
 def _names(node: Node) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
+from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.given_values import LOOPS
@@ -96,8 +97,11 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
     if loop is None:
         raise no_loop([function], text, line, f"of {entry} begins")
     _refuse(function, loop, f"the loop at line {line}")
+    views = viewed(reader, function, loop, text)
+    if views is not None:
+        function, loop = views.function, views.loop
     try:
-        made = _Writer(function, loop, text, reader).outlined(entry, line)
+        made = _Writer(function, loop, text, reader, views).outlined(entry, line)
     except UsageError as error:
         message = f"the loop at line {line} cannot be a function of its own: {error.message}"
         raise UsageError(message, error.hint) from None
@@ -157,13 +161,16 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
 class _Writer:
     """Puts the function of one loop together."""
 
-    def __init__(self, function: Function, loop: Node, text: str, reader: SourceReader) -> None:
+    def __init__(
+        self, function: Function, loop: Node, text: str, reader: SourceReader, views: Viewed | None
+    ) -> None:
         self._function = function
         self._loop = loop
         self._text = text
         self._data = text.encode()
         self._reader = reader
         self._language = reader.language
+        self._views = views
 
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
@@ -174,6 +181,8 @@ class _Writer:
         head = declaration(exits.type, f"{symbol}({passed.parameters})")
         pad = self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin].decode()
         given = self._data[begin:end]
+        views = () if self._views is None else self._views.views
+        declared = "".join(f"{view.declared} " for view in views)
         assert start is not None
         return Outlined(
             entry=entry.rpartition("::")[0] + ("::" if "::" in entry else "") + symbol,
@@ -185,7 +194,9 @@ class _Writer:
             end=self._characters(end),
             after=self._characters(after),
             values=passed.known,
-            call=f"{{ {head}; {exits.call(symbol, passed.values)} }}" + "\n" * given.count(b"\n"),
+            loop="" if self._views is None else self._views.text(self._data, begin, end),
+            views=views,
+            call=f"{{ {head}; {declared}{exits.call(symbol, passed.values)} }}" + "\n" * given.count(b"\n"),
             opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
             closing=f"\n{exits.closing(passed.behind)}}}",
         )

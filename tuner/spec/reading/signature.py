@@ -172,6 +172,10 @@ class SourceReader:
             BaselineError: the source does not compile.
             MachineError: there is no clang, or it does not answer.
         """
+        return [self.resolved(function) for function in self.named(name, included=included)]
+
+    def named(self, name: str, *, included: bool = False) -> list[Function]:
+        """As :meth:`functions`, with the names that the source has for types."""
         last = name.rpartition("::")[2]
         trees = list(self.trees(name))
         # Methods say so where their class declares them.
@@ -181,7 +185,7 @@ class SourceReader:
             for t in trees
         )
         read = (_function(tree, included=included) for tree in objects)
-        return [self.resolved(f) for f in read if f is not None and f.name == last]
+        return [f for f in read if f is not None and f.name == last]
 
     def types(self, expressions: Sequence[str]) -> list[CType]:
         """The types of expressions as the end of the first file would see them.

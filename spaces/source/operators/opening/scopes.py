@@ -29,7 +29,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import names_in, statements
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "plain_locals"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?: [A-Za-z_]\w*)*")
@@ -66,14 +66,19 @@ def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 def _candidates(function: Function) -> list[Decl]:
-    """Plain locals without a first value, each the only one of its name, that are known by nothing but that."""
+    """Plain locals without a first value that count no loop."""
+    counters = {s.var for s in statements(function.body) if isinstance(s, For)}
+    return [d for d in plain_locals(function) if d.init is None and d.name not in counters]
+
+
+def plain_locals(function: Function) -> list[Decl]:
+    """Plain locals, each the only one of its name, that are known by nothing but that."""
     within = list(statements(function.body))
     if any(isinstance(s, OpaqueStmt) and _JUMPS.search(s.text) for s in within):
         return []
     declared = [s for s in within if isinstance(s, Decl)]
     known = Counter(d.name for d in (*declared, *function.outer))
     known += Counter(p.name for p in function.params)
-    counters = {s.var for s in within if isinstance(s, For)}
     # What text names, a `return` too, has to find it where it stands.
     texts = [s.text for s in within if isinstance(s, OpaqueStmt)]
     texts += [text for s in within if isinstance(s, For) for text in s.pragmas]
@@ -82,8 +87,7 @@ def _candidates(function: Function) -> list[Decl]:
         d
         for d in declared
         if known[d.name] == 1
-        and d.name not in counters | taken
-        and d.init is None
+        and d.name not in taken
         and not (d.dims or d.suffix or _LASTS.search(d.type))
         and (_PLAIN.fullmatch(d.type) if function.language in ("c", "opencl") else _NUMBER.fullmatch(d.type))
     ]

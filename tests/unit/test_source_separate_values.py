@@ -1,0 +1,134 @@
+"""Counters that a function uses again for other values, as several locals."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import needs
+import pytest
+from same_results import WRAPPING, program_of, same
+
+from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
+
+EDIT = {"op": "separate_values", "function": "f"}
+FLUXES = """\
+void f(int n, double *a, double *b)
+{
+    int i, j;
+    for (j = 1; j < n; j++) {
+        i = 1;
+        a[j] += b[i + 1] * 2;
+        i = 2;
+        for (int m = 0; m < 5; m++)
+            a[j] -= b[i - 1] + m;
+        for (i = 3; i < n - 3; i++)
+            a[j] *= b[i];
+    }
+    for (j = 0; j < n; j++)
+        b[j] = a[j];
+}
+"""
+
+
+def edited(text: str) -> str:
+    return apply_edits(program_of(text, "f"), [EDIT]).variant.files[0].text
+
+
+def test_each_value_and_each_loop_has_a_variable_of_its_own() -> None:
+    text = edited(FLUXES)
+    for line in (
+        "    int j;\n    for (j = 1; j < n; j++) {",
+        "        const int i_2 = 1;\n        a[j] += b[i_2 + 1] * 2;",
+        "        const int i_3 = 2;\n",
+        "            a[j] -= b[i_3 - 1] + m;",
+        "        for (int i = 3; i < n - 3; i++) {",
+    ):
+        assert line in text
+    assert "int i;" not in text
+
+
+def test_loops_are_open_to_other_operators_then() -> None:
+    tiled = {"op": "strip_mine", "function": "f", "loops": ["i"]}
+    with pytest.raises(EditRefused, match="i is used outside its loops"):
+        apply_edits(program_of(FLUXES, "f"), [tiled])
+    assert apply_edits(program_of(FLUXES, "f"), [EDIT, tiled])
+
+
+BODIES = {
+    "for (i = 0; i < n; i++) a[i] = 1; b[0] = i;": "what it counted to is used",
+    "for (int j = 0; j < n; j++) { b[j] = i; for (i = 0; i < 4; i++) a[i] = 1; }": "by the next round",
+    "for (i = 0; i < n; i++) a[i] = 1; if (n > 2) i = 1; b[0] = i;": "where there is no other value",
+    "for (i = 0; i < n; i++) { a[i] = 1; if (a[i] > 2) break; } i += 1; b[0] = i;": "where it ends early",
+    "for (i = 0; i < n; i++) a[i] = 1; i = g(&i); b[i] = 1;": "its address is known",
+    "for (i = 0; i < n; i++) a[i] = 1; again: i = 1; if (b[i] > 2) goto again;": "there are jumps",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_what_is_used_again_stays_one_variable(body: str) -> None:
+    text = f"void f(int n, double *a, double *b)\n{{\n    int i = 0;\n    {body}\n}}\n"
+    with pytest.raises(EditRefused, match="no counter has values that could be apart"):
+        edited(text)
+
+
+NAMES = ("i", "j", "k")
+
+
+def made(seed: int) -> str:
+    """A function whose counters are numbers, too, in many ways."""
+    chance = random.Random(seed)
+    begun = [f"    int {name}{chance.choice((';', f' = {chance.randint(0, 3)};'))}" for name in NAMES]
+    first = [f"    {name} = n + {chance.randint(0, 3)};" for name in NAMES]
+    lines = ["void f(int n, int *a)", "{", *begun, *first, *_block(chance, (), "    "), "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _block(chance: random.Random, counting: tuple[str, ...], pad: str, *, inside: bool = False) -> list[str]:
+    lines: list[str] = []
+    free = [name for name in NAMES if name not in counting]
+    for _ in range(chance.randint(2, 5)):
+        kind, more = chance.random(), pad + "    "
+        if kind < 0.4 and free:
+            name = chance.choice(free)
+            lines.append(
+                f"{pad}for ({name} = {chance.randint(0, 2)}; {name} < {chance.randint(2, 5)}; {name}++) {{"
+            )
+            lines += [*_block(chance, (*counting, name), more, inside=True), f"{pad}}}"]
+        elif kind < 0.5 and len(pad) < 20:
+            lines += [f"{pad}if ({_value(chance)} % 3) {{", *_block(chance, counting, more, inside=inside)]
+            other = chance.random() < 0.5
+            lines += [f"{pad}}} else {{", *_block(chance, counting, more, inside=inside)] if other else []
+            lines.append(f"{pad}}}")
+        elif kind < 0.54 and inside:
+            lines.append(f"{pad}if ({_value(chance)} % 4 == 1) {chance.choice(('break', 'continue'))};")
+        elif kind < 0.75 and free:
+            value, name = _value(chance), chance.choice(free)
+            lines.append(f"{pad}{name} {chance.choice(('=', '=', '=', '+='))} {value};")
+        else:
+            lines.append(f"{pad}a[{_value(chance)} & 15] += {_value(chance)};")
+    return lines
+
+
+def _value(chance: random.Random) -> str:
+    first, second = chance.choice(NAMES), chance.choice((*NAMES, "n"))
+    return chance.choice(
+        (f"({first} * 3 + {second})", f"({first} + {chance.randint(1, 9)})", first, "2", "n")
+    )
+
+
+def _applied(text: str) -> list[Applied]:
+    try:
+        return [apply_edits(program_of(text, "f"), [EDIT])]
+    except EditRefused:
+        return []
+
+
+@needs.cc
+@pytest.mark.parametrize("seed", range(4))
+def test_functions_compute_what_they_did(seed: int, tmp_path: Path) -> None:
+    made_of = [made(100 * seed + number) for number in range(25)]
+    changed = [(text, one) for text in made_of for one in _applied(text)]
+    assert len(changed) > 5
+    for text, one in changed[:6]:
+        assert not same(program_of(text, "f"), "f", [one], tmp_path, trials=20, how=WRAPPING), text

@@ -1,0 +1,75 @@
+"""Static variables of a file that are only ever scratch: every function gives them a value before it asks for it.
+
+Fortran's common blocks became such in C. No argument of a kernel is one: compilers keep them in registers where nothing
+reads what is stored. Read from clang's syntax tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from tuner.core.errors import BaselineError
+from tuner.spec.reading.given_values import given_first, paths
+from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.signature import Function, SourceReader
+
+__all__ = ["file_temporaries"]
+
+
+def file_temporaries(function: Function, names: Collection[str], reader: SourceReader) -> set[str]:
+    """Those of some variables whose values no function of the file gets from another one.
+
+    Args:
+        function: the kernel, with its tree; of other functions none is read unless this one needs no value before.
+        names: of numbers that are declared outside of functions.
+        reader: of the sources.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    left = {name for name in names if re.search(rf"\bstatic\b[^;{{}}()]*\b{name}\b", reader.files[0].text)}
+    left &= _given(function.tree, left)
+    for other in functions_of(reader.files[0].text) if left else ():
+        try:
+            read = [f for f in reader.named(other) if f.defined]
+        except BaselineError:
+            return set()
+        for each in read:
+            left &= _given(each.tree, left) | (left - _named(each.tree))
+    return left
+
+
+def _given(tree: Node, names: Collection[str]) -> set[str]:
+    """Variables that a function gives a value before any use, and whose address it does not take."""
+    body = next((child for child in tree.get("inner", []) if child.get("kind") == "CompoundStmt"), {})
+    if any(node.get("kind") in ("LabelStmt", "LambdaExpr") for node in walk(body)):
+        return set()
+    first = given_first(body)
+    found = {
+        str(node["referencedDecl"].get("name"))
+        for node in walk(body)
+        if node.get("kind") == "DeclRefExpr" and node["referencedDecl"]["id"] in first
+    }
+    kept = {
+        str(node["referencedDecl"].get("name"))
+        for node, parents in paths(body)
+        if node.get("kind") == "DeclRefExpr" and not _is_value(node, parents)
+    }
+    return (found & set(names)) - kept
+
+
+def _is_value(node: Node, parents: Sequence[Node]) -> bool:
+    """Whether a variable is read, or assigned to."""
+    around = next((p for p in parents if p.get("kind") != "ParenExpr"), {})
+    if around.get("castKind") == "LValueToRValue" or around.get("kind") == "CompoundAssignOperator":
+        return True
+    steps = around.get("opcode") in ("++", "--")
+    return steps or (around.get("opcode") == "=" and around["inner"][0] is node)
+
+
+def _named(tree: Node) -> set[str]:
+    return {
+        str(node["referencedDecl"].get("name")) for node in walk(tree) if node.get("kind") == "DeclRefExpr"
+    }
