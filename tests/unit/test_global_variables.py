@@ -246,6 +246,41 @@ def test_a_first_spec_lists_what_a_kernel_and_its_callees_use(tmp_path: Path) ->
     assert load_spec(tmp_path / "k.yaml")
 
 
+SCRATCH = """static double x, y, *p, c = 2;
+static double a[64], b[64];
+static double other(int i) { x = a[i]; return x * y; }
+void f(int n)
+{
+    for (int i = 0; i < n; i++) {
+        x = b[i] * c;
+        y = x + 1;
+        a[i] = x * y;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "listed"),
+    [
+        ("", "", "y"),
+        ("y = x + 1;", "", "y"),
+        ("return x * y;", "return x;", ""),
+        ("return x * y;", "y = x++; return y;", ""),
+        ("x = a[i]; ", "", "xy"),
+        ("return x * y;", "y = 1; p = &x; return *p * y;", "x"),
+        ("return x * y;", "if (i) y = 1; return y;", "y"),
+        ("static double x, y", "double x; static double y", "xy"),
+    ],
+)
+def test_scratch_of_a_file_is_no_argument(before: str, after: str, listed: str, tmp_path: Path) -> None:
+    """What no function gets from another one; compilers store none of it."""
+    (tmp_path / "k.c").write_text(SCRATCH.replace(before, after))
+    text = init_spec(tmp_path / "k.c", entry="f")
+    assert [name for name in "xy" if f"name: {name}, global" in text] == list(listed)
+    assert "name: c, global: true" in text
+
+
 def test_no_winner_takes_the_place_of_a_function_with_variables(tmp_path: Path) -> None:
     kernel = spec_of(tmp_path).task.kernel
     resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)

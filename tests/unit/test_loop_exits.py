@@ -174,7 +174,7 @@ def test_a_parameter_says_whether_the_loop_returned() -> None:
     made = outlined(PROGRAM, "find", "LINE int")
     # The file has a variable of the name that the call would have for it.
     assert "int returned_ = 0; int returned_value = find_loop8(" in made.call
-    assert "if (returned_) return returned_value; }" in made.call
+    assert "if (returned_) return returned_value;\n" in made.call
     assert made.opening.endswith("    *returned_at = 1;\n    ")
     assert made.closing.endswith("    *returned_at = 0;\n    return 0;\n}")
     assert outlined(PROGRAM, "count", "LINE void").closing == "\n    *returned_at = 0;\n}"

@@ -201,7 +201,7 @@ void step(grid &g, const grid &old, int n) {
     made = outlined(text, "app::step", "i < n", suffix="cc")
     assert made.entry == "app::step_loop8"
     assert made.opening.startswith(
-        "void step_loop8(grid &g, const grid &old, int n, std::vector<double> &sums, double *__restrict__ most_at)"
+        "void step_loop8(grid &g, const grid &old, int n, double *sums_data, double *__restrict__ most_at)"
     )
 
 

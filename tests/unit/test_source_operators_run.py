@@ -118,6 +118,22 @@ void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
         y[j] = x[j];
 }
 """
+REUSED = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    int i, j;
+    for (i = 0; i < m; i++) {
+        j = 0;
+        tmp[i] = a[i * n + j] * x[j];
+        for (j = 1; j < n; j++)
+            tmp[i] += a[i * n + j] * x[j];
+    }
+    for (j = 0; j < n; j++)
+        y[j] = 0.0f;
+    for (i = 0; i < m; i++)
+        for (j = 0; j < n; j++)
+            y[j] += a[i * n + j] * tmp[i];
+}
+"""
 COUNTED = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
 {
     float at = 0.0f;
@@ -177,6 +193,7 @@ NAMED = {
     "stored": ("atax", STORED),
     "structured": ("atax", STRUCTURED),
     "counted": ("atax", COUNTED),
+    "reused": ("atax", REUSED),
     "guarded": ("gemm", GUARDED),
     "chosen": ("gemm", CHOSEN),
 }
@@ -188,6 +205,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # A function of the same file, a local of each round, a pointer into a row, a subscript in a variable.
     "inline_call": ("shared", []),
     "declare_inside": ("shared", []),
+    "separate_values": ("reused", []),
     "forward_pointer": ("shared", []),
     "settle_locals": ("shared", []),
     # Members and lists of first values.

@@ -12,6 +12,7 @@ from same_results import WRAPPING, program_of, same
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 
 EDIT = {"op": "separate_values", "function": "f"}
+TILE = {"name": "T", "values": [4], "default": 4}
 FLUXES = """\
 void f(int n, double *a, double *b)
 {
@@ -49,7 +50,7 @@ def test_each_value_and_each_loop_has_a_variable_of_its_own() -> None:
 
 
 def test_loops_are_open_to_other_operators_then() -> None:
-    tiled = {"op": "strip_mine", "function": "f", "loops": ["i"]}
+    tiled = {"op": "strip_mine", "function": "f", "loops": ["i"], "parameters": [TILE]}
     with pytest.raises(EditRefused, match="i is used outside its loops"):
         apply_edits(program_of(FLUXES, "f"), [tiled])
     assert apply_edits(program_of(FLUXES, "f"), [EDIT, tiled])

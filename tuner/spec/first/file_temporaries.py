@@ -43,7 +43,7 @@ def file_temporaries(function: Function, names: Collection[str], reader: SourceR
 
 def _given(tree: Node, names: Collection[str]) -> set[str]:
     """Variables that a function gives a value before any use, and whose address it does not take."""
-    body = next((child for child in tree.get("inner", []) if child.get("kind") == "CompoundStmt"), {})
+    body: Node = next((child for child in tree.get("inner", []) if child.get("kind") == "CompoundStmt"), {})
     if any(node.get("kind") in ("LabelStmt", "LambdaExpr") for node in walk(body)):
         return set()
     first = given_first(body)

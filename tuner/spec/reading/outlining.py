@@ -182,7 +182,7 @@ class _Writer:
         pad = self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin].decode()
         given = self._data[begin:end]
         views = () if self._views is None else self._views.views
-        declared = "".join(f"{view.declared} " for view in views)
+        declared = [view.declared for view in views]
         assert start is not None
         return Outlined(
             entry=entry.rpartition("::")[0] + ("::" if "::" in entry else "") + symbol,
@@ -196,7 +196,7 @@ class _Writer:
             values=passed.known,
             loop="" if self._views is None else self._views.text(self._data, begin, end),
             views=views,
-            call=f"{{ {head}; {declared}{exits.call(symbol, passed.values)} }}" + "\n" * given.count(b"\n"),
+            call=_block([f"{head};", *declared, exits.call(symbol, passed.values)], pad, given.count(b"\n")),
             opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
             closing=f"\n{exits.closing(passed.behind)}}}",
         )
@@ -259,6 +259,17 @@ class _Writer:
             found.later(exits.parameter, f"&{exits.flag}")
             found.before += f"    *{exits.at} = 1;\n"
         return found, exits
+
+
+def _block(statements: Sequence[str], pad: str, lines: int) -> str:
+    """Statements in braces that take so many lines, each one of its own as far as there are enough."""
+    if lines < 2 or pad.strip():
+        return f"{{ {' '.join(statements)} }}" + "\n" * lines
+    together = max(1, len(statements) - lines + 2)
+    rows = [" ".join(statements[:together]), *statements[together:]]
+    unit = "\t" if "\t" in pad else "    "
+    inner = "".join(f"\n{pad}{unit}{row}" for row in rows)
+    return f"{{{inner}\n{pad}}}" + "\n" * (lines - len(rows) - 1)
 
 
 @dataclass(slots=True)

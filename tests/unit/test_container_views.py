@@ -1,0 +1,179 @@
+"""Loops over containers of C++, as functions that take plain arrays, and put back where they stood."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import needs
+import pytest
+
+from tuner.core.types import Source
+from tuner.driver.check import check_spec
+from tuner.spaces.source.outlined import Outlined
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import load_spec
+from tuner.spec.reading.outlining import outline
+from tuner.spec.reading.signature import SourceReader
+
+HEAD = """\
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <vector>
+struct Body { double x; int id; };
+struct Grid { std::vector<float> cells; int n; std::vector<Body> bodies; };
+using Numbers = std::vector<double>;
+static Numbers kept(8, 1.5);
+static double twice(double x) { return 2 * x; }
+static void grow(Numbers &numbers) { numbers.push_back(1); }
+static void enlarge() { kept.push_back(2); }
+"""
+PROGRAM = (
+    HEAD
+    + """\
+static double work(const Numbers &u, Numbers &w, Grid &g, const Grid *h, std::unique_ptr<int[]> &p)
+{
+    std::array<double, 4> few = {1, 2, 3, 4};
+    double sum = 0;
+    for (unsigned i = 0; i + 1 < u.size(); i++) { // LOOP
+        w[i] = twice(u[i + 1]) + kept[i & 7];
+        g.cells[i] += h->cells[i] + p[i];
+        g.bodies[i].x = few[i & 3] * g.n + few.size();
+        sum += w[i] + g.bodies[i].id;
+    }
+    return sum;
+}
+int main()
+{
+    Numbers u(50, 2), w(50);
+    Grid g = {std::vector<float>(50, 1), 3, std::vector<Body>(50)}, h = g;
+    std::unique_ptr<int[]> p(new int[50]());
+    for (int i = 0; i < 50; i++) { u[i] = i % 7; p[i] = i % 5; g.bodies[i].id = i; }
+    double sum = work(u, w, g, &h, p);
+    for (int i = 0; i < 50; i++) printf("%g %g %g\\n", w[i], g.cells[i], g.bodies[i].x);
+    printf("%g\\n", sum);
+}
+"""
+)
+
+
+def outlined(text: str, entry: str, mark: str = "// LOOP") -> Outlined:
+    line = next(i for i, each in enumerate(text.splitlines(), 1) if mark in each)
+    reader = SourceReader(files=(Source(name="k.cc", text=text),), language="c++")
+    return outline(reader, entry, line)
+
+
+def loop(head: str, body: str, *, before: str = "") -> str:
+    """A function with a loop."""
+    round_ = f"for (int i = 0; i < n; i++) {{ // LOOP\n        {body}\n    }}"
+    return f"{HEAD}void f({head})\n{{\n    {before}\n    {round_}\n}}\n"
+
+
+def ran(folder: Path, text: str) -> str:
+    (folder / "k.cc").write_text(text)
+    subprocess.run(["c++", "-O1", "-w", "k.cc", "-o", "k"], cwd=folder, check=True)
+    return subprocess.run([folder / "k"], capture_output=True, check=True, text=True).stdout
+
+
+def test_elements_and_sizes_are_arguments() -> None:
+    made = outlined(PROGRAM, "work")
+    head = made.opening.partition("\n")[0]
+    for parameter in (
+        *("const double *u_data", "unsigned long u_size", "double *w_data", "double *kept_data"),
+        *("float *g_cells_data", "const float *h_cells_data", "int *p_data", "Body *g_bodies_data"),
+        *("double *few_data", "unsigned long few_size", "Grid &g"),
+    ):
+        assert parameter in head
+    assert "w_data[i] = twice(u_data[i + 1]) + kept_data[i & 7];" in made.text
+    assert "i + 1 < u_size;" in made.text
+    assert "const float *h_cells_data = h->cells.data();" in made.call
+    assert made.text.count("\n") == PROGRAM.count("\n") + made.opening.count("\n") + made.closing.count(
+        "\n"
+    ) + 2 + (made.call.count("\n"))
+    assert Outlined.from_json(made.to_json(), PROGRAM) == made
+
+
+@needs.cc
+def test_the_program_computes_what_it_did(tmp_path: Path) -> None:
+    assert ran(tmp_path, outlined(PROGRAM, "work").text) == ran(tmp_path, PROGRAM) != ""
+
+
+@needs.cc
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (
+            "twice(u_data[i + 1])",
+            "(u_data[i + 1] + u_data[i + 1])",
+            "w[i] = (u[i + 1] + u[i + 1]) + kept[i & 7];",
+        ),
+        ("twice(u_data[i + 1])", "twice(*(u_data + i + 1))", "const double *u_data = u.data();"),
+        ("i + 1 < u_size", "i < u_size - 1", "i < u.size() - 1;"),
+    ],
+)
+def test_what_is_put_back_is_written_with_containers(
+    before: str, after: str, shown: str, tmp_path: Path
+) -> None:
+    made = outlined(PROGRAM, "work")
+    assert made.put_back(made.text) == PROGRAM
+    text = made.put_back(made.text.replace(before, after))
+    assert shown in text
+    assert "work_loop" not in text
+    assert ran(tmp_path, text) == ran(tmp_path, PROGRAM)
+
+
+def test_a_name_of_the_loop_that_is_a_containers_hides_none() -> None:
+    made = outlined(loop("int n, Numbers &u", "u[i] = i;"), "f")
+    text = made.put_back(made.text.replace("u_data[i] = i;", "double u = i; u_data[i] = u;"))
+    assert "double *u_data = u.data();" in text
+    assert "double u = i; u_data[i] = u;" in text
+
+
+STAY = {
+    "u.push_back(1); w[i] = u[i];": "it grows",
+    "other.push_back(1); w[i] = u[i]; (void)u;": "it may be what grows",
+    "grow(u); w[i] = u[i];": "it is handed on",
+    "w[i] = u[i]; u = w;": "it is another one",
+    "enlarge(); w[i] = u[i];": "a function changes what may be it",
+    "far(); w[i] = u[i];": "a function is not known",
+    "w[i] = *(u.begin() + i) + u[i];": "its beginning is asked for",
+}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("body", STAY)
+def test_containers_stay_what_they_are_where_their_size_may_change(body: str) -> None:
+    text = loop("int n, Numbers &u, Numbers &other, double *w", body.replace("u = w", "u = other"))
+    made = outlined(text.replace("void f(", "void far();\nvoid f("), "f")
+    assert made.views == ()
+    assert "Numbers &u" in made.opening
+
+
+def test_own_containers_are_no_concern_of_functions_that_are_called() -> None:
+    made = outlined(loop("int n, double *w", "enlarge(); u[i] = w[i];", before="Numbers u(n);"), "f")
+    assert [view.name for view in made.views] == ["u_data"]
+
+
+def test_bits_and_rows_are_no_plain_arrays() -> None:
+    for kind in ("std::vector<bool>", "std::vector<Numbers>"):
+        access = "u[i]" if "bool" in kind else "u[i][0]"
+        assert outlined(loop(f"int n, {kind} &u", f"{access} = 1;"), "f").views == ()
+
+
+@needs.cc
+@pytest.mark.integration
+def test_a_first_spec_of_a_loop_over_vectors_checks(tmp_path: Path) -> None:
+    body = "w[i] = 0;\n        for (int j = 0; j < n; j++) w[i] += u[j] * m[i * n + j];"
+    path = tmp_path / "k.cc"
+    path.write_text(loop("int n, const Numbers &u, const Numbers &m, Numbers &w", body))
+    line = next(i for i, each in enumerate(path.read_text().splitlines(), 1) if "// LOOP" in each)
+    text = first_spec(path, entry="f", loop=line).text
+    assert "{name: m_data, dtype: float64, shape: [n, n]" in text
+    (tmp_path / "k.yaml").write_text(text.replace("2048", "64"))
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec, faults=2)
+    assert report.ok, report.lines
+    assert report.faults is not None
+    assert report.faults.caught == 2
