@@ -149,10 +149,11 @@ class Outlined:
 
     def _with_containers(self, loop: str) -> str:
         """A loop with containers where it uses their elements and sizes, behind what else it uses of them."""
-        named = set(_WORD.findall(loop))
+        # A name that the loop has not had before is not what it is where that stands.
+        new = set(_WORD.findall(loop)) - set(_WORD.findall(self._loop()))
         left = []
         for view in self.views:
-            if _WORD.match(view.given)[0] not in named:  # type: ignore[index]
+            if new.isdisjoint(_WORD.findall(view.given)):
                 behind = r"(?=\s*\[)" if view.elements else ""
                 loop = re.sub(rf"\b{view.name}\b{behind}", view.given, loop)
             if re.search(rf"\b{view.name}\b", loop):

@@ -110,6 +110,11 @@ def test_the_program_computes_what_it_did(tmp_path: Path) -> None:
             "w[i] = (u[i + 1] + u[i + 1]) + kept[i & 7];",
         ),
         ("twice(u_data[i + 1])", "twice(*(u_data + i + 1))", "const double *u_data = u.data();"),
+        (
+            "g_cells_data[i] +=",
+            "g_cells_data[i] = g_cells_data[i] +",
+            "g.cells[i] = g.cells[i] + h->cells[i] + p[i];",
+        ),
         ("i + 1 < u_size", "i < u_size - 1", "i < u.size() - 1;"),
     ],
 )

@@ -201,6 +201,7 @@ class _Writing:
     loop: Node
     text: str
     uses: Sequence[_Uses]
+    _taken: set[str] = field(default_factory=set)
     _replaced: dict[int, Node] = field(default_factory=dict)
     _new: Node = field(default_factory=dict)
 
@@ -227,8 +228,9 @@ class _Writing:
 
     def _view(self, use: _Uses, first: _Use, sized: bool) -> tuple[View, Node]:
         name = re.sub(r"\W+", "_", use.text) + ("_size" if sized else "_data")
-        while re.search(rf"\b{name}\b", self.text):
+        while name in self._taken or re.search(rf"\b{name}\b", self.text):
             name += "_"
+        self._taken.add(name)
         element = _type(first.node)
         kind = element if sized else f"{element}{'' if element.endswith('*') else ' '}*"
         found = _CONTAINER.match(use.kind)
