@@ -421,3 +421,16 @@ def test_arrays_of_structures_behind_a_cuda_kernels_structure_are_refused(tmp_pa
             "      - {name: cells, dtype: {x: float32, i: int32}, shape: [n], role: inout}\n"
             "launch: {grid: [1], block: [1]}\n",
         )
+
+
+def test_rows_of_structures_have_their_extent(tmp_path: Path) -> None:
+    """As C passes ``complex_t x[][4]``."""
+    (tmp_path / "k.c").write_text(
+        "typedef struct { double real, imag; } pair;\ntypedef struct { float x; int id; } part;\n"
+        "void f(int n, pair x[][4], part p[][3])\n{\n    for (int j = 0; j < n; j++)\n"
+        "        for (int i = 0; i < 4; i++) {\n            x[j][i].real = x[j][i].imag;\n"
+        "            p[j][1].x = p[j][2].id;\n        }\n}\n"
+    )
+    text = first_spec(tmp_path / "k.c").text
+    assert "name: x, dtype: float64, shape: [n, 4, 2]" in text
+    assert "name: p, dtype: {x: float32, id: int32}, shape: [n, 3]" in text

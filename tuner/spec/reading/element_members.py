@@ -18,7 +18,7 @@ __all__ = ["dtype_of_layout", "element_type", "structured_type"]
 
 _AROUND = re.compile(
     r"\b(?:const|volatile|restrict|__restrict|__restrict__|__global|__constant|__local|__private|__generic)\b"
-    r"|[*&]|\[\d*\]"
+    r"|\(\*[^()]*\)|[*&]|\[\d*\]"
 )
 
 
