@@ -134,6 +134,18 @@ REUSED = """void atax(const float *a, const float *x, float *y, float *tmp, int 
             y[j] += a[i * n + j] * tmp[i];
 }
 """
+SIZED = """static int kept[2] = {1, 0};
+void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int i = 0; i < m; i++) {
+        tmp[i] = 0.0f;
+        for (int j = kept[1]; j <= kept[0] - 1; j++)
+            tmp[i] += a[i * n + j] * x[j];
+    }
+    for (int j = 0; j < n; j++)
+        y[j] = tmp[0] * x[j];
+}
+"""
 COUNTED = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
 {
     float at = 0.0f;
@@ -194,6 +206,7 @@ NAMED = {
     "structured": ("atax", STRUCTURED),
     "counted": ("atax", COUNTED),
     "reused": ("atax", REUSED),
+    "sized": ("atax", SIZED),
     "guarded": ("gemm", GUARDED),
     "chosen": ("gemm", CHOSEN),
 }
@@ -206,6 +219,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "inline_call": ("shared", []),
     "declare_inside": ("shared", []),
     "separate_values": ("reused", []),
+    "read_sizes": ("sized", []),
     "forward_pointer": ("shared", []),
     "settle_locals": ("shared", []),
     # Members and lists of first values.

@@ -26,6 +26,7 @@ from tuner.spaces.source.operators.opening import (
     row_pointers,
     scopes,
     separate_values,
+    sizes,
     steady,
     taking,
     versions,
@@ -53,7 +54,19 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (cases, calls, pointers, steady, separate_values, scopes, members, taking, row_pointers, versions)
+_OPENING = (
+    cases,
+    calls,
+    pointers,
+    steady,
+    sizes,
+    separate_values,
+    scopes,
+    members,
+    taking,
+    row_pointers,
+    versions,
+)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
