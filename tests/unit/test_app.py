@@ -19,6 +19,7 @@ from tuner.driver.applications.host_functions import HostFunction, HostFunctions
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
 from tuner.driver.applications.listing import Listing
 from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned
+from tuner.driver.outcome.export import export
 from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import ApplicationFile, Region, application_text, load_application
 
@@ -283,6 +284,32 @@ def test_a_winner_that_is_none_in_the_application_is_left_out(
         call("ab", "--pairs", 4)
 
 
+def old_file() -> bytes:
+    """The program with Latin-1 in it, a form feed, and line ends of both kinds."""
+    text = PROGRAM.replace("#define", "\f#define").replace("Twice", "\xe4 Twice")
+    lines = text.encode("latin-1").split(b"\n")
+    return b"\n".join(line + b"\r" * (number % 3 > 0) for number, line in enumerate(lines[:-1])) + b"\n"
+
+
+def keeps(made: bytes, given: bytes) -> bool:
+    """Whether all lines but those of the loops are as they were."""
+    lines, rest = given.split(b"\n"), iter(made.split(b"\n"))
+    return all(line in rest for line in (*lines[:12], *lines[15:17], *lines[21:]))
+
+
+@pytest.mark.integration
+def test_exported_sources_keep_the_bytes_that_no_winner_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.c").write_bytes(old_file())
+    export(run_of(folder, LINES[0]), tmp_path / "out")
+    made = (tmp_path / "out" / "app.c").read_bytes()
+    assert keeps(made, old_file())
+    patch = ["patch", "--binary", "-p1", "-i", str(tmp_path / "out" / "main_loop13.patch")]
+    subprocess.run(patch, cwd=folder, check=True, capture_output=True)
+    assert (folder / "app.c").read_bytes() == made != old_file()
+
+
 @needs.cc
 @needs.namespaces
 @pytest.mark.usefixtures("free_lane")
@@ -290,7 +317,8 @@ def test_a_winner_that_is_none_in_the_application_is_left_out(
 def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "app"
     folder.mkdir()
-    (folder / "app.c").write_text(PROGRAM.replace("\n", "\r\n"))
+    given = old_file()
+    (folder / "app.c").write_bytes(given)
     monkeypatch.chdir(folder)
     application, regions = tuned_application(folder, "cc -O1 app.c -o app")
     runs = [Path(one.run) for one in regions]
@@ -317,7 +345,7 @@ def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: py
     subprocess.run(patch, cwd=copy, check=True, capture_output=True)
     call("patch", "--apply")
     applied = (folder / "app.c").read_bytes()
-    assert (copy / "app.c").read_bytes() == applied != PROGRAM.replace("\n", "\r\n").encode()
-    assert applied.count(b"\n") == applied.count(b"\r\n")
+    assert (copy / "app.c").read_bytes() == applied != given
+    assert keeps(applied, given)
     with pytest.raises(TunerError, match="has the text that"):
         call("patch", "--apply")

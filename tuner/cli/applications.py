@@ -236,6 +236,7 @@ def patch(
 ) -> None:
     """Write the winners as a patch for the application's sources, or put them in."""
     from tuner.core.files import write_atomically
+    from tuner.core.source_text import source_bytes
     from tuner.driver.applications.tuned_regions import apply_patch, patch_of, read_tuned
     from tuner.spec.applications import load_application
 
@@ -246,11 +247,11 @@ def patch(
         for path in files:
             print(f"changed {path}")
     if output is not None:
-        write_atomically(output, text.encode())
+        write_atomically(output, source_bytes(text))
         print(f"wrote {output}; in {application.tree}: patch -p1 < {output}")
     elif not apply:
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.write(source_bytes(text))
 
 
 def _say(text: str) -> None:

@@ -13,7 +13,7 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Source
 from tuner.driver.applications.trees import Tree
 
-__all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with", "with_endings"]
+__all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with"]
 
 PLAIN = "as it is"
 """How messages call a build of the unchanged sources."""
@@ -53,7 +53,7 @@ def source_below(folder: Path, source: Source, place: Path, user: str) -> Path:
     Raises:
         UsageError: there is none, or several.
     """
-    wanted = source.text.replace("\r\n", "\n").encode()
+    wanted = source.data
     same = [
         path
         for path in sorted(folder.rglob(source.name))
@@ -68,12 +68,6 @@ def source_below(folder: Path, source: Source, place: Path, user: str) -> Path:
             f"{shown} below {folder} are the source of {user}", "name a smaller folder with --tree"
         )
     return place.resolve() if place.resolve() in same else same[0]
-
-
-def with_endings(text: str, like: str) -> str:
-    """A text with the line ends of another."""
-    plain = text.replace("\r\n", "\n")
-    return plain.replace("\n", "\r\n") if "\r\n" in like else plain
 
 
 def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -> Tree:
