@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import needs
@@ -236,6 +237,9 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
         call("init", "--build", "false", "--", "./app")
     with pytest.raises(TunerError, match="prints something else: line 2 is"):
         call("init", "--build", "make", "--", "sh", "-c", "./app 1; date +%N")
+    with pytest.raises(TunerError, match="sh ends with status 7: no input; its standard input is empty"):
+        call("init", "--build", "make", "--", "sh", "-c", "read line || { echo no input >&2; exit 7; }")
+    assert not (folder / "app.yaml").exists()
     (folder / "Makefile").write_text(MAKEFILE.replace(" -g ", " "))
     assert "build it with -g" in call("init", "--build", "make", "--", "./app")
     with pytest.raises(TunerError, match="exists already"):
@@ -244,6 +248,43 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
         call("tune")
     with pytest.raises(TunerError, match=r"nothing of app\.yaml has been tuned"):
         call("ab")
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.integration
+def test_what_a_run_leaves_open_is_told(folder: Path) -> None:
+    found = json.loads(call("init", "--json", "--build", "make", "--", "sh", "-c", "./app > out; exit 3"))
+    assert found["regions"]
+    assert [line[:30] for line in found["notes"]] == [
+        "sh ends with status 3: it says",
+        "sh prints nothing, so its resu",
+    ]
+    data = load_application(folder / "app.yaml")
+    data.path.write_text(application_text(replace(data, check="test -s out")))
+    assert [line[:22] for line in json.loads(call("list", "--json"))["notes"]] == ["sh ends with status 3:"]
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+def test_of_a_file_that_is_compiled_in_several_ways_the_first_is_told(folder: Path) -> None:
+    """It is another one than that of the program that runs."""
+    text = APPLICATION.replace("0.25 *", "WEIGHT *")
+    (folder / "src" / "app.c").write_text(text)
+    first = "cc -O2 -g -DWEIGHT=0.5 -DNDEBUG src/app.c -o other\n"
+    (folder / "Makefile").write_text(MAKEFILE.replace("\tcc -O2", f"\t{first}\tcc -O2 -DWEIGHT=0.25"))
+    call("init", "--build", "make", "--", "./app")
+    (line,) = [
+        line
+        for one in json.loads(call("tune", "--minutes", 0.1, "--json"))["regions"]
+        for line in one["refused"]
+        if line.startswith("app.c:9:")
+    ]
+    assert (
+        "app.c in 2 ways, of which the first is taken; let it make one program alone; does not verify" in line
+    )
 
 
 def tuned_application(folder: Path, build: str) -> tuple[ApplicationFile, list[TunedRegion]]:

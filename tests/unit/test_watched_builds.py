@@ -127,6 +127,28 @@ def test_a_project_of_cmake(folder: Path) -> None:
     assert found["src/app.c"].flags == ("-DNDEBUG",)
 
 
+@needs.cc
+@needs.namespaces
+@pytest.mark.parametrize("place", ["../build", "linked"])
+def test_a_build_outside_of_the_copy_is_refused(folder: Path, place: str) -> None:
+    """It would leave objects of the copy's sources to the user."""
+    (folder.parent / "build").mkdir()
+    (folder / "linked").symlink_to("../build")
+    with pytest.raises(
+        UsageError, match=f"the build writes .*, outside of {folder}, of which a copy is made"
+    ):
+        watched(folder, f"cc -c src/app.c -o {place}/app.o")
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.parametrize(
+    "build", ["cd .. && cc -c {}/src/app.c -o {}/app.o", "cc -c src/app.c -o ../app.o && mv ../app.o ."]
+)
+def test_a_build_that_leaves_nothing_outside_of_the_copy(folder: Path, build: str) -> None:
+    assert watched(folder, build.format(folder, folder))
+
+
 @needs.namespaces
 def test_clang_is_seen_too(folder: Path) -> None:
     clang = find_toolchain().clang

@@ -267,7 +267,7 @@ def _print_regions(found: Examined) -> None:
         faster = "any" if one.most is None else f"{one.most:.2f}x"
         inside = ", ".join(map(str, one.loops)) or "none: the function itself"
         print(f"{one.name:<{width}} {100 * one.share:>5.1f}% {faster:>8}  {inside}")
-    for line in found.hot.unread:
+    for line in (*found.doubts, *found.hot.unread):
         print(f"note: {line}", file=sys.stderr)
     if not regions:
         if found.hot.without_lines:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
-from tuner.driver.applications.trees import Tree
+from tuner.driver.applications.trees import Tree, TreeRun
 
-__all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with"]
+__all__ = ["PLAIN", "Rebuilt", "build_in", "doubts_of", "source_below", "tree_with"]
 
 PLAIN = "as it is"
 """How messages call a build of the unchanged sources."""
@@ -90,6 +90,18 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -
     return tree
 
 
+def doubts_of(done: TreeRun, application: Rebuilt) -> tuple[str, ...]:
+    """What a person should know of a run before others are held against it."""
+    name, found = application.command[0], list[str]()
+    if done.status != 0:
+        found.append(f"{name} ends with status {done.status}: {done.said or 'it says nothing'}")
+    if not done.output and not application.check:
+        found.append(
+            f"{name} prints nothing, so its results are not compared: --check COMMAND would judge its files"
+        )
+    return tuple(found)
+
+
 def build_in(
     tree: Tree, application: Rebuilt, way: str, *, cure: str = _CURE, around: Sequence[str] = ()
 ) -> None:
@@ -107,7 +119,8 @@ def build_in(
     """
     built = tree.run([*around, "sh", "-c", application.build], folder=application.folder.resolve())
     if built.status != 0:
+        said = built.said or "it says nothing, as where the disk of TMPDIR is full"
         raise UsageError(
-            f"{application.build!r} fails {way} with status {built.status}: {built.said}",
+            f"{application.build!r} fails {way} with status {built.status}: {said}",
             "it has to build from --tree, by paths below it" if way == PLAIN else cure,
         )

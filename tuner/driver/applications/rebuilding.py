@@ -19,7 +19,7 @@ from typing import Any
 from tuner.core import claims, statistics
 from tuner.core.errors import UsageError
 from tuner.core.source_text import lines_of_text, source_bytes, source_text, with_changes
-from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, source_below, tree_with
+from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, doubts_of, source_below, tree_with
 from tuner.driver.applications.seen_compilers import run_note
 from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.applications.watched_builds import build_watched
@@ -172,6 +172,8 @@ def compare_built(
     texts, winners = _put_in(runs, application.folder)
     with _built(texts, winners, application, note) as (plain, winner):
         first = _alike(plain, winner, application)
+        for doubt in doubts_of(first, application):
+            note(doubt)
         times = _timed(plain, winner, application, first, pairs=pairs, seed=seed, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from tuner.core.errors import MachineError
+from tuner.core.errors import MachineError, UsageError
 from tuner.driver.applications.builds import Rebuilt, build_in
 from tuner.driver.applications.trees import Tree
 from tuner.evaluators.host.shared import shared_library
@@ -69,13 +69,15 @@ def build_watched(
         How each source is compiled, by its path in the original folder; without those of which nothing was seen.
 
     Raises:
-        UsageError: the build fails.
+        UsageError: the build fails, or writes what it compiles outside of the folder.
     """
     notes = scratch / "notes"
     notes.mkdir()
     build_in(tree, application, way, around=_around(tree, notes, sources), **more)
     called = [one for one in map(_read, sorted(notes.glob("*"))) if one is not None]
-    found = {source: compiled_by(_compiling(called, tree, source), None) for source in sources}
+    commands = {source: _compiling(called, tree, source) for source in sources}
+    _require_inside([one for of_source in commands.values() for one in of_source], tree)
+    found = {source: compiled_by(commands[source], None) for source in sources}
     return {source: compiled for source, compiled in found.items() if compiled is not None}
 
 
@@ -144,6 +146,23 @@ def _compiling(called: Sequence[_Called], tree: Tree, source: Path) -> list[tupl
             found.append((words, one.folder))
         busy.add(one.process)
     return found
+
+
+def _require_inside(commands: Sequence[tuple[Sequence[str], Path]], tree: Tree) -> None:
+    """Refuses a build that leaves objects where no copy is, such as in ``../build``, or behind a link that leads there.
+
+    Raises:
+        UsageError: it is one.
+    """
+    for words, folder in commands:
+        named = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o"]
+        place = Path(os.path.normpath(folder / (named[-1] if named else ".")))
+        found = {path for path in (place.resolve(), tree.in_copy(place).resolve()) if path.exists()}
+        if not all(any(map(path.is_relative_to, (tree.copy.resolve(), tree.original))) for path in found):
+            raise UsageError(
+                f"the build writes {place}, outside of {tree.original}, of which a copy is made",
+                "name a folder that holds both with --tree (tree: in the file), and build anew what lies there",
+            )
 
 
 def _line(process: int, parents: Mapping[int, int]) -> Iterator[int]:
