@@ -58,7 +58,8 @@ int main(void)
 def found(folder: Path, lines: dict[int, int], text: str = HOT, *, least: float = 0.05) -> HotRegions:
     """The hot regions of a source that was looked at so often at its lines."""
     path = folder / "hot.c"
-    path.write_text(text)
+    if text:
+        path.write_text(text)
     samples = Counter(lines)
     one = HostFunction(
         name="any",
@@ -100,6 +101,9 @@ def test_what_is_hot_and_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert found(tmp_path, {}).without_lines
     (line,) = found(tmp_path, {2: 50}, "void f(void)\n{ for (;;) undeclared++; }\n").unread
     assert line.startswith("hot.c cannot be read: ")
+    (tmp_path / "hot.c").unlink()
+    (line,) = found(tmp_path, {3: 50}, "").unread
+    assert line == f"{tmp_path}/hot.c is hot and made by the build: let it compile the source in its place"
 
 
 def test_the_file_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -127,6 +127,21 @@ def test_a_project_of_cmake(folder: Path) -> None:
     assert found["src/app.c"].flags == ("-DNDEBUG",)
 
 
+@needs.namespaces
+def test_a_file_that_is_a_link_is_another_one_in_the_copy(folder: Path, tmp_path: Path) -> None:
+    own, link = tmp_path / "own.c", folder / "src" / "app.c"
+    own.write_bytes(link.read_bytes())
+    own.chmod(0o444)
+    link.unlink()
+    link.symlink_to(own)
+    before = own.stat()
+    application = Rebuilt(folder=folder, build="", command=("./app",), here=folder)
+    with tree_with(application, tmp_path / "copy", {"src/app.c": b"other"}) as tree:
+        assert tree.run(["cat", "src/app.c"]).output == b"other"
+    assert own.read_bytes() == FILES["src/app.c"].encode()
+    assert (own.stat().st_mode, own.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
 @needs.cc
 @needs.namespaces
 @pytest.mark.parametrize("place", ["../build", "linked"])

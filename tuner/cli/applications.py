@@ -38,6 +38,8 @@ Minutes = Annotated[
 
 DEFAULT_FILE = Path("app.yaml")
 _FEW_SAMPLES = 50
+_SEEN_S = 0.5
+"""Of processor time, in which a program that can be sampled is."""
 _WORTH = 0.3
 """Of a region's minutes, for a loop further in to be tuned where the first one gained nothing."""
 
@@ -271,12 +273,16 @@ def _print_regions(found: Examined) -> None:
         print(f"note: {line}", file=sys.stderr)
     if not regions:
         if found.hot.without_lines:
-            print("no line of its sources is known: build it with -g, which changes no code")
+            print(
+                "no line of its sources is known: build it with -g and without strip, which changes no code"
+            )
         else:
             print("no loop or function of its sources takes much of its time")
     else:
         print("at most: what the whole gains if that takes no time at all")
-    if found.listing.samples < _FEW_SAMPLES:
+    if not found.listing.samples and found.listing.ran.processor_s > _SEEN_S:
+        print("none of its processor time could be sampled: it has to be linked dynamically, without -static")
+    elif found.listing.samples < _FEW_SAMPLES:
         print(f"it was looked at {found.listing.samples} times only: a longer run tells more")
 
 

@@ -85,8 +85,12 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -
     scratch.mkdir()
     tree = Tree(application.folder, scratch)
     for name, text in texts.items():
-        # A new time, by which `make` knows.
-        (tree.copy / name).write_bytes(text)
+        # A new file has a new time, by which `make` knows. What a link leads to is the user's own.
+        file = tree.copy / name
+        mode = file.stat().st_mode
+        file.unlink()
+        file.write_bytes(text)
+        file.chmod(mode)
     return tree
 
 

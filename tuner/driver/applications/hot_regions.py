@@ -66,7 +66,10 @@ def hot_regions(
     found: list[Region] = []
     unread = []
     for path, own in lines.items():
-        if sum(own.values()) < least or not path.is_relative_to(folder.resolve()) or not path.is_file():
+        if sum(own.values()) < least or not path.is_relative_to(folder.resolve()):
+            continue
+        if not path.is_file():
+            unread.append(f"{path} is hot and made by the build: let it compile the source in its place")
             continue
         try:
             found += _regions(_Functions(path, seen.get(path)), own)

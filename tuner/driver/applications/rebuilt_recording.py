@@ -29,7 +29,7 @@ from tuner.driver.applications.watched_builds import build_watched
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.symbols import entry_symbol
 from tuner.recorders.recordings.capture import Application
-from tuner.recorders.recordings.executables import functions_with, variables_of
+from tuner.recorders.recordings.executables import functions_with, is_program, variables_of
 from tuner.recorders.recordings.function import Interposed
 from tuner.recorders.recordings.function_calls import recording_library
 from tuner.spec.load import LoadedSpec
@@ -176,6 +176,9 @@ def _function(spec: LoadedSpec, tree: Tree, application: Rebuilt, returns: str |
             f"no program that {application.build!r} makes has the function {kernel.function}",
             f"it has to compile {kernel.variant.files[0].name}, and neither strip the program nor use -flto",
         )
+    if not is_program(file):
+        message = f"{kernel.function} is in {file.name}, which is no dynamically linked program"
+        raise UsageError(message, f"link {kernel.variant.files[0].name} into the program, without -static")
     found, *others = apart[symbol]
     if others:
         message = f"{file.name} has {kernel.function} several times"
