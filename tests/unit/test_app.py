@@ -273,22 +273,28 @@ def test_what_a_run_leaves_open_is_told(folder: Path) -> None:
 @needs.namespaces
 @pytest.mark.usefixtures("free_lane")
 @pytest.mark.integration
-def test_of_a_file_that_is_compiled_in_several_ways_the_first_is_told(folder: Path) -> None:
-    """It is another one than that of the program that runs."""
-    text = APPLICATION.replace("0.25 *", "WEIGHT *")
-    (folder / "src" / "app.c").write_text(text)
-    first = "cc -O2 -g -DWEIGHT=0.5 -DNDEBUG src/app.c -o other\n"
-    (folder / "Makefile").write_text(MAKEFILE.replace("\tcc -O2", f"\t{first}\tcc -O2 -DWEIGHT=0.25"))
+@pytest.mark.parametrize(
+    ("first", "then", "refused"),
+    [
+        ("cc -O2 -g -DWEIGHT=0.5 src/app.c -o other", "", ""),
+        (
+            "cc -O2 -g -DWEIGHT=0.5 -Dmain=more -c src/app.c -o more.o",
+            " more.o",
+            "the build compiles app.c in 2 ways",
+        ),
+    ],
+)
+def test_of_a_file_that_is_compiled_in_several_ways_the_program_s_is_tuned(
+    folder: Path, first: str, then: str, refused: str
+) -> None:
+    """Where the program has two, none can be."""
+    (folder / "src" / "app.c").write_text(APPLICATION.replace("0.25 *", "WEIGHT *"))
+    made = MAKEFILE.replace("\tcc -O2", f"\t{first}\n\tcc -O2 -DWEIGHT=0.25")
+    (folder / "Makefile").write_text(made.replace("src/app.c -o app\n", f"src/app.c{then} -o app\n"))
     call("init", "--build", "make", "--", "./app")
-    (line,) = [
-        line
-        for one in json.loads(call("tune", "--minutes", 0.1, "--json"))["regions"]
-        for line in one["refused"]
-        if line.startswith("app.c:9:")
-    ]
-    assert (
-        "app.c in 2 ways, of which the first is taken; let it make one program alone; does not verify" in line
-    )
+    data = json.loads(call("tune", "--minutes", 0.1, "--json"))
+    (tuned,) = [one for one in data["regions"] if one["name"].startswith("app.c:9") or one["refused"]][:1]
+    assert tuned["refused"] == [] if not refused else refused in tuned["refused"][0]
 
 
 def tuned_application(folder: Path, build: str) -> tuple[ApplicationFile, list[TunedRegion]]:

@@ -76,6 +76,14 @@ def watched(folder: Path, build: str, *names: str) -> dict[str, Compiled]:
         ("cc -O3 src/app.c src/other.c -o app -lm", "cc -O3", 1),
         ("cc -E src/app.c; cc -M src/app.c; cc -fsyntax-only src/app.c; cc -O1 -c src/app.c", "cc -O1", 1),
         ("cc -c -O1 src/app.c; cc -c -O2 src/app.c; cc -c -O2 $PWD/src/../src/app.c", "cc -O1", 2),
+        ("for n in 1 2 3; do cc -O$n -DN=$n src/*.c -o app$n; done; cp app2 app; mv app3 app", "cc -O1", 3),
+        ("for n in 1 2; do cc -O$n src/*.c -o app; mv app app$n; done", "cc -O1", 2),
+        ("cc -O1 src/*.c -o other; cc -O2 src/*.c -o app", "cc -O2", 2),
+        (
+            "mkdir a b; cc -O1 -c src/app.c -o a/app.o; cc -O2 -c src/app.c -o b/app.o; cc src/o*.c b/*.o -o app",
+            "cc -O2",
+            2,
+        ),
         ("cd src && `command -v cc` -O1 -c app.c", "CC -O1", 1),
         ("cc -c @words", "cc -O2", 1),
         ("ln -s src far && cc -c -O1 far/app.c", "cc -O1", 1),
@@ -97,7 +105,9 @@ def test_a_command_that_compiles_a_file_is_seen(
     absolute = command.replace("DIR", str(folder)).replace("CC", shutil.which("cc") or "")
     assert found["src/app.c"].command == tuple(absolute.split())
     assert found["src/app.c"].ways == ways
-    assert found["src/app.c"].flags == (("-DB=b c",) if "@words" in build else ())
+    assert found["src/app.c"].flags == (
+        ("-DB=b c",) if "@words" in build else ("-DN=1",) if "-DN" in build else ()
+    )
 
 
 @needs.cc

@@ -164,7 +164,7 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
 def _seen(compiled: Compiled, command: Sequence[str], file: str) -> str:
     more = command[len(compiled.command) :]
     further = f" with {shlex.join(more)}" if more else ""
-    ways = f" (of {compiled.ways} ways the first)" if compiled.ways > 1 else ""
+    ways = f" (one of {compiled.ways} ways)" if compiled.ways > 1 else ""
     return f"the build compiles {file} by {shlex.join(compiled.command)}{further}{ways}"
 
 
