@@ -149,7 +149,7 @@ class EmulationCompiler:
                     Path(scratch, part.name).parent.mkdir(parents=True, exist_ok=True)
                     Path(scratch, part.name).write_text(part.text, encoding="utf-8")
             for file in variant.files[1:]:
-                Path(scratch, PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+                Path(scratch, PurePath(file.name).name).write_bytes(file.data)
             Path(scratch, name).write_text(source.text, encoding="utf-8")
             try:
                 code = self._steps(task, variant, resolved, name, scratch)

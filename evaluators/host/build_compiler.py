@@ -205,7 +205,7 @@ class ByBuildCompiler:
         files = source.variant.files
         with self._runs.folder() as scratch:
             for file in files:
-                (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+                (Path(scratch) / PurePath(file.name).name).write_bytes(file.data)
             texts = []
             for number, file in enumerate(files):
                 language = language_of(file.name, source.language, first=number == 0)

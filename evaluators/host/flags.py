@@ -27,6 +27,7 @@ from tuner.core.types import Kernel, Resolved
 from tuner.evaluators.host.llvm_library import MachineOptions, PassOptions
 
 __all__ = [
+    "HEADERS",
     "MEANING",
     "VALUE_CHANGING",
     "Flags",
@@ -72,8 +73,10 @@ _SWITCHES: dict[str, tuple[str, bool]] = {
 _UNROLLING = {"-funroll-loops": True, "-fno-unroll-loops": False}
 _CODE_MODEL = re.compile(r"-mcmodel=(small|medium|large)$")
 _TWO_WORDS = ("-mllvm", "--param", "-Xclang", "-Xassembler")
+HEADERS = ("-include", "-imacros")
+"""Flags that name a header to be read before the source."""
 _FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
-_JOINED = ("-D", "-U", "-I", "-isystem", "-iquote", "-idirafter", "-include")
+_JOINED = ("-D", "-U", "-I", "-isystem", "-iquote", "-idirafter", *HEADERS)
 _FRONTEND_F_TEXT = (
     "fast-math unsafe-math-optimizations finite-math-only associative-math reciprocal-math signed-zeros "
     "trapping-math math-errno rounding-math approx-func honor-nans honor-infinities fp-contract "

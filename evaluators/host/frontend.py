@@ -183,7 +183,7 @@ class FrontEnd:
         outputs: list[str] = []
         with self._runs.folder() as scratch:
             for file in source.variant.files:
-                (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+                (Path(scratch) / PurePath(file.name).name).write_bytes(file.data)
             for index, file in enumerate(source.variant.files):
                 language = language_of(file.name, source.language, first=index == 0)
                 if language is None:
@@ -227,7 +227,7 @@ class FrontEnd:
         """:meth:`object_of`, and what clang wrote where no message of the source's goes: its standard output."""
         with self._runs.folder() as scratch:
             for file in source.variant.files:
-                (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+                (Path(scratch) / PurePath(file.name).name).write_bytes(file.data)
             first = source.variant.files[0].name
             language = language_of(first, source.language, first=True) or "c"
             words = [*self.words(source, flags, macros), *flags.given, "-x", language]

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tuner.core.source_text import text_of_file
+
 __all__ = ["included"]
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
@@ -51,6 +53,6 @@ def _text(folder: Path, name: str) -> str | None:
     if name.startswith(("..", "/")):
         return None
     try:
-        return (folder / name).read_text(encoding="utf-8")
+        return text_of_file(folder / name)
     except (OSError, ValueError):
         return None

@@ -366,6 +366,8 @@ static void close_capture(Capture *capture, double seconds, int good, uint64_t s
         return;
     }
     unlink(capture->path);
+    /* Each further try would take as long and fail too. */
+    if (capture->failed == 1) instances = 0;
     if (capture->failed)
         say("lost\t%s", capture->failed == 2 ? "a buffer cannot be read" : "the recording cannot be written");
 }

@@ -19,6 +19,7 @@ __all__ = [
     "OwnFunction",
     "code_of",
     "functions_with",
+    "is_program",
     "object_file",
     "own_function",
     "variables_of",
@@ -27,6 +28,8 @@ __all__ = [
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
+_KIND = struct.Struct("<I")
+_INTERPRETER = 3  # PT_INTERP
 _MAGIC = b"\x7fELF\x02\x01"
 _EXECUTABLES = (2, 3)  # ET_EXEC, ET_DYN
 _X86_64 = 62
@@ -182,6 +185,18 @@ def functions_with(path: Path, begin: re.Pattern[bytes]) -> dict[str, list[OwnFu
     except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return {}
     return {symbol: list(own.values()) for symbol, own in found.items()}
+
+
+def is_program(path: Path) -> bool:
+    """Whether the dynamic linker loads a file as a program: no shared library, and none that is linked statically."""
+    try:
+        with path.open("rb") as file:
+            _, _, _, _, _, offset, *_, size, count, _, _, _ = _HEADER.unpack(file.read(_HEADER.size))
+            file.seek(offset)
+            headers = file.read(size * count)
+        return any(_KIND.unpack_from(headers, at)[0] == _INTERPRETER for at in range(0, len(headers), size))
+    except (OSError, struct.error, ValueError):
+        return False
 
 
 def variables_of(path: Path) -> dict[str, tuple[tuple[int, int], ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import Place, SpecError
+from tuner.core.source_text import lines_of_text
 from tuner.core.types import Source
 from tuner.spaces.source.parse import definition_start, function_nodes, parse_file
 
@@ -35,7 +36,7 @@ def cut_at_marks(source: Source) -> SourceFile:
     """A file cut at its EVOLVE-BLOCK marks, in one part where it has none."""
     parts: list[str] = [""]
     inside = 0
-    for number, line in enumerate(source.text.splitlines(keepends=True), 1):
+    for number, line in enumerate(lines_of_text(source.text), 1):
         found = _MARK.search(line)
         place = Place(file=source.name, line=number)
         if found is None:

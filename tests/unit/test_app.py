@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import needs
@@ -19,6 +20,7 @@ from tuner.driver.applications.host_functions import HostFunction, HostFunctions
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
 from tuner.driver.applications.listing import Listing
 from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned
+from tuner.driver.outcome.export import export
 from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import ApplicationFile, Region, application_text, load_application
 
@@ -56,7 +58,8 @@ int main(void)
 def found(folder: Path, lines: dict[int, int], text: str = HOT, *, least: float = 0.05) -> HotRegions:
     """The hot regions of a source that was looked at so often at its lines."""
     path = folder / "hot.c"
-    path.write_text(text)
+    if text:
+        path.write_text(text)
     samples = Counter(lines)
     one = HostFunction(
         name="any",
@@ -98,6 +101,9 @@ def test_what_is_hot_and_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert found(tmp_path, {}).without_lines
     (line,) = found(tmp_path, {2: 50}, "void f(void)\n{ for (;;) undeclared++; }\n").unread
     assert line.startswith("hot.c cannot be read: ")
+    (tmp_path / "hot.c").unlink()
+    (line,) = found(tmp_path, {3: 50}, "").unread
+    assert line == f"{tmp_path}/hot.c is hot and made by the build: let it compile the source in its place"
 
 
 def test_the_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -237,6 +243,9 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
         call("init", "--build", "false", "--", "./app")
     with pytest.raises(TunerError, match="prints something else: line 2 is"):
         call("init", "--build", "make", "--", "sh", "-c", "./app 1; date +%N")
+    with pytest.raises(TunerError, match="sh ends with status 7: no input; its standard input is empty"):
+        call("init", "--build", "make", "--", "sh", "-c", "read line || { echo no input >&2; exit 7; }")
+    assert not (folder / "app.yaml").exists()
     (folder / "Makefile").write_text(MAKEFILE.replace(" -g ", " "))
     assert "build it with -g" in call("init", "--build", "make", "--", "./app")
     with pytest.raises(TunerError, match="exists already"):
@@ -245,6 +254,49 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
         call("tune")
     with pytest.raises(TunerError, match=r"nothing of app\.yaml has been tuned"):
         call("ab")
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.integration
+def test_what_a_run_leaves_open_is_told(folder: Path) -> None:
+    found = json.loads(call("init", "--json", "--build", "make", "--", "sh", "-c", "./app > out; exit 3"))
+    assert found["regions"]
+    assert [line[:30] for line in found["notes"]] == [
+        "sh ends with status 3: it says",
+        "sh prints nothing, so its resu",
+    ]
+    data = load_application(folder / "app.yaml")
+    data.path.write_text(application_text(replace(data, check="test -s out")))
+    assert [line[:22] for line in json.loads(call("list", "--json"))["notes"]] == ["sh ends with status 3:"]
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.usefixtures("free_lane")
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("first", "then", "refused"),
+    [
+        ("cc -O2 -g -DWEIGHT=0.5 src/app.c -o other", "", ""),
+        (
+            "cc -O2 -g -DWEIGHT=0.5 -Dmain=more -c src/app.c -o more.o",
+            " more.o",
+            "the build compiles app.c in 2 ways",
+        ),
+    ],
+)
+def test_of_a_file_that_is_compiled_in_several_ways_the_program_s_is_tuned(
+    folder: Path, first: str, then: str, refused: str
+) -> None:
+    """Where the program has two, none can be."""
+    (folder / "src" / "app.c").write_text(APPLICATION.replace("0.25 *", "WEIGHT *"))
+    made = MAKEFILE.replace("\tcc -O2", f"\t{first}\n\tcc -O2 -DWEIGHT=0.25")
+    (folder / "Makefile").write_text(made.replace("src/app.c -o app\n", f"src/app.c{then} -o app\n"))
+    call("init", "--build", "make", "--", "./app")
+    data = json.loads(call("tune", "--minutes", 0.1, "--json"))
+    (tuned,) = [one for one in data["regions"] if one["name"].startswith("app.c:9") or one["refused"]][:1]
+    assert tuned["refused"] == [] if not refused else refused in tuned["refused"][0]
 
 
 def tuned_application(folder: Path, build: str) -> tuple[ApplicationFile, list[TunedRegion]]:
@@ -285,6 +337,32 @@ def test_a_winner_that_is_none_in_the_application_is_left_out(
         call("ab", "--pairs", 4)
 
 
+def old_file() -> bytes:
+    """The program with Latin-1 in it, a form feed, and line ends of both kinds."""
+    text = PROGRAM.replace("#define", "\f#define").replace("Twice", "\xe4 Twice")
+    lines = text.encode("latin-1").split(b"\n")
+    return b"\n".join(line + b"\r" * (number % 3 > 0) for number, line in enumerate(lines[:-1])) + b"\n"
+
+
+def keeps(made: bytes, given: bytes) -> bool:
+    """Whether all lines but those of the loops are as they were."""
+    lines, rest = given.split(b"\n"), iter(made.split(b"\n"))
+    return all(line in rest for line in (*lines[:12], *lines[15:17], *lines[21:]))
+
+
+@pytest.mark.integration
+def test_exported_sources_keep_the_bytes_that_no_winner_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.c").write_bytes(old_file())
+    export(run_of(folder, LINES[0]), tmp_path / "out")
+    made = (tmp_path / "out" / "app.c").read_bytes()
+    assert keeps(made, old_file())
+    patch = ["patch", "--binary", "-p1", "-i", str(tmp_path / "out" / "main_loop13.patch")]
+    subprocess.run(patch, cwd=folder, check=True, capture_output=True)
+    assert (folder / "app.c").read_bytes() == made != old_file()
+
+
 @needs.cc
 @needs.namespaces
 @pytest.mark.usefixtures("free_lane")
@@ -292,7 +370,8 @@ def test_a_winner_that_is_none_in_the_application_is_left_out(
 def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "app"
     folder.mkdir()
-    (folder / "app.c").write_text(PROGRAM.replace("\n", "\r\n"))
+    given = old_file()
+    (folder / "app.c").write_bytes(given)
     monkeypatch.chdir(folder)
     application, regions = tuned_application(folder, "cc -O1 app.c -o app")
     runs = [Path(one.run) for one in regions]
@@ -319,7 +398,7 @@ def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: py
     subprocess.run(patch, cwd=copy, check=True, capture_output=True)
     call("patch", "--apply")
     applied = (folder / "app.c").read_bytes()
-    assert (copy / "app.c").read_bytes() == applied != PROGRAM.replace("\n", "\r\n").encode()
-    assert applied.count(b"\n") == applied.count(b"\r\n")
+    assert (copy / "app.c").read_bytes() == applied != given
+    assert keeps(applied, given)
     with pytest.raises(TunerError, match="has the text that"):
         call("patch", "--apply")

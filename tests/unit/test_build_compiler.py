@@ -168,6 +168,16 @@ def test_what_a_flag_defines_is_known_where_the_source_is_read(tmp_path: Path) -
     assert "* 2" in spec.task.kernel.preprocessed[0].files[0].text
 
 
+@pytest.mark.parametrize("flag", ["-include", "-imacros"])
+def test_a_header_that_a_flag_names_lies_in_the_kernels_folders(tmp_path: Path, flag: str) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "scale.h").write_text("#define SCALED(x) ((x) * 2)\n")
+    spec = SPEC.replace("entry: mix,", "entry: mix, include: [inside],")
+    spec = spec.replace("space:\n", f"space:\n  flags: {{ahead: ['{flag} scale.h']}}\n")
+    loaded = written(tmp_path, "clang -O2", text=KERNEL.replace("2 * x", "SCALED(x)"), spec=spec)
+    assert check_spec(loaded, faults=False).ok
+
+
 @pytest.mark.parametrize(
     ("compiler", "more", "said"),
     [

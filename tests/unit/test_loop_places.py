@@ -9,6 +9,7 @@ import needs
 import pytest
 
 from tuner.core.errors import UsageError
+from tuner.core.source_text import source_bytes, source_text
 from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.outlining import outline
@@ -85,6 +86,12 @@ int f(int n) { int s = 1;
 int f(int n) { const char *w = "\u00df\u20ac"; int s = 0; /* \u00e9 */ for (int i = 0; i < n; i++) // LINE \u00f1
     s += w[i];
   return s; /* \u00fc */ }""".replace("\n", "\r\n"),
+    "text that is no UTF-8": source_text(
+        b"""/* \xe4\xdf */
+int f(int n) { const char *w = "\xdf\xe9abc"; int s = 0; /* \xe9 */ for (int i = 0; i < n; i++) // LINE \xf1
+    s += w[i] * (int)sizeof "\xe9";
+  return s; /* \xfc */ }"""
+    ),
     "a branch of an if": """
 int f(int n) { int s = 0;
   if (n > 7) s = 3;
@@ -178,7 +185,7 @@ def outlined(text: str, entry: str, mark: str, suffix: str = "c") -> Outlined:
 
 def said(text: str, folder: Path, suffix: str = "c") -> bytes:
     """What a program prints."""
-    (folder / f"k.{suffix}").write_bytes(text.encode())
+    (folder / f"k.{suffix}").write_bytes(source_bytes(text))
     command = ["cc" if suffix == "c" else "c++", "-O1", "-w", f"k.{suffix}", "-o", "k"]
     subprocess.run(command, cwd=folder, check=True)
     return subprocess.run([folder / "k"], capture_output=True, check=True).stdout

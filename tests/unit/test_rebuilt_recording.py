@@ -371,6 +371,7 @@ def test_thread_local_variables_and_several_of_one_function_are_refused(folder: 
         ("true", "true", "no program that 'true' makes has the function main_loop17"),
         ("cc -O2 app.c -o app && strip app", "./app", "no program that .* makes has the function"),
         ("cc -O2 app.c -o app", "true", "'true' never called 'main_loop17'"),
+        ("cc -fPIC -shared app.c -o libapp.so", "true", "main_loop17 is in libapp.so, which is no dynamic"),
     ],
 )
 def test_what_cannot_be_recorded_is_one_line(folder: Path, build: str, command: str, why: str) -> None:

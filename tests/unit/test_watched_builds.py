@@ -76,6 +76,14 @@ def watched(folder: Path, build: str, *names: str) -> dict[str, Compiled]:
         ("cc -O3 src/app.c src/other.c -o app -lm", "cc -O3", 1),
         ("cc -E src/app.c; cc -M src/app.c; cc -fsyntax-only src/app.c; cc -O1 -c src/app.c", "cc -O1", 1),
         ("cc -c -O1 src/app.c; cc -c -O2 src/app.c; cc -c -O2 $PWD/src/../src/app.c", "cc -O1", 2),
+        ("for n in 1 2 3; do cc -O$n -DN=$n src/*.c -o app$n; done; cp app2 app; mv app3 app", "cc -O1", 3),
+        ("for n in 1 2; do cc -O$n src/*.c -o app; mv app app$n; done", "cc -O1", 2),
+        ("cc -O1 src/*.c -o other; cc -O2 src/*.c -o app", "cc -O2", 2),
+        (
+            "mkdir a b; cc -O1 -c src/app.c -o a/app.o; cc -O2 -c src/app.c -o b/app.o; cc src/o*.c b/*.o -o app",
+            "cc -O2",
+            2,
+        ),
         ("cd src && `command -v cc` -O1 -c app.c", "CC -O1", 1),
         ("cc -c @words", "cc -O2", 1),
         ("ln -s src far && cc -c -O1 far/app.c", "cc -O1", 1),
@@ -97,7 +105,9 @@ def test_a_command_that_compiles_a_file_is_seen(
     absolute = command.replace("DIR", str(folder)).replace("CC", shutil.which("cc") or "")
     assert found["src/app.c"].command == tuple(absolute.split())
     assert found["src/app.c"].ways == ways
-    assert found["src/app.c"].flags == (("-DB=b c",) if "@words" in build else ())
+    assert found["src/app.c"].flags == (
+        ("-DB=b c",) if "@words" in build else ("-DN=1",) if "-DN" in build else ()
+    )
 
 
 @needs.cc
@@ -125,6 +135,43 @@ def test_a_project_of_cmake(folder: Path) -> None:
     assert os.path.isabs(program)
     assert flags == ["-fno-plt", "-O3"]
     assert found["src/app.c"].flags == ("-DNDEBUG",)
+
+
+@needs.namespaces
+def test_a_file_that_is_a_link_is_another_one_in_the_copy(folder: Path, tmp_path: Path) -> None:
+    own, link = tmp_path / "own.c", folder / "src" / "app.c"
+    own.write_bytes(link.read_bytes())
+    own.chmod(0o444)
+    link.unlink()
+    link.symlink_to(own)
+    before = own.stat()
+    application = Rebuilt(folder=folder, build="", command=("./app",), here=folder)
+    with tree_with(application, tmp_path / "copy", {"src/app.c": b"other"}) as tree:
+        assert tree.run(["cat", "src/app.c"]).output == b"other"
+    assert own.read_bytes() == FILES["src/app.c"].encode()
+    assert (own.stat().st_mode, own.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.parametrize("place", ["../build", "linked"])
+def test_a_build_outside_of_the_copy_is_refused(folder: Path, place: str) -> None:
+    """It would leave objects of the copy's sources to the user."""
+    (folder.parent / "build").mkdir()
+    (folder / "linked").symlink_to("../build")
+    with pytest.raises(
+        UsageError, match=f"the build writes .*, outside of {folder}, of which a copy is made"
+    ):
+        watched(folder, f"cc -c src/app.c -o {place}/app.o")
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.parametrize(
+    "build", ["cd .. && cc -c {}/src/app.c -o {}/app.o", "cc -c src/app.c -o ../app.o && mv ../app.o ."]
+)
+def test_a_build_that_leaves_nothing_outside_of_the_copy(folder: Path, build: str) -> None:
+    assert watched(folder, build.format(folder, folder))
 
 
 @needs.namespaces

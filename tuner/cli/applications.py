@@ -38,6 +38,8 @@ Minutes = Annotated[
 
 DEFAULT_FILE = Path("app.yaml")
 _FEW_SAMPLES = 50
+_SEEN_S = 0.5
+"""Of processor time, in which a program that can be sampled is."""
 _WORTH = 0.3
 """Of a region's minutes, for a loop further in to be tuned where the first one gained nothing."""
 
@@ -236,6 +238,7 @@ def patch(
 ) -> None:
     """Write the winners as a patch for the application's sources, or put them in."""
     from tuner.core.files import write_atomically
+    from tuner.core.source_text import source_bytes
     from tuner.driver.applications.tuned_regions import apply_patch, patch_of, read_tuned
     from tuner.spec.applications import load_application
 
@@ -246,11 +249,11 @@ def patch(
         for path in files:
             print(f"changed {path}")
     if output is not None:
-        write_atomically(output, text.encode())
+        write_atomically(output, source_bytes(text))
         print(f"wrote {output}; in {application.tree}: patch -p1 < {output}")
     elif not apply:
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.write(source_bytes(text))
 
 
 def _say(text: str) -> None:
@@ -266,16 +269,20 @@ def _print_regions(found: Examined) -> None:
         faster = "any" if one.most is None else f"{one.most:.2f}x"
         inside = ", ".join(map(str, one.loops)) or "none: the function itself"
         print(f"{one.name:<{width}} {100 * one.share:>5.1f}% {faster:>8}  {inside}")
-    for line in found.hot.unread:
+    for line in (*found.doubts, *found.hot.unread):
         print(f"note: {line}", file=sys.stderr)
     if not regions:
         if found.hot.without_lines:
-            print("no line of its sources is known: build it with -g, which changes no code")
+            print(
+                "no line of its sources is known: build it with -g and without strip, which changes no code"
+            )
         else:
             print("no loop or function of its sources takes much of its time")
     else:
         print("at most: what the whole gains if that takes no time at all")
-    if found.listing.samples < _FEW_SAMPLES:
+    if not found.listing.samples and found.listing.ran.processor_s > _SEEN_S:
+        print("none of its processor time could be sampled: it has to be linked dynamically, without -static")
+    elif found.listing.samples < _FEW_SAMPLES:
         print(f"it was looked at {found.listing.samples} times only: a longer run tells more")
 
 

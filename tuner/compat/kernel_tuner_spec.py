@@ -18,6 +18,7 @@ import yaml
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import Expression, parse
 from tuner.core.files import write_atomically
+from tuner.core.source_text import source_bytes, text_of_file
 from tuner.core.types import Source, Value
 from tuner.spec.foreign import restriction
 from tuner.spec.reading.cuda_kernels import cuda_functions
@@ -109,8 +110,8 @@ def write_spec(call: Call, folder: Path) -> Path:
     files = _files(call, parameters)
     names = [f"{call.name}{_SUFFIX[language]}", *(name for name, _ in texts[1:])]
     # Kernel Tuner defines this macro, and sources ask for it.
-    files[names[0]] = ("#define kernel_tuner 1\n#line 1\n" + texts[0][1]).encode()
-    files.update({name: text.encode() for name, text in texts[1:]})
+    files[names[0]] = source_bytes("#define kernel_tuner 1\n#line 1\n" + texts[0][1])
+    files.update({name: source_bytes(text) for name, text in texts[1:]})
     kernel: dict[str, Any] = {"source": names[0], "entry": call.name, "language": language}
     if names[1:]:
         kernel["sources"] = names[1:]
@@ -163,8 +164,8 @@ def _source_texts(call: Call) -> list[tuple[str, str]]:
             texts.append((call.name, str(item)))
             continue
         try:
-            texts.append((Path(item).name, Path(item).read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
+            texts.append((Path(item).name, text_of_file(Path(item))))
+        except (OSError, ValueError) as error:
             raise UsageError(
                 f"kernel_source {str(item)!r} cannot be read: {error}", "check the path"
             ) from None

@@ -13,6 +13,7 @@ from tuner.core.compilers import BuildCompiler
 from tuner.core.expressions import Expression, parse
 from tuner.core.passing import Passed
 from tuner.core.places import by_place
+from tuner.core.source_text import source_bytes
 
 __all__ = [
     "BASELINE",
@@ -90,6 +91,11 @@ class Source:
 
     name: str
     text: str
+
+    @property
+    def data(self) -> bytes:
+        """What the file holds."""
+        return source_bytes(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

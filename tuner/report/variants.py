@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tuner.core.source_text import readable_text
 from tuner.core.types import Source, Status
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
@@ -128,13 +129,13 @@ def _diff(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     lines: list[str] = []
     for name in sorted({*before, *after}):
         lines += difflib.unified_diff(
-            before.get(name, "").splitlines(),
-            after.get(name, "").splitlines(),
+            before.get(name, "").split("\n"),
+            after.get(name, "").split("\n"),
             f"a/{name}",
             f"b/{name}",
             lineterm="",
         )
-    text = "\n".join(lines)
+    text = readable_text("\n".join(lines))
     if len(text) <= LONGEST_DIFF:
         return text
     return f"{text[:LONGEST_DIFF]}\n... cut after {LONGEST_DIFF} characters; tuner export writes it out"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from tuner.core.compilers import BuildCompiler
 from tuner.core.errors import SpecError
 from tuner.evaluators.host.build_compiler import asked_compiler
-from tuner.evaluators.host.flags import meaning_of, sort_flags
+from tuner.evaluators.host.flags import HEADERS, flag_words, meaning_of, sort_flags
 from tuner.spec.models import PassesModel, SpecModel
 from tuner.spec.yaml_places import View
 
@@ -82,7 +82,9 @@ def check_choices(compiler: BuildCompiler, flags: Mapping[str, Sequence[str]], v
             if not choice:
                 continue
             try:
-                asked_compiler([*compiler.command, *shlex.split(choice)])
+                # Whether a header is there, the source's own compilation says.
+                asked = [word for word in flag_words(shlex.split(choice)) if word[0] not in HEADERS]
+                asked_compiler([*compiler.command, *(word for pair in asked for word in pair if word)])
             except SpecError as error:
                 raise error.at(view.place(("space", "flags", group, i))) from None
 

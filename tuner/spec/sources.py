@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tuner.core.source_text import text_of_file
 from tuner.core.types import Source, Variant
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, module_text
 from tuner.spec.models import KernelModel
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 Reader = Callable[[str], str]
-"""Gives the text of a file named relative to the spec; raises ``OSError`` or ``UnicodeDecodeError``."""
+"""Gives the text of a file named relative to the spec; raises ``OSError`` or ``ValueError``."""
 
 _MAX_BYTES = 16 << 20
 _LANGUAGES = {
@@ -75,7 +76,7 @@ def folder_reader(folder: Path) -> Reader:
             raise OSError(f"larger than {_MAX_BYTES >> 20} MiB")
         if path.suffix == SUFFIX:
             return module_text(path.read_bytes())
-        return path.read_text(encoding="utf-8")
+        return text_of_file(path)
 
     return read
 
@@ -166,8 +167,6 @@ def _read(name: str, path: Sequence[str | int], view: View, read: Reader, folder
         near = closest(PurePosixPath(name).name, _beside(name, folder))
         hint = f"did you mean {near!r}?" if near else "paths are relative to the spec"
         raise view.error(path, f"there is no file {name!r}", hint) from None
-    except UnicodeDecodeError:
-        raise view.error(path, f"{name!r} is not UTF-8 text", "name a source file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise view.error(path, f"{name!r} cannot be read: {reason}", "name a readable source file") from None

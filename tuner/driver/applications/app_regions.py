@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import UsageError
-from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
+from tuner.driver.applications.builds import PLAIN, Rebuilt, doubts_of, tree_with
 from tuner.driver.applications.generated_headers import with_generated
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
 from tuner.driver.applications.listing import Listing, list_built
@@ -28,6 +28,9 @@ __all__ = ["LEAST_SHARE", "Examined", "built_by", "compiled_in", "examine_applic
 LEAST_SHARE = 0.05
 """Of the processor time, for a region to be named."""
 MOST_REGIONS = 8
+_STARTING = (
+    "its standard input is empty (-- sh -c './app < FILE' gives it one), its environment is that of tuner"
+)
 _MOST_NAMES = 100_000
 """Characters of the names of all sources: one word of an environment has 128 KiB."""
 
@@ -40,6 +43,7 @@ class Examined:
         wall_s: of each run.
         listing: of its functions, sampled in one more run.
         hot: its regions.
+        doubts: what a person should know of its runs.
         compiled: how the build compiles its sources; without those of which nothing was seen.
         varies: lines that it prints otherwise each time, with ``*`` for what is not compared.
     """
@@ -47,6 +51,7 @@ class Examined:
     wall_s: tuple[float, ...]
     listing: Listing
     hot: HotRegions
+    doubts: tuple[str, ...]
     compiled: Mapping[Path, Compiled] = field(repr=False)
     varies: tuple[str, ...] = ()
 
@@ -59,7 +64,7 @@ class Examined:
             "samples": self.listing.samples,
             "regions": [region_json(one) for one in self.hot.regions],
             "varies": list(self.varies),
-            "notes": list(self.hot.unread),
+            "notes": [*self.doubts, *self.hot.unread],
         }
 
 
@@ -148,7 +153,8 @@ def examine_application(
         note: told of the progress.
 
     Raises:
-        UsageError: the build fails; it prints something else in each run, or fails its check.
+        UsageError: the build fails; it prints something else in each run, or fails its check; it fails
+            before anything is hot.
         MachineError: commands cannot be run in copies here.
     """
     rebuilt = built_by(application)
@@ -166,7 +172,15 @@ def examine_application(
             rebuilt = with_varying(again, first, rebuilt, note)
             note("running it once more, to see where its time goes")
             listing = list_built(rebuilt.command, tree, rebuilt.here)
+        doubts = doubts_of(first, rebuilt)
         hot = hot_regions(listing, rebuilt.folder, seen, least=least, most=MOST_REGIONS)
+    if first.status != 0 and not hot.regions:
+        raise UsageError(doubts[0], _STARTING)
     return Examined(
-        wall_s=(first.wall_s, again.wall_s), listing=listing, hot=hot, compiled=seen, varies=rebuilt.varies
+        wall_s=(first.wall_s, again.wall_s),
+        listing=listing,
+        hot=hot,
+        doubts=doubts,
+        compiled=seen,
+        varies=rebuilt.varies,
     )

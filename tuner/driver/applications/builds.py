@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
-from tuner.driver.applications.trees import Tree
+from tuner.driver.applications.trees import Tree, TreeRun
 
-__all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with", "with_endings"]
+__all__ = ["PLAIN", "Rebuilt", "build_in", "doubts_of", "source_below", "tree_with"]
 
 PLAIN = "as it is"
 """How messages call a build of the unchanged sources."""
@@ -55,7 +55,7 @@ def source_below(folder: Path, source: Source, place: Path, user: str) -> Path:
     Raises:
         UsageError: there is none, or several.
     """
-    wanted = source.text.replace("\r\n", "\n").encode()
+    wanted = source.data
     same = [
         path
         for path in sorted(folder.rglob(source.name))
@@ -70,12 +70,6 @@ def source_below(folder: Path, source: Source, place: Path, user: str) -> Path:
             f"{shown} below {folder} are the source of {user}", "name a smaller folder with --tree"
         )
     return place.resolve() if place.resolve() in same else same[0]
-
-
-def with_endings(text: str, like: str) -> str:
-    """A text with the line ends of another."""
-    plain = text.replace("\r\n", "\n")
-    return plain.replace("\n", "\r\n") if "\r\n" in like else plain
 
 
 def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -> Tree:
@@ -93,9 +87,25 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -
     scratch.mkdir()
     tree = Tree(application.folder, scratch)
     for name, text in texts.items():
-        # A new time, by which `make` knows.
-        (tree.copy / name).write_bytes(text)
+        # A new file has a new time, by which `make` knows. What a link leads to is the user's own.
+        file = tree.copy / name
+        mode = file.stat().st_mode
+        file.unlink()
+        file.write_bytes(text)
+        file.chmod(mode)
     return tree
+
+
+def doubts_of(done: TreeRun, application: Rebuilt) -> tuple[str, ...]:
+    """What a person should know of a run before others are held against it."""
+    name, found = application.command[0], list[str]()
+    if done.status != 0:
+        found.append(f"{name} ends with status {done.status}: {done.said or 'it says nothing'}")
+    if not done.output and not application.check:
+        found.append(
+            f"{name} prints nothing, so its results are not compared: --check COMMAND would judge its files"
+        )
+    return tuple(found)
 
 
 def build_in(
@@ -115,7 +125,8 @@ def build_in(
     """
     built = tree.run([*around, "sh", "-c", application.build], folder=application.folder.resolve())
     if built.status != 0:
+        said = built.said or "it says nothing, as where the disk of TMPDIR is full"
         raise UsageError(
-            f"{application.build!r} fails {way} with status {built.status}: {built.said}",
+            f"{application.build!r} fails {way} with status {built.status}: {said}",
             "it has to build from --tree, by paths below it" if way == PLAIN else cure,
         )

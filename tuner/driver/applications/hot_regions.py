@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.errors import TunerError
-from tuner.core.types import Source
 from tuner.driver.applications.listing import Listing
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
+from tuner.spec.first.project import read_source
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.nodes import walk
 from tuner.spec.reading.outlining import lines_of, loop_lines
@@ -68,7 +68,10 @@ def hot_regions(
     found: list[Region] = []
     unread = []
     for path, own in lines.items():
-        if sum(own.values()) < least or not path.is_relative_to(folder.resolve()) or not path.is_file():
+        if sum(own.values()) < least or not path.is_relative_to(folder.resolve()):
+            continue
+        if not path.is_file():
+            unread.append(f"{path} is hot and made by the build: let it compile the source in its place")
             continue
         try:
             found += _regions(_Functions(path, seen.get(path)), own)
@@ -109,11 +112,11 @@ class _Functions:
 
     def __init__(self, path: Path, compiled: Compiled | None) -> None:
         self.path = path
-        self._text = path.read_text(encoding="utf-8", errors="replace")
-        self._data = self._text.encode()
+        source = read_source(path)
+        self._text, self._data = source.text, source.data
         language = language_of(path.name) or "c"
         reader = SourceReader(
-            files=(Source(name=path.name, text=self._text),),
+            files=(source,),
             language=language,
             folder=str(path.parent),
             include=tuple(map(str, () if compiled is None else compiled.include)),

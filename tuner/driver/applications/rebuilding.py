@@ -18,7 +18,8 @@ from typing import Any
 
 from tuner.core import claims, statistics
 from tuner.core.errors import UsageError
-from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, source_below, tree_with, with_endings
+from tuner.core.source_text import lines_of_text, source_bytes, source_text, with_changes
+from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, doubts_of, source_below, tree_with
 from tuner.driver.applications.seen_compilers import run_note
 from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.applications.watched_builds import build_watched
@@ -102,8 +103,8 @@ def _put_in(
         for before, after in changed:
             place = Path(found.spec.task.kernel.folder, names[before.name])
             path = source_below(folder.resolve(), before, place, str(run))
-            name, there = path.relative_to(folder.resolve()).as_posix(), path.read_bytes().decode("utf-8")
-            texts.setdefault(name, [there]).append(with_endings(after.text, there))
+            name, there = path.relative_to(folder.resolve()).as_posix(), source_text(path.read_bytes())
+            texts.setdefault(name, [there]).append(with_changes(there, after.text))
             own.append(name)
         winners.append((found, tuple(own)))
     return {name: _merged(name, *versions) for name, versions in texts.items()}, tuple(winners)
@@ -111,7 +112,7 @@ def _put_in(
 
 def _merged(name: str, given: str, *versions: str) -> str:
     """A file with the changes of several versions of it."""
-    before = given.splitlines(keepends=True)
+    before = lines_of_text(given)
     values: dict[str, str] = {}
     found: set[tuple[int, int, str]] = set()
     for version in versions:
@@ -141,7 +142,7 @@ def _merged(name: str, given: str, *versions: str) -> str:
 
 
 def _changes(before: Sequence[str], version: str) -> Iterator[tuple[int, int, str]]:
-    after = version.splitlines(keepends=True)
+    after = lines_of_text(version)
     for kind, first, last, begin, end in difflib.SequenceMatcher(None, before, after, False).get_opcodes():
         if kind != "equal":
             yield first, last, "".join(after[begin:end])
@@ -173,6 +174,8 @@ def compare_built(
     texts, winners = _put_in(runs, application.folder)
     with _built(texts, winners, application, note) as (plain, winner):
         first, application = _alike(plain, winner, application, note)
+        for doubt in doubts_of(first, application):
+            note(doubt)
         times = _timed(plain, winner, application, first, pairs=pairs, seed=seed, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)
@@ -235,7 +238,7 @@ def _built(
         # Its files are as new as the winners', so that both builds compile them.
         as_they_are = {below: file.read_bytes() for below, file in files.items()}
         plain = tree_with(application, Path(name, "plain"), as_they_are)
-        with_winners = {below: text.encode() for below, text in texts.items()}
+        with_winners = {below: source_bytes(text) for below, text in texts.items()}
         with plain, tree_with(application, Path(name, "winner"), with_winners) as winner:
             note(f"building it {PLAIN}")
             seen = build_watched(plain, application, PLAIN, tuple(files.values()), Path(name))

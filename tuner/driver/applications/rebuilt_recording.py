@@ -17,8 +17,9 @@ from pathlib import Path, PurePosixPath
 from tuner.core.errors import UsageError
 from tuner.core.passing import Layout
 from tuner.core.protocols import NamesFunctions
+from tuner.core.source_text import source_bytes, source_text, with_changes
 from tuner.core.types import Source, Variable
-from tuner.driver.applications.builds import Rebuilt, source_below, tree_with, with_endings
+from tuner.driver.applications.builds import Rebuilt, source_below, tree_with
 from tuner.driver.applications.functions import as_given, function_library, head_of
 from tuner.driver.applications.recorded_specs import RecordReport, check_output, recordings_of, report_for
 from tuner.driver.applications.recording import capture
@@ -28,7 +29,7 @@ from tuner.driver.applications.watched_builds import build_watched
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.symbols import entry_symbol
 from tuner.recorders.recordings.capture import Application
-from tuner.recorders.recordings.executables import functions_with, variables_of
+from tuner.recorders.recordings.executables import functions_with, is_program, variables_of
 from tuner.recorders.recordings.function import Interposed
 from tuner.recorders.recordings.function_calls import recording_library
 from tuner.spec.load import LoadedSpec
@@ -90,12 +91,11 @@ def record_rebuilt(
     source, text = recordable(spec)
     names = {PurePosixPath(name).name: name for name in spec.files}
     path = source_below(folder, source, Path(kernel.folder, names[source.name]), spec.path)
-    like = path.read_bytes().decode("utf-8")
-    texts = {path.relative_to(folder).as_posix(): with_endings(text, like).encode()}
+    made = source_bytes(with_changes(source_text(path.read_bytes()), text))
     unsaid, returns = unsaid_return(spec.task, spec.tunables)
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as name:
         scratch = Path(name)
-        with tree_with(application, scratch / "copy", texts) as tree:
+        with tree_with(application, scratch / "copy", {path.relative_to(folder).as_posix(): made}) as tree:
             cure = "run in --tree, it has to build by paths below that"
             seen = build_watched(tree, application, _WAY, [path], scratch, cure=cure)
             function = _function(spec, tree, application, returns)
@@ -142,8 +142,10 @@ def recordable(spec: LoadedSpec) -> tuple[Source, str]:
     place = begins.pop() if len(begins) == 1 else None
     if place is None:
         raise UsageError(f"{kernel.function} is not defined once in {first.name}", "name another")
-    data = first.text.encode()
-    text = f"{data[:place].decode()}\n{_OWN_FUNCTION}{data[place:].decode()}{_table(kernel.variables)}"
+    data = first.data
+    text = (
+        f"{source_text(data[:place])}\n{_OWN_FUNCTION}{source_text(data[place:])}{_table(kernel.variables)}"
+    )
     return first, text
 
 
@@ -174,6 +176,9 @@ def _function(spec: LoadedSpec, tree: Tree, application: Rebuilt, returns: str |
             f"no program that {application.build!r} makes has the function {kernel.function}",
             f"it has to compile {kernel.variant.files[0].name}, and neither strip the program nor use -flto",
         )
+    if not is_program(file):
+        message = f"{kernel.function} is in {file.name}, which is no dynamically linked program"
+        raise UsageError(message, f"link {kernel.variant.files[0].name} into the program, without -static")
     found, *others = apart[symbol]
     if others:
         message = f"{file.name} has {kernel.function} several times"

@@ -209,6 +209,9 @@ def capture(
         found = collect(ran, Path(name), folder, kernels, instances=instances)
     if not found:
         _leave_no_empty(folder)
+        if any("written" in why for why in ran.lost):
+            place, other = (folder, "name another with -o") if scratch is None else (scratch, "set TMPDIR")
+            raise UsageError(f"{ran.lost[0]} in {place}, as on a full disk", f"make room there, or {other}")
         raise nothing_found(ran, application.command, kernels, function=function)
     return ran, found
 
@@ -276,7 +279,7 @@ def nothing_found(
     """Why there is no recording, of kernels or of a function of the processor."""
     if ran.lost:
         full = "written" in ran.lost[0]
-        hint = "make room on the disk, or name another with -o" if full else "run it as it is first"
+        hint = "make room on the disk" if full else "run it as it is first"
         return UsageError(f"nothing could be recorded: {ran.lost[0]}", hint)
     reasons = [(use.name, why) for use in ran.kernels for why in use.refused]
     if reasons:

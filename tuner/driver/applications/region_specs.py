@@ -115,6 +115,9 @@ def _candidates(
             problem = _problem(recorded)
         except TunerError as error:
             problem = error.message
+        if problem and compiled is not None and compiled.ways > 1:
+            ways = f"the build compiles {region.source.name} in {compiled.ways} ways, of which one is taken"
+            problem = f"{ways}; let it compile that once; {problem}"
         if problem and kept:
             problem += f"; remove {path} to have it written anew"
         if problem:

@@ -18,7 +18,7 @@ from tuner.core.compilers import CLANG
 from tuner.core.errors import TunerError
 from tuner.core.files import write_atomically
 from tuner.evaluators.host.build_compiler import asked_compiler
-from tuner.evaluators.host.flags import MEANING
+from tuner.evaluators.host.flags import HEADERS, MEANING
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.compile_words import sorted_words
 from tuner.spec.first.members import command_text
@@ -28,7 +28,6 @@ __all__ = ["command_of", "compiler_notes", "difference", "run_note", "with_compi
 
 _LEVEL = re.compile(r"default<(O\w)>")
 _MACRO = re.compile(r"-[DU](\w+)")
-_NAMED = ("-include", "-imacros")
 
 
 def compiler_notes(spec: LoadedSpec, compiled: Compiled | None, file: str, output: Path | None) -> list[str]:
@@ -84,7 +83,7 @@ def command_of(spec: LoadedSpec, compiled: Compiled) -> tuple[str, ...]:
     rest = iter(compiled.flags)
     for flag in rest:
         macro = _MACRO.match(flag)
-        if flag in _NAMED:
+        if flag in HEADERS:
             # What has to be included the spec has, or it would not have been read.
             next(rest, "")
         elif flag not in words and not (macro and macro[1] in names):
@@ -165,7 +164,7 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
 def _seen(compiled: Compiled, command: Sequence[str], file: str) -> str:
     more = command[len(compiled.command) :]
     further = f" with {shlex.join(more)}" if more else ""
-    ways = f" (of {compiled.ways} ways the first)" if compiled.ways > 1 else ""
+    ways = f" (one of {compiled.ways} ways)" if compiled.ways > 1 else ""
     return f"the build compiles {file} by {shlex.join(compiled.command)}{further}{ways}"
 
 

@@ -80,9 +80,8 @@ class Tree:
             reason = getattr(error, "strerror", None) or str(error)[:_SHOWN_BYTES]
             if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
                 reason = str(error.args[0][0][-1])
-            raise UsageError(
-                f"{original} cannot be copied: {reason}", "name a smaller folder: --tree"
-            ) from None
+            cure = "name a smaller folder with --tree, or set TMPDIR to one with room for it"
+            raise UsageError(f"{original} cannot be copied to {scratch}: {reason}", cure) from None
         runner = [sys.executable, "-I", str(Path(__file__).with_name("tree_runner.py"))]
         try:
             self._process = subprocess.Popen(

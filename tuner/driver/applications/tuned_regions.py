@@ -13,6 +13,7 @@ from typing import Any
 
 from tuner.core.errors import UsageError
 from tuner.core.files import write_atomically
+from tuner.core.source_text import source_bytes, source_text
 from tuner.core.types import Source, Variant
 from tuner.driver.applications.rebuilding import BuiltComparison, patched
 from tuner.driver.applications.trees import RUNS_FOLDER, WORK_FOLDER
@@ -211,7 +212,7 @@ def patch_of(
     texts, _ = patched(runs, application.tree)
     files = {application.tree / below: text for below, text in texts.items()}
     before = [
-        Source(name=below, text=file.read_bytes().decode("utf-8"))
+        Source(name=below, text=source_text(file.read_bytes()))
         for below, file in zip(texts, files, strict=True)
     ]
     after = [Source(name=below, text=text) for below, text in texts.items()]
@@ -233,4 +234,4 @@ def _require_gain(application: ApplicationFile, tuned: Tuned) -> None:
 def apply_patch(files: dict[Path, str]) -> None:
     """Writes the new texts into the application's own folder."""
     for path, text in files.items():
-        write_atomically(path, text.encode(), mode=path.stat().st_mode & 0o777)
+        write_atomically(path, source_bytes(text), mode=path.stat().st_mode & 0o777)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from tuner.core.errors import MachineError
+from tuner.core.errors import MachineError, UsageError
 from tuner.driver.applications.builds import Rebuilt, build_in
 from tuner.driver.applications.trees import Tree
 from tuner.evaluators.host.shared import shared_library
@@ -69,17 +69,25 @@ def build_watched(
         How each source is compiled, by its path in the original folder; without those of which nothing was seen.
 
     Raises:
-        UsageError: the build fails.
+        UsageError: the build fails, or writes what it compiles outside of the folder.
     """
     notes = scratch / "notes"
     notes.mkdir()
-    build_in(tree, application, way, around=_around(tree, notes, sources), **more)
+    program = Path(os.path.normpath(application.here.resolve() / application.command[0]))
+    around = _around(tree, notes, (*(source.name for source in sources), program.name))
+    build_in(tree, application, way, around=around, **more)
     called = [one for one in map(_read, sorted(notes.glob("*"))) if one is not None]
-    found = {source: compiled_by(_compiling(called, tree, source), None) for source in sources}
+    commands = {source: _compiling(called, tree, source) for source in sources}
+    _require_inside([one for of_source in commands.values() for one in of_source], tree)
+    parts = _parts(called, program)
+    found = {}
+    for source, made in commands.items():
+        # Of several the one that the program has.
+        found[source] = compiled_by(sorted(made, key=lambda each: _output(*each) not in parts), None)
     return {source: compiled for source, compiled in found.items() if compiled is not None}
 
 
-def _around(tree: Tree, notes: Path, sources: Sequence[Path]) -> tuple[str, ...]:
+def _around(tree: Tree, notes: Path, names: Sequence[str]) -> tuple[str, ...]:
     """Words that run a command with the library; none where it cannot be made, or programs do not run with it."""
     text = package_files("tuner.recorders.recordings").joinpath(_LIBRARY).read_text(encoding="utf-8")
     try:
@@ -90,10 +98,10 @@ def _around(tree: Tree, notes: Path, sources: Sequence[Path]) -> tuple[str, ...]
     variables = {
         "LD_AUDIT": f"{library}:{before}" if before else str(library),
         "TUNER_BUILD_NOTES": str(notes.resolve()),
-        "TUNER_BUILD_FILES": "/".join(dict.fromkeys(source.name for source in sources)),
+        "TUNER_BUILD_FILES": "/".join(dict.fromkeys(names)),
     }
     words = ("env", *(f"{name}={value}" for name, value in variables.items()))
-    return words if _works(words, notes, sources[0].name) else ()
+    return words if _works(words, notes, names[0]) else ()
 
 
 def _works(words: Sequence[str], notes: Path, name: str) -> bool:
@@ -143,6 +151,38 @@ def _compiling(called: Sequence[_Called], tree: Tree, source: Path) -> list[tupl
         if busy.isdisjoint(_line(one.process, parents)):
             found.append((words, one.folder))
         busy.add(one.process)
+    return found
+
+
+def _require_inside(commands: Sequence[tuple[Sequence[str], Path]], tree: Tree) -> None:
+    """Refuses a build that leaves objects where no copy is, such as in ``../build``, or behind a link that leads there.
+
+    Raises:
+        UsageError: it is one.
+    """
+    for words, folder in commands:
+        place = _output(words, folder)
+        found = {path for path in (place.resolve(), tree.in_copy(place).resolve()) if path.exists()}
+        if not all(any(map(path.is_relative_to, (tree.copy.resolve(), tree.original))) for path in found):
+            raise UsageError(
+                f"the build writes {place}, outside of {tree.original}, of which a copy is made",
+                "name a folder that holds both with --tree (tree: in the file), and build anew what lies there",
+            )
+
+
+def _output(words: Sequence[str], folder: Path) -> Path:
+    """What a compiler's command makes; the folder that it runs in where it does not say."""
+    named = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o"]
+    return Path(os.path.normpath(folder / (named[-1] if named else ".")))
+
+
+def _parts(called: Sequence[_Called], program: Path) -> set[Path]:
+    """A program, and the files that it is linked of."""
+    found = {program}
+    for one in called:
+        words = _compiler_words(one)
+        if words and _output(words, one.folder) == program:
+            found.update(Path(os.path.normpath(one.folder / w)) for w in words[1:] if not w.startswith("-"))
     return found
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tuner.core.compilers import BuildCompiler
 from tuner.core.errors import RecordError, UsageError
 from tuner.core.files import write_atomically
+from tuner.core.source_text import lines_of_text, source_bytes, source_text, with_changes
 from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
 from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.outcome import Outcome, outcome
@@ -182,12 +184,13 @@ def export_run(path: Path, folder: Path) -> Exported:
     kernel = spec.task.kernel
     # Whoever uses an instance of a template calls its wrapper; that of structures is the tuner's own.
     shown = variant if kernel.flattened else kernel.compiled(variant)
-    for source in _put_back(spec, shown).files:
+    given = _put_back(spec, kernel.variant)
+    for source in _with_endings(spec, given, _put_back(spec, shown)).files:
         is_module = kernel.language == SPIRV
-        put("source", source.name, module_bytes(source.text) if is_module else source.text.encode())
-    patch = unified_patch(_put_back(spec, kernel.variant), _put_back(spec, variant))
+        put("source", source.name, module_bytes(source.text) if is_module else source.data)
+    patch = unified_patch(*(_with_endings(spec, given, each) for each in (given, _put_back(spec, variant))))
     if patch:
-        put("patch", f"{spec.name}.patch", patch.encode())
+        put("patch", f"{spec.name}.patch", source_bytes(patch))
     known = folder / f"{spec.name}.wisdom.json"
     merged_file(known, wisdom).save(known)
     written.append(ExportedFile(kind="wisdom", path=known))
@@ -270,14 +273,29 @@ def _put_back(spec: LoadedSpec, variant: Variant) -> Variant:
     return replace(variant, files=(replace(first, text=spec.loop.put_back(first.text)), *others))
 
 
+def _with_endings(spec: LoadedSpec, given: Variant, variant: Variant) -> Variant:
+    """The variant with the line ends that its files have, where these are still what the run was made of."""
+    names = {PurePosixPath(name).name: name for name in spec.files}
+    ends: dict[str, str] = {}
+    for source in given.files:
+        with contextlib.suppress(OSError):
+            there = source_text(Path(spec.task.kernel.folder, names[source.name]).read_bytes())
+            ends |= {source.name: there} if there.replace("\r\n", "\n") == source.text else {}
+    files = (
+        replace(file, text=with_changes(ends[file.name], file.text)) if file.name in ends else file
+        for file in variant.files
+    )
+    return replace(variant, files=tuple(files))
+
+
 def unified_patch(original: Variant, variant: Variant) -> str:
     """A unified diff that makes the variant of the original; empty where they are equal."""
     before = {f.name: f.text for f in original.files}
     lines: list[str] = []
     for file in variant.files:
         made = difflib.unified_diff(
-            before[file.name].splitlines(keepends=True),
-            file.text.splitlines(keepends=True),
+            lines_of_text(before[file.name]),
+            lines_of_text(file.text),
             f"a/{file.name}",
             f"b/{file.name}",
         )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tuner.evaluators.host.flags import MEANING
+from tuner.evaluators.host.flags import HEADERS, MEANING
 
 __all__ = ["CACHES", "is_compiler", "makes_code", "sorted_words", "without_launchers"]
 
@@ -21,7 +21,6 @@ _COMPILER = re.compile(
     r"(?:.+-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|icx|icpx|icc|icpc|nvc|nvc\+\+|tcc|c89|c99)(?:-\d[\w.]*)?"
 )
 _FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
-_NAMED = ("-include", "-imacros")
 _TAKEN = ("-D", "-U")
 _PRECOMPILED = "-include-pch"
 _KEPT_PAIRS = ("--param", "-mllvm", "-Xassembler")
@@ -76,7 +75,7 @@ def sorted_words(
     command = [] if not words else [_program(words[0], folder)]
     rest = iter(words[1:])
     for word in rest:
-        option = next((o for o in (*_FOLDERS, *_NAMED, *_TAKEN) if word.startswith(o)), None)
+        option = next((o for o in (*_FOLDERS, *HEADERS, *_TAKEN) if word.startswith(o)), None)
         if word.startswith(("-std=", "--std=")) or word in MEANING:
             flags.append(word.replace("--", "-", 1))
         elif option is not None and not word.startswith(_PRECOMPILED):
@@ -112,7 +111,7 @@ def _of_code(word: str, rest: Iterator[str], folder: Path) -> list[str]:
         return [_JOINED[word] + (value if word == "-target" else str(folder / value))]
     if word == "-Xclang":
         value = next(rest, "")
-        if value in (*_NAMED, _PRECOMPILED):
+        if value in (*HEADERS, _PRECOMPILED):
             # What CMake writes of a header that is compiled before; -include follows, or has come before.
             next(rest, "")
             next(rest, "")

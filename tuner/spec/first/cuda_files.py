@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.errors import UsageError
+from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.spec.first.header_folders import program_files
 from tuner.spec.reading.cuda_kernels import NOISE, kernels_of
@@ -60,8 +61,8 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
         UsageError: it cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = text_of_file(path)
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
     headers = _included(path, text, include)
     other = _including(path, text, headers, include)
@@ -131,6 +132,6 @@ def _launching(path: Path) -> Iterator[Source]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return text_of_file(path)
+    except (OSError, ValueError):
         return ""

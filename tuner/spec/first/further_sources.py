@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from tuner.core.errors import BaselineError
+from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.spec.first.header_folders import header_folders, program_files
 from tuner.spec.reading.lookup import functions_of
@@ -210,6 +211,6 @@ def _text(file: Path) -> str:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
             return ""
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return text_of_file(file)
+    except (OSError, ValueError):
         return ""

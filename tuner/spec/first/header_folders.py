@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from tuner.core.source_text import text_of_file
 from tuner.evaluators.cuda.device_part import host_header
 
 __all__ = ["header_folders", "program_files"]
@@ -98,8 +99,8 @@ def _included(file: Path) -> list[str]:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
             return []
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = text_of_file(file)
+    except (OSError, ValueError):
         return []
     found: list[str] = _INCLUDE.findall(text)
     if file.suffix in _CUDA:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tuner.core.errors import BaselineError, UsageError
+from tuner.core.source_text import lines_of_text
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.argument_types import described
 from tuner.spec.first.compile_commands import Compiled
@@ -193,7 +194,7 @@ def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
     if entry is not None:
         return outline(reader, entry, loop)
     text = reader.files[0].text
-    above = "".join(text.splitlines(keepends=True)[:loop])
+    above = "".join(lines_of_text(text)[:loop])
     for name in reversed(functions_of(text)):
         if re.search(rf"\b{name}\b", above):
             found = [f for f in reader.functions(name) if f.defined]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.core.errors import BaselineError, SpecError, UsageError
+from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.doubts import has_openmp
@@ -130,8 +131,8 @@ def read_source(path: Path) -> Source:
         UsageError: it cannot be read.
     """
     try:
-        return Source(name=path.name, text=path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        return Source(name=path.name, text=text_of_file(path))
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
 
 

@@ -75,7 +75,7 @@ class Question:
     def _asked(self) -> Answer:
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
             for file in self.files:
-                (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+                (Path(scratch) / PurePath(file.name).name).write_bytes(file.data)
             for name in self.empty:
                 header = Path(scratch, EMPTY, name)
                 header.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import BaselineError
+from tuner.core.source_text import source_bytes, source_text
 from tuner.spaces.source.outlined import View
 from tuner.spec.reading.declarators import declaration
 from tuner.spec.reading.given_values import paths
@@ -57,7 +58,7 @@ class Viewed:
         for first, last, name in sorted(self.edits):
             made += data[at:first] + name.encode()
             at = last
-        return (made + data[at:end]).decode()
+        return source_text(made + data[at:end])
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ def viewed(reader: SourceReader, function: Function, loop: Node, text: str) -> V
     """
     if reader.language != "c++":
         return None
-    uses = _Looking(reader, function, loop, text.encode()).uses()
+    uses = _Looking(reader, function, loop, source_bytes(text)).uses()
     if not uses:
         return None
     return _Writing(function, loop, text, uses).viewed()
@@ -171,7 +172,7 @@ class _Looking:
         begin, end = node["range"]["begin"], node["range"]["end"]
         if "offset" not in begin or "offset" not in end or "includedFrom" in begin:
             return ""
-        return self._data[begin["offset"] : end["offset"] + end["tokLen"]].decode()
+        return source_text(self._data[begin["offset"] : end["offset"] + end["tokLen"]])
 
     def _is_local(self, call: Node, within: tuple[str, ...] = ()) -> bool:
         """Whether a call changes the size of no container, as far as its body is known."""

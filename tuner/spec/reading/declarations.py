@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from tuner.core.source_text import source_text
 from tuner.spec.reading.c_types import CType, c_type
 from tuner.spec.reading.nodes import Node, parameter_nodes, walk
 from tuner.spec.reading.signature import Function, SourceReader
@@ -32,7 +33,7 @@ def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Functi
         reader: of the source.
         lookup: gives other functions by name.
     """
-    asked = dict(_asked(function.tree, reader.files[0].text.encode()))
+    asked = dict(_asked(function.tree, reader.files[0].data))
     kinds = _answers(asked, function.tree, reader)
 
     def changed(node: Node) -> Node:
@@ -80,7 +81,7 @@ def _to_array(node: Node) -> bool:
 def _answers(asked: dict[str, _Question], tree: Node, reader: SourceReader) -> dict[str, list[Node]]:
     """Nodes of types by the declarations that have them."""
     text, at = b"", 0
-    source = reader.files[0].text.encode()
+    source = reader.files[0].data
     numbered = sorted(enumerate(asked.values()), key=lambda each: each[1].at)
     for number, question in numbered:
         probe = f" typedef __typeof__({question.name}) {_PROBE}{number}_;".encode()
@@ -88,7 +89,7 @@ def _answers(asked: dict[str, _Question], tree: Node, reader: SourceReader) -> d
     text += source[at:]
     if not asked:
         return {}
-    first = replace(reader.files[0], text=text.decode())
+    first = replace(reader.files[0], text=source_text(text))
     trees = replace(reader, files=(first, *reader.files[1:])).trees(_PROBE, extra="\n")
     ids = list(asked)
     # What is asked stands before the answer.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
+from tuner.core.source_text import source_text
 from tuner.spec.reading.declarators import POINTER, declaration
 from tuner.spec.reading.given_values import LOOPS, given_first, lost_behind, paths
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
@@ -183,7 +184,7 @@ def variables_of(function: Function, loop: Node, text: bytes, language: str) -> 
     for key in list(used):
         used |= _extents(known[key], known, changed)
     found = [variable for key, variable in known.items() if key in used]
-    own = set(functions_of(text.decode()))
+    own = set(functions_of(source_text(text)))
     back, caught = calls_back(loop, own), guarded(function, loop)
     for variable in found:
         variable.shared |= variable.static and back
@@ -214,7 +215,7 @@ def _extents(variable: Variable, known: dict[str, Variable], changed: set[str]) 
 
 def _text_of(loop: Node, text: bytes) -> str:
     begin, end = (p.get("expansionLoc", p) for p in (loop["range"]["begin"], loop["range"]["end"]))
-    return text[begin.get("offset", 0) : end.get("offset", 0) + end.get("tokLen", 0)].decode()
+    return source_text(text[begin.get("offset", 0) : end.get("offset", 0) + end.get("tokLen", 0)])
 
 
 def _require_nameable(function: Function, found: list[Variable], inside: set[int], text: str) -> None:
@@ -249,9 +250,12 @@ def _written(node: Node, text: bytes) -> str:
     begin, end = node["range"]["begin"], node["range"]["end"]
     if node["kind"] != "ParmVarDecl" or "offset" not in begin or "offset" not in end:
         return ""
-    found = text[begin["offset"] : end["offset"] + end["tokLen"]].decode()
+    written = text[begin["offset"] : end["offset"] + end["tokLen"]]
+    found = source_text(written)
     # Declarations behind the head, as in old C, name several in one.
-    old = text[begin["offset"] :].lstrip()[len(found) :].lstrip()[:1] == b";" or re.search(r"^[^(]*,", found)
+    old = text[begin["offset"] :].lstrip()[len(written) :].lstrip()[:1] == b";" or re.search(
+        r"^[^(]*,", found
+    )
     return found if not old and "=" not in found and node["name"] in _WORD.findall(found) else ""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.core.errors import BaselineError, UsageError
+from tuner.core.source_text import source_bytes, source_text
 from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.container_views import Viewed, viewed
@@ -49,7 +50,7 @@ def loop_lines(function: Function, text: str, around: int | None = None) -> list
         text: the file's.
         around: a line: only of loops that it lies in.
     """
-    data = text.encode()
+    data = source_bytes(text)
     places = (lines_of(node, data) for node in walk(function.tree) if node.get("kind") in LOOPS)
     return sorted({p.start for p in places if p and (around is None or around in p)})
 
@@ -110,7 +111,7 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
 
 
 def _loop(function: Function, text: str, line: int) -> Node | None:
-    data = text.encode()
+    data = source_bytes(text)
     for node in walk(function.tree):
         place = begin_of(node) if node.get("kind") in LOOPS else None
         if place is not None and data.count(b"\n", 0, place) + 1 == line:
@@ -167,7 +168,7 @@ class _Writer:
         self._function = function
         self._loop = loop
         self._text = text
-        self._data = text.encode()
+        self._data = source_bytes(text)
         self._reader = reader
         self._language = reader.language
         self._views = views
@@ -179,7 +180,7 @@ class _Writer:
         symbol = self._unused(f"{self._function.name}_loop{line}")
         passed, exits = self._passed()
         head = declaration(exits.type, f"{symbol}({passed.parameters})")
-        pad = self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin].decode()
+        pad = source_text(self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin])
         given = self._data[begin:end]
         views = () if self._views is None else self._views.views
         declared = [view.declared for view in views]
@@ -207,7 +208,7 @@ class _Writer:
         return name
 
     def _characters(self, place: int) -> int:
-        return len(self._data[:place].decode())
+        return len(source_text(self._data[:place]))
 
     def _bounds(self) -> tuple[int, int]:
         """Bytes of the loop with pragmas right above it and the semicolon that ends it."""
@@ -215,20 +216,20 @@ class _Writer:
         assert begin is not None
         if "expansionLoc" in self._loop["range"]["end"]:
             # A macro with arguments ends it.
-            rest = self._data[end:].decode()
-            end += len(rest[: _past_arguments(rest)].encode())
-        above = _PRAGMA.search(self._data[:begin].decode())
+            rest = source_text(self._data[end:])
+            end += len(source_bytes(rest[: _past_arguments(rest)]))
+        above = _PRAGMA.search(source_text(self._data[:begin]))
         if above is not None:
-            begin = len(self._data[:begin].decode()[: above.start()].encode())
+            begin = len(source_bytes(source_text(self._data[:begin])[: above.start()]))
         bodies = [child for child in self._loop["inner"] if child]
         body = bodies[0 if self._loop["kind"] == "DoStmt" else -1]
         while body.get("kind") in (*LOOPS, "IfStmt"):
             body = [child for child in body["inner"] if child][-1]
         if body.get("kind") != "CompoundStmt" or self._loop["kind"] == "DoStmt":
-            rest = self._data[end:].decode()
+            rest = source_text(self._data[end:])
             semicolon = _END.match(rest)
             if semicolon is not None:
-                end += len(rest[: semicolon.end()].encode())
+                end += len(source_bytes(rest[: semicolon.end()]))
         return begin, end
 
     def _passed(self) -> tuple[_Passed, Exits]:

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError
+from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source, Value
 from tuner.spec.reading.device_programs import (
     DEVICE,
@@ -364,7 +365,7 @@ def _own(text: str, lines: int) -> str:
     """
     kept: list[str] = []
     file, next_line, system = "", 1, False
-    for line in text.splitlines(keepends=True):
+    for line in lines_of_text(text):
         mark = _MARKER.match(line)
         if mark is None:
             kept += [] if system else [line]

@@ -13,6 +13,7 @@ from importlib.resources import files as package_files
 from pathlib import Path, PurePath
 
 from tuner.core.errors import BaselineError
+from tuner.core.source_text import source_text
 from tuner.core.types import Source, Value, Variant
 from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import macro_flags
@@ -264,8 +265,6 @@ class SourceReader:
         """
         status, output, errors = self._run(words, "", action=("-E",), warns=True)
         first = PurePath(self.files[0].name).name
-        if status == 0 and "\ufffd" in output:
-            return output, errors, BaselineError(f"{first} includes what is not UTF-8 text", "convert it")
         return output, errors, None if status == 0 else _broken(errors, first)
 
     def trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
@@ -349,7 +348,7 @@ class SourceReader:
             raise BaselineError(
                 "the source's headers are too large to look through", "leave out what is not needed"
             )
-        return status, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+        return status, source_text(output), errors.decode("utf-8", "replace")
 
 
 def _dump(name: str) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tuner.core.errors import SpecError
+from tuner.core.source_text import text_of_file
 
 __all__ = ["include_folders", "with_headers"]
 
@@ -67,8 +68,8 @@ def with_headers(
             if depth == _DEEPEST:
                 raise _refused(entry, name, "which includes itself without end")
             try:
-                inner = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError):
+                inner = text_of_file(path)
+            except (OSError, ValueError):
                 raise _refused(entry, name, "which cannot be read") from None
             inner = _guarded(filled(inner, path.parent, depth + 1))
             return f"/* {name}, as it was when this was recorded */\n{inner.rstrip()}\n/* end of {name} */"
