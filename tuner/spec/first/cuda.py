@@ -5,7 +5,6 @@ What is guessed says so in a comment. May not compile or run anything.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -17,13 +16,12 @@ from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
 from tuner.spec.first.cuda_blocks import MOST_THREADS, Blocks
-from tuner.spec.first.device import LOOPED_ALONE, fixed_note, loops_over, reads_next
+from tuner.spec.first.device import LOOPED_ALONE, MISSING_BLOCK, fixed_note, loops_over, reads_next
 from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.first.divisions import divided_by, initial_values
 from tuner.spec.first.host_geometry import launched
 from tuner.spec.first.host_templates import (
     given_numbers,
-    instantiated,
     numbers_of,
     usual_values,
     values_from,
@@ -34,7 +32,7 @@ from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
 from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of, scope_of, with_types
 from tuner.spec.reading.declared import declared_names
 from tuner.spec.reading.macros import choices, of_problem
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.source_trees import SourceTree, source_tree
 
 __all__ = ["init_cuda"]
 
@@ -59,7 +57,7 @@ _ODD_IN_SPACE = (37, 21, 11)
 def init_cuda(
     file: str,
     text: str,
-    reader: SourceReader,
+    tree: SourceTree,
     *,
     entry: str | None = None,
     include: Sequence[str] = (),
@@ -71,7 +69,7 @@ def init_cuda(
     Args:
         file: name of the source, from where the spec will lie.
         text: the source, with the header that has the kernel.
-        reader: of the source.
+        tree: of the source.
         entry: the kernel; may be left out where the file has only one.
         include: folders of headers, from there too.
         headers: what the source includes of its own project, for names of types.
@@ -81,12 +79,16 @@ def init_cuda(
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
         MachineError: there is no clang, or it does not answer.
     """
-    chosen = chosen_kernel(file, kernels_of(text), entry)
+    chosen = chosen_kernel(file, kernels_of(tree), entry)
     own = NOISE.sub(" ", f"{text}\n{headers}")
-    hosts = [host for host in hosts if chosen.name in host.text]
-    texts = [own, *(f"{own}\n{NOISE.sub(' ', host.text)}" for host in hosts)]
-    others = (replace(reader, files=(host,)).with_missing_headers() for host in hosts)
-    given = instantiated(chosen, itertools.chain([reader], others))
+    reader = tree.reader
+    others = (
+        replace(reader, files=(host,)).with_missing_headers() for host in hosts if chosen.name in host.text
+    )
+    trees = [tree, *map(source_tree, others)]
+    given = chosen.instance or next(
+        (k.instance for t in trees[1:] for k in kernels_of(t) if k.name == chosen.name), ()
+    )
     numbers = numbers_of(chosen)
     reader = replace(reader, macros={**reader.macros, **dict.fromkeys(numbers.values(), 1)})
     scope = scope_of(chosen, reader, given, numbers)
@@ -103,8 +105,7 @@ def init_cuda(
             )
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
-    texts = [found.host(each) for each in texts]
-    return _Writer(file, plain.text, found, include, texts, every=own, given=given).text()
+    return _Writer(file, plain.text, found, include, trees, every=own, given=given).text()
 
 
 class _Writer:
@@ -116,7 +117,7 @@ class _Writer:
         text: str,
         found: Unfolded,
         include: Sequence[str],
-        hosts: Sequence[str],
+        trees: Sequence[SourceTree],
         *,
         every: str,
         given: Sequence[str],
@@ -159,12 +160,12 @@ class _Writer:
         self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
         self._template, self._types = numbers_of(kernel), given
         self._most = self._most_threads()
-        self._host = launched(kernel, hosts, kept=[*self._macros, *self._template.values()])
+        kept = {name: (self._defaults.get(name) or [MISSING_BLOCK])[0] for name in self._macros}
+        self._host = launched(kernel, trees, kept=kept, trails=found.trails)
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
-        given = given or (self._host.template if self._host is not None else ())
-        self._given = given_numbers(kernel, given, "\n".join(hosts[:1]), self._fixed)
+        self._given = given_numbers(kernel, given, every, self._fixed)
         self._blocks_named = Blocks(
             kernel=kernel,
             macros=self._macros,

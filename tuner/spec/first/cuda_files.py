@@ -15,10 +15,11 @@ from pathlib import Path
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
 from tuner.spec.first.header_folders import program_files
-from tuner.spec.reading.cuda_kernels import NOISE, kernels_of
+from tuner.spec.reading.cuda_kernels import NOISE, base_name, kernels_of
 from tuner.spec.reading.declared import declared_names
 from tuner.spec.reading.includes import read_headers
 from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.source_trees import SourceTree, source_tree
 from tuner.spec.sources import folder_reader
 
 __all__ = ["CudaFiles", "cuda_files"]
@@ -36,14 +37,14 @@ class CudaFiles:
     Attributes:
         source: the file that is compiled.
         text: of it, what it includes in it where the kernel stands there.
-        reader: of it.
+        tree: of it.
         headers: what else it includes of its own project.
         hosts: other sources that launch kernels.
     """
 
     source: Path
     text: str
-    reader: SourceReader
+    tree: SourceTree
     headers: str
     hosts: tuple[Source, ...]
 
@@ -58,6 +59,8 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
 
     Raises:
         UsageError: it cannot be read.
+        BaselineError: clang's tree of it is too large.
+        MachineError: there is no clang, or it does not answer.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -75,14 +78,15 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
         folder=str(folder),
         include=tuple(os.path.relpath(each.resolve(), folder) for each in include),
     )
-    wanted = None if entry is None else entry.partition("<")[0].strip().rpartition("::")[2]
-    own, brought = ({k.name for k in kernels_of(each)} for each in (text, headers))
-    if (wanted in brought - own) if wanted else (not own and brought):
+    tree = source_tree(reader.with_missing_headers())
+    wanted = None if entry is None else base_name(entry).rpartition("::")[2]
+    kernels = [kernel for kernel in kernels_of(tree) if wanted in (None, kernel.name)]
+    if kernels and all(kernel.file != path.name for kernel in kernels):
         text, headers = f"{headers}\n{text}", ""
     return CudaFiles(
         source=path,
         text=text,
-        reader=reader.with_missing_headers(),
+        tree=tree,
         headers=headers,
         hosts=tuple(_launching(path)),
     )

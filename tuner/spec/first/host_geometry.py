@@ -1,21 +1,22 @@
 """What a first spec takes from the host's own launch: sizes, values, shapes, blocks, and small sizes to verify with.
 
-Guesses by the text's looks; what is not told stays with the writer's own guess. May not compile or run anything.
+What is not told stays with the writer's own guess. May not run anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
 
 from tuner.core.dtypes import numpy_dtype
 from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
-from tuner.spec.first.host_launches import HostLaunch, host_launches
+from tuner.spec.first.host_launches import HostLaunch, Trail, host_launches
 from tuner.spec.first.small_sizes import evaluated, small_sizes
 from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
+from tuner.spec.reading.source_trees import SourceTree
 
 __all__ = ["Launched", "launched"]
 
@@ -40,7 +41,6 @@ class Launched:
         block: threads by axis, as names or numbers; ``None`` for one that is not known.
         follows: for each axis, whether the grid is reckoned from the block and shared memory can be.
         shared: dynamic shared memory, bytes; empty where not known.
-        template: the template's arguments.
     """
 
     sizes: Mapping[str, int | None]
@@ -51,22 +51,31 @@ class Launched:
     block: tuple[str | None, ...]
     follows: tuple[bool, ...]
     shared: str
-    template: tuple[str, ...]
 
 
-def launched(kernel: CudaKernel, texts: Sequence[str], *, kept: Sequence[str]) -> Launched | None:
-    """The kernel's first launch whose geometry is told, in the first text that has one.
+def launched(
+    kernel: CudaKernel,
+    trees: Iterable[SourceTree],
+    *,
+    kept: Mapping[str, int],
+    trails: Mapping[int, Sequence[Trail]],
+) -> Launched | None:
+    """The kernel's first launch whose geometry is told, in the first source that has one.
 
     Args:
         kernel: launched.
-        texts: host code, without comments; each with all that it counts on, macros too.
-        kept: macros that the spec will tune.
+        trees: of sources that may launch it.
+        kept: macros that the spec will tune, with any values.
+        trails: the members that stand for a structure, by the structure's place among the arguments.
+
+    Raises:
+        BaselineError: clang's tree is too large.
+        MachineError: there is no clang, or it does not answer.
     """
-    elements = [_element_bytes(p) for p in kernel.parameters]
-    for text in texts:
-        for found in host_launches(text, kernel.name, kept=kept, elements=elements):
+    for tree in trees:
+        for found in host_launches(tree, kernel.name, kept=kept, trails=trails):
             if len(found.values) <= len(kernel.parameters) and found.grid and found.block:
-                return _Reader(kernel, found, kept).read()
+                return _Reader(kernel, found, list(kept)).read()
     return None
 
 
@@ -106,7 +115,6 @@ class _Reader:
             block=tuple(None if b is None else shown(b) for b in block),
             follows=self._follows(len(block), grid, shared),
             shared=shown(shared) if shared is not None and set(names_of(shared)) <= known else "",
-            template=self.launch.template,
         )
 
     def _geometry(self) -> tuple[list[Node | None], list[Node], Node | None]:

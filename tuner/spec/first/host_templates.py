@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.spec.reading.cuda_kernels import CudaKernel
-from tuner.spec.reading.nodes import Node
-from tuner.spec.reading.signature import SourceReader
-from tuner.spec.reading.trees import inner_nodes
 
-__all__ = ["given_numbers", "instantiated", "numbers_of", "usual_values", "values_from"]
+__all__ = ["given_numbers", "numbers_of", "usual_values", "values_from"]
 
 _CONSTANT = re.compile(
     r"\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t)\s+(\w+)\s*=\s*(\d+)\s*;"
@@ -29,38 +26,6 @@ def numbers_of(kernel: CudaKernel) -> dict[str, str]:
         for part in kernel.template
         if not part.startswith(("typename", "class"))
     }
-
-
-def instantiated(kernel: CudaKernel, readers: Iterable[SourceReader]) -> tuple[str, ...]:
-    """The arguments of a template in the first use of it, as clang deduces them; none where it sees no use.
-
-    Args:
-        kernel: the template.
-        readers: of the sources that may launch it.
-
-    Raises:
-        MachineError: there is no clang, or it does not answer.
-    """
-    for reader in readers if kernel.template else ():
-        trees, _ = reader.answered(kernel.name, "")
-        for tree in trees:
-            if tree.get("kind") != "FunctionTemplateDecl" or tree.get("name") != kernel.name:
-                continue
-            for made in inner_nodes(tree):
-                arguments = [c for c in inner_nodes(made) if c.get("kind") == "TemplateArgument"]
-                if made.get("kind") == "FunctionDecl" and len(arguments) == len(kernel.template):
-                    return tuple(map(_argument, arguments))
-    return ()
-
-
-def _argument(node: Node) -> str:
-    """A template's argument as any place of the source can write it; ``float`` for a type that has no name there."""
-    if "value" in node:
-        # Of `true` clang's tree has -1, as of a number with one bit.
-        return str(node["value"])
-    kind = node.get("type", {})
-    text = str(kind.get("desugaredQualType", kind.get("qualType", "")))
-    return text if text and not re.search(r"[(){}]", text) else "float"
 
 
 def given_numbers(
