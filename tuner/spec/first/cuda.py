@@ -295,11 +295,12 @@ class _Writer:
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
         own = self._own(p)
-        if self._host and p.name in self._host.shapes:
+        indexed = array_extents(p.name, self._kernel.body, self._sizes)
+        allocated = self._host is not None and p.name in self._host.shapes
+        if self._host and allocated and not (indexed and p.name in self._host.unsure):
             # As it is allocated, whatever its dimensions are.
             own = [_quoted(self._for_all(self._host.shapes[p.name]))]
         shape = ", ".join(own) or "1024"
-        allocated = self._host is not None and p.name in self._host.shapes
         if self._dimensions == 1 and not allocated and reads_next(p.name, self._kernel.body):
             shape += " + 1"
         shape += f", {p.lanes}" if p.lanes > 1 else ""
@@ -374,7 +375,7 @@ class _Writer:
         found = {
             name: self._safe(axis, text)
             for axis, (name, text) in enumerate(zip(self._block, values, strict=True))
-            if not name.isdigit()
+            if name.isidentifier()
         }
         for name, given in self._defaults.items():
             found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"

@@ -101,7 +101,7 @@ class HostCode:
             if node is frame.at:
                 break
             begun = first_value(node) if node.get("id") == place.identity and not place.members else None
-            value = inner_nodes(node)[-1] if _assigned(node) == place else begun
+            value = _set_value(node) if _assigned(node) == place else begun
             if value is not None:
                 found = value, Frame(frame.function, node, frame.given, frame.depth)
         return found
@@ -117,7 +117,7 @@ class HostCode:
         )
         for node, there in self.uses(part, "BinaryOperator", "CXXOperatorCallExpr"):
             if _assigned(node) == place and there.function is not frame.function:
-                return inner_nodes(node)[-1], there
+                return _set_value(node), there
         return None
 
     def _passed(self, identity: str, frame: Frame) -> tuple[Node, Frame] | None:
@@ -218,12 +218,21 @@ def place_of(node: Node) -> Place | None:
 
 def _assigned(node: Node) -> Place | None:
     """What a node sets."""
-    if node.get("kind") == "BinaryOperator" and node.get("opcode") == "=":
+    if node.get("kind") == "CompoundAssignOperator" or (
+        node.get("kind") == "BinaryOperator" and node.get("opcode") == "="
+    ):
         return place_of(inner_nodes(node)[0])
     if node.get("kind") == "CXXOperatorCallExpr" and len(inner_nodes(node)) == 3:
         operator, target, _ = inner_nodes(node)
         return place_of(target) if called_name(operator) == "operator=" else None
     return None
+
+
+def _set_value(node: Node) -> Node:
+    """What is assigned, of `n *= 2` the product."""
+    if node.get("kind") == "CompoundAssignOperator":
+        return {**node, "kind": "BinaryOperator", "opcode": str(node["opcode"]).removesuffix("=")}
+    return inner_nodes(node)[-1]
 
 
 def first_value(variable: Node) -> Node | None:

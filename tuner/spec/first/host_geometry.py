@@ -37,6 +37,7 @@ class Launched:
         small: for each of them one to verify with.
         values: of scalar arguments that are no sizes.
         shapes: elements of arrays.
+        unsure: arrays whose elements hang on numbers that neither the host's code nor the kernel's arguments tell.
         grid: blocks by axis; empty where not known.
         block: threads by axis, as names or numbers; ``None`` for one that is not known.
         follows: for each axis, whether the grid is reckoned from the block and shared memory can be.
@@ -47,6 +48,7 @@ class Launched:
     small: Mapping[str, int]
     values: Mapping[str, str]
     shapes: Mapping[str, str]
+    unsure: frozenset[str]
     grid: tuple[str, ...]
     block: tuple[str | None, ...]
     follows: tuple[bool, ...]
@@ -92,9 +94,15 @@ class _Reader:
             (p, v) for p, v in zip(self.kernel.parameters, self.launch.values, strict=False) if not p.pointer
         ]
         self._call(scalars)
-        block, grid, shared = self._geometry()
-        shapes = {p.name: node for p, node in self._extents()}
-        used = set().union(*(names_of(node) for node in (*grid, *shapes.values())))
+        while True:
+            block, grid, shared = self._geometry()
+            shapes = {p.name: node for p, node in self._extents()}
+            used = set().union(*(names_of(node) for node in (*grid, *shapes.values())))
+            apart = [node for node in self.called if isinstance(node, Op) and used & set(names_of(node))]
+            if not apart:
+                break
+            # What counts by itself, too, is no part of one size.
+            self.called = {node: name for node, name in self.called.items() if node not in apart}
         sizes = self._sizes(used, scalars)
         known = {*sizes, *self.kept, *_BLOCK[: len(block)]}
         if not all(set(names_of(node)) <= known for node in grid):
@@ -106,11 +114,14 @@ class _Reader:
             return None
         shapes = {name: node for name, node in shapes.items() if _somewhere(node, sizes, small)}
         shapes = {name: _whole_elements(node, sizes) for name, node in shapes.items()}
+        passed = {p.name for p in self.kernel.parameters}
+        unknown = {name for name, value in sizes.items() if value is None} - passed
         return Launched(
             sizes=sizes,
             small=small,
             values=dict(self._values(scalars, sizes)),
             shapes={name: shown(node) for name, node in shapes.items()},
+            unsure=frozenset(name for name, node in shapes.items() if unknown & set(names_of(node))),
             grid=tuple(map(shown, grid)),
             block=tuple(None if b is None else shown(b) for b in block),
             follows=self._follows(len(block), grid, shared),

@@ -55,25 +55,38 @@ def small_sizes(
     }
     found = {name: min(value, sizes[name] or value) for name, value in found.items()}
     for _ in range(_ROUNDS):
-        blocks = evaluated(grid, {**block, **found})
-        elements = evaluated(arrays, {**block, **found})
-        if blocks is None or elements is None:
+        work = _work(grid, block, arrays, found)
+        if work is None:
             return None
-        if min(blocks, default=1) < 1:
+        if work[0] < 1:
             grown = {n: min(2 * v, sizes[n] or 2 * v) for n, v in found.items() if n not in free}
             if all(found[name] == value or value > _MOST_THREADS for name, value in grown.items()):
                 return None
             found.update(grown)
             continue
-        threads = math.prod(blocks) * math.prod(block.values())
-        if threads <= _MOST_THREADS and sum(elements) <= _MOST_ELEMENTS:
+        if work[1] <= _MOST_THREADS and work[2] <= _MOST_ELEMENTS:
             break
-        largest = max((n for n in found if n in free), key=lambda n: found[n], default=None)
-        if largest is None or found[largest] <= (32 if wide else 3):
+        # Multiples only where the others are small, and as long as there are blocks and elements.
+        for name in sorted(found, key=lambda n: (n in free, found[n]), reverse=True):
+            # Half of an odd one, and odd again.
+            half = found[name] // 2 if wide or name not in free else found[name] // 2 | 1
+            less = _work(grid, block, arrays, {**found, name: half})
+            if found[name] > (32 if wide else 3) and less and less[0] >= 1 and less[1:] < work[1:]:
+                found[name] = half
+                break
+        else:
             break
-        # Half of an odd one, and odd again.
-        found[largest] = found[largest] // 2 if wide else found[largest] // 2 | 1
     return found
+
+
+def _work(
+    grid: Sequence[Node], block: Mapping[str, int], arrays: Sequence[Node], sizes: Mapping[str, int]
+) -> tuple[float, float, float] | None:
+    """Blocks along an axis or elements of an array, the fewest; threads; elements of all arrays."""
+    blocks, elements = (evaluated(nodes, {**block, **sizes}) for nodes in (grid, arrays))
+    if blocks is None or elements is None:
+        return None
+    return min([*blocks, *elements], default=1), math.prod(blocks) * math.prod(block.values()), sum(elements)
 
 
 def fitting_size(

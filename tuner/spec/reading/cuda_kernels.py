@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.c_types import DTYPES, CType, c_type
-from tuner.spec.reading.nodes import Node, parameter_nodes
+from tuner.spec.reading.nodes import Node, location_of, parameter_nodes
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.source_trees import SourceTree, source_tree
 from tuner.spec.reading.trees import inner_nodes
@@ -142,10 +142,10 @@ def _kernels(node: Node, text: bytes, file: str, scope: tuple[str, ...]) -> Iter
 
 def _written(node: Node, text: bytes) -> str:
     """What a node is made from, without comments; of a macro's text where one has it."""
-    places = [node["range"][end] for end in ("begin", "end")]
-    first, last = (place.get("spellingLoc", place) for place in places)
-    if "expansionLoc" in places[0] and first.get("offset", 0) > last.get("offset", 0):
-        first, last = (place["expansionLoc"] for place in places)
+    first, last = (node["range"][end] for end in ("begin", "end"))
+    spelt = [place.get("spellingLoc", {}).get("offset", 0) for place in (first, last)]
+    inside = location_of(first) == location_of(last) and 0 < spelt[0] < spelt[1]
+    first, last = (place.get("spellingLoc" if inside else "expansionLoc", place) for place in (first, last))
     part = text[first.get("offset", 0) : last.get("offset", 0) + last.get("tokLen", 0)]
     return NOISE.sub(lambda m: " " * len(m[0]), part.decode("utf-8", "replace"))
 
