@@ -30,7 +30,6 @@ from tuner.spec.first.scalars import first_value, holds
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
 from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of, scope_of, with_types
-from tuner.spec.reading.declared import declared_names
 from tuner.spec.reading.macros import choices, of_problem
 from tuner.spec.reading.source_trees import SourceTree, source_tree
 
@@ -38,15 +37,10 @@ __all__ = ["init_cuda"]
 
 _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _KNOWN_MACROS = re.compile(r"(CUDA|NAN|INFINITY|INT|UINT|LLONG|FLT|DBL|M)_\w+|NAN|INFINITY|NULL|EOF")
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_ENUMERATION = re.compile(r"\benum\b[^;{}()]*\{([^{}]*)\}")
-_MEMBER = re.compile(r"(?:\.|->|::)\s*([A-Z][A-Z0-9_]{2,})\b")
 _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
-_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el|en|un)(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
-"""What a build switches on or off is no tunable."""
 _MOST_EMULATED, _LEAST = 1 << 16, 5
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _USUAL_VALUES = "[1, 2, 4, 8]   # check: the values"
@@ -123,6 +117,7 @@ class _Writer:
         given: Sequence[str],
     ) -> None:
         kernel = found.kernel
+        undeclared = trees[0].undeclared
         self._file = file
         self._source = text
         self._headers = f", include: [{', '.join(include)}]" if include else ""
@@ -144,12 +139,10 @@ class _Writer:
             for name, value in _DEFAULT.findall(every)
             if re.search(rf"\b{name}\b", plain)
         }
-        own = set(_DEFINED.findall(every)) | declared_names(every) | _named_constants(every)
-        own |= {p.name for p in kernel.parameters}
         self._macros = [
             m
-            for m in dict.fromkeys(_MACRO.findall(_CONDITION.sub(" ", plain)))
-            if (m in self._defaults or m not in own)
+            for m in dict.fromkeys(_MACRO.findall(plain))
+            if (m in self._defaults or m in undeclared)
             and not _KNOWN_MACROS.fullmatch(m)
             and not (m in self._defaults and of_problem(m))
         ]
@@ -165,7 +158,7 @@ class _Writer:
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
-        self._given = given_numbers(kernel, given, every, self._fixed)
+        self._given = given_numbers(kernel, given)
         self._blocks_named = Blocks(
             kernel=kernel,
             macros=self._macros,
@@ -398,12 +391,6 @@ class _Writer:
                 return f"[{own}]   # the host's, as its grid does not follow from it"
         why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
         return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values
-
-
-def _named_constants(text: str) -> set[str]:
-    """Names in capitals that are enumerators or members: as macros they would replace those in the source."""
-    listed = " ".join(_ENUMERATION.findall(text))
-    return set(_MACRO.findall(listed)) | set(_MEMBER.findall(text))
 
 
 def _quoted(expression: str) -> str:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tuner.core.errors import SpecError
-from tuner.core.expressions import parse
 from tuner.spec.reading.cuda_kernels import CudaKernel
 
 __all__ = ["given_numbers", "numbers_of", "usual_values", "values_from"]
-
-_CONSTANT = re.compile(
-    r"\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t)\s+(\w+)\s*=\s*(\d+)\s*;"
-)
 
 
 def numbers_of(kernel: CudaKernel) -> dict[str, str]:
@@ -28,24 +22,16 @@ def numbers_of(kernel: CudaKernel) -> dict[str, str]:
     }
 
 
-def given_numbers(
-    kernel: CudaKernel, given: Sequence[str], text: str, fixed: Mapping[str, int]
-) -> dict[str, int]:
-    """The values of a template's numbers by what stands for them, as far as the text tells them; else its defaults."""
-    known = {name: int(value) for name, value in _CONSTANT.findall(text)} | dict(fixed)
-    known |= {"true": 1, "false": 0}
-    stands = numbers_of(kernel)
+def given_numbers(kernel: CudaKernel, given: Sequence[str]) -> dict[str, int]:
+    """The values of a template's numbers by what stands for them, as far as its use or its defaults tell them."""
     found: dict[str, int] = {}
     for place, part in enumerate(kernel.template):
         argument = given[place] if place < len(given) else part.partition("=")[2].strip()
-        if _name(part) not in stands or not argument:
-            continue
-        try:
-            value = parse(argument).evaluate(known)
-        except (SpecError, KeyError):
-            continue
-        if isinstance(value, int):
-            found[stands[_name(part)]] = abs(value) if part.startswith("bool") else value
+        value = {"true": "1", "false": "0"}.get(argument, argument)
+        if _name(part) in numbers_of(kernel) and re.fullmatch(r"-?\d+", value):
+            found[numbers_of(kernel)[_name(part)]] = (
+                abs(int(value)) if part.startswith("bool") else int(value)
+            )
     return found
 
 

@@ -295,14 +295,14 @@ class SourceReader:
         _, output, errors = self._run(_dump(name), extra)
         return list(_trees(output)), errors
 
-    def whole_tree(self) -> str:
-        """Clang's tree of everything as JSON, errors passed over.
+    def whole_tree(self) -> tuple[str, str]:
+        """Clang's tree of everything as JSON, errors passed over, and what it says of those.
 
         Raises:
             BaselineError: the tree is too large.
             MachineError: there is no clang, or it does not answer.
         """
-        return self._run(["-Xclang", "-ast-dump=json"], "")[1]
+        return self._run(["-Xclang", "-ast-dump=json"], "")[1:]
 
     def _resolve(self, aliases: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""

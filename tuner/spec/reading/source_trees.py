@@ -18,6 +18,7 @@ from tuner.spec.reading.signature import SourceReader
 __all__ = ["SourceTree", "source_tree"]
 
 _BEGIN = "\n    {\n"
+_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 _FILE = re.compile(r'"file": "([^"]*)",\n\s*"line"')
 _OWN = r"(?!/usr/|<|[^\"]*/lib/clang/|[^\"]*/evaluators/(?:emulation|cuda)/include/)[^\"]"
 """How the name of a file begins that is none of the system's, of clang's, or of those that stand for NVIDIA's."""
@@ -31,10 +32,12 @@ class SourceTree:
     Attributes:
         reader: of the source.
         texts: JSON of each, with the file that it stands in.
+        undeclared: names that nothing declares or defines.
     """
 
     reader: SourceReader
     texts: Sequence[tuple[str, str]]
+    undeclared: frozenset[str]
     _read: dict[int, Node] = field(default_factory=dict)
     _nodes: dict[str, Node] = field(default_factory=dict)
     _having: dict[str, list[int]] = field(default_factory=dict)
@@ -80,7 +83,7 @@ def source_tree(reader: SourceReader) -> SourceTree:
         BaselineError: it is too large.
         MachineError: there is no clang, or it does not answer.
     """
-    output = reader.whole_tree()
+    output, errors = reader.whole_tree()
     found: list[tuple[str, str]] = []
     file = ""
     first = _FIRST.search(output)
@@ -94,4 +97,4 @@ def source_tree(reader: SourceReader) -> SourceTree:
             found.append((f"{{{text[: text.rindex('    }')]}}}", own))
         last = _FILE.findall(text)
         file = last[-1] if last else file
-    return SourceTree(reader=reader, texts=found)
+    return SourceTree(reader=reader, texts=found, undeclared=frozenset(_UNDECLARED.findall(errors)))
