@@ -15,8 +15,7 @@ from pathlib import Path
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
 from tuner.spec.first.header_folders import program_files
-from tuner.spec.reading.cuda_kernels import NOISE, base_name, kernels_of
-from tuner.spec.reading.declared import declared_names
+from tuner.spec.reading.cuda_kernels import base_name, kernels_of
 from tuner.spec.reading.includes import read_headers
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import SourceTree, source_tree
@@ -25,8 +24,6 @@ from tuner.spec.sources import folder_reader
 __all__ = ["CudaFiles", "cuda_files"]
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _SUFFIXES = (".cu", ".cuh", ".h", ".hpp")
 
 
@@ -66,19 +63,12 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
-    headers = _included(path, text, include)
-    other = _including(path, text, headers, include)
+    tree = _tree(path, text, include)
+    other = _including(path, tree, include)
     if other is not None:
-        path, text = other, _text(other)
-        headers = _included(path, text, include)
-    folder = path.resolve().parent
-    reader = SourceReader(
-        files=(Source(name=path.name, text=text),),
-        language="cuda",
-        folder=str(folder),
-        include=tuple(os.path.relpath(each.resolve(), folder) for each in include),
-    )
-    tree = source_tree(reader.with_missing_headers())
+        path, tree = other
+        text = _text(path)
+    headers = _included(path, text, include)
     wanted = None if entry is None else base_name(entry).rpartition("::")[2]
     kernels = [kernel for kernel in kernels_of(tree) if wanted in (None, kernel.name)]
     if kernels and all(kernel.file != path.name for kernel in kernels):
@@ -92,25 +82,29 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
     )
 
 
-def _including(path: Path, text: str, headers: str, include: Sequence[Path]) -> Path | None:
-    """The one source that includes this file and declares before that what it needs; none where it needs nothing."""
-    own = NOISE.sub(" ", f"{text}\n{headers}")
-    needed = set(_NAME.findall(NOISE.sub(" ", text))) - _declared(own)
-    found: list[Path] = []
-    for other in program_files(path):
-        if other.suffix != ".cu" or other == path.resolve() or path.name not in (there := _text(other)):
+def _tree(path: Path, text: str, include: Sequence[Path]) -> SourceTree:
+    folder = path.resolve().parent
+    reader = SourceReader(
+        files=(Source(name=path.name, text=text),),
+        language="cuda",
+        folder=str(folder),
+        include=tuple(os.path.relpath(each.resolve(), folder) for each in include),
+    )
+    return source_tree(reader.with_missing_headers())
+
+
+def _including(path: Path, tree: SourceTree, include: Sequence[Path]) -> tuple[Path, SourceTree] | None:
+    """The one source that includes this file and declares what it needs; none where it needs nothing."""
+    found: list[tuple[Path, SourceTree]] = []
+    for other in program_files(path) if tree.unknown else ():
+        if other.suffix != ".cu" or other == path.resolve():
             continue
-        at = next((m.start() for m in _INCLUDE.finditer(there) if _same(m[1], other, path, include)), None)
-        if at is None:
-            continue
-        before = there[:at]
-        if needed & _declared(NOISE.sub(" ", f"{before}\n{_included(other, before, include)}")):
-            found.append(other)
+        text = _text(other)
+        if any(_same(written, other, path, include) for written in _INCLUDE.findall(text)):
+            whole = _tree(other, text, include)
+            if tree.unknown - whole.unknown:
+                found.append((other, whole))
     return found[0] if len(found) == 1 else None
-
-
-def _declared(text: str) -> set[str]:
-    return {*declared_names(text), *_DEFINED.findall(text)}
 
 
 def _same(written: str, file: Path, path: Path, include: Sequence[Path]) -> bool:

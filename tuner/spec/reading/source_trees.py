@@ -19,6 +19,7 @@ __all__ = ["SourceTree", "source_tree"]
 
 _BEGIN = "\n    {\n"
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+_NO_TYPE = re.compile(r"(?:unknown type name|no template named|no type named) '(\w+)'")
 _FILE = re.compile(r'"file": "([^"]*)",\n\s*"line"')
 _OWN = r"(?!/usr/|<|[^\"]*/lib/clang/|[^\"]*/evaluators/(?:emulation|cuda)/include/)[^\"]"
 """How the name of a file begins that is none of the system's, of clang's, or of those that stand for NVIDIA's."""
@@ -32,12 +33,14 @@ class SourceTree:
     Attributes:
         reader: of the source.
         texts: JSON of each, with the file that it stands in.
-        undeclared: names that nothing declares or defines.
+        undeclared: names of values that nothing declares or defines.
+        unknown: those, and names of types.
     """
 
     reader: SourceReader
     texts: Sequence[tuple[str, str]]
     undeclared: frozenset[str]
+    unknown: frozenset[str]
     _read: dict[int, Node] = field(default_factory=dict)
     _nodes: dict[str, Node] = field(default_factory=dict)
     _having: dict[str, list[int]] = field(default_factory=dict)
@@ -72,7 +75,7 @@ class SourceTree:
         declared = "".join(f"static constexpr int {name} = {value};" for name, value in constants.items())
         first, *others = self.reader.files
         macros = {**self.reader.macros, **{name: name for name in constants}}
-        files = (replace(first, text=f"{declared} {first.text}"), *others)
+        files = (replace(first, text=f"{declared}\n#line 1\n{first.text}"), *others)
         return source_tree(replace(self.reader, files=files, macros=macros))
 
 
@@ -84,6 +87,7 @@ def source_tree(reader: SourceReader) -> SourceTree:
         MachineError: there is no clang, or it does not answer.
     """
     output, errors = reader.whole_tree()
+    undeclared = frozenset(_UNDECLARED.findall(errors))
     found: list[tuple[str, str]] = []
     file = ""
     first = _FIRST.search(output)
@@ -97,4 +101,9 @@ def source_tree(reader: SourceReader) -> SourceTree:
             found.append((f"{{{text[: text.rindex('    }')]}}}", own))
         last = _FILE.findall(text)
         file = last[-1] if last else file
-    return SourceTree(reader=reader, texts=found, undeclared=frozenset(_UNDECLARED.findall(errors)))
+    return SourceTree(
+        reader=reader,
+        texts=found,
+        undeclared=undeclared,
+        unknown=undeclared | frozenset(_NO_TYPE.findall(errors)),
+    )
