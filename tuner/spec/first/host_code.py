@@ -108,13 +108,10 @@ class HostCode:
 
     def _elsewhere(self, place: Place, frame: Frame) -> tuple[Node, Frame] | None:
         """Where another function sets what this one uses."""
-        if any(node.get("id") == place.identity for node in self.nodes_of(frame.function)):
+        own = any(node.get("id") == place.identity for node in self.nodes_of(frame.function))
+        if own or (place.identity == THIS and not place.members):
             return None
-        part = (
-            f'"name": "{place.members[-1]}"'
-            if place.identity == THIS and place.members
-            else f'"{place.identity}"'
-        )
+        part = f'"name": "{place.members[-1]}"' if place.identity == THIS else f'"{place.identity}"'
         for node, there in self.uses(part, "BinaryOperator", "CXXOperatorCallExpr"):
             if _assigned(node) == place and there.function is not frame.function:
                 return _set_value(node), there
@@ -162,14 +159,16 @@ class HostCode:
 
     def definition(self, identity: str) -> Node:
         """A function with its body; empty where the project has none."""
-        found = self.tree.node(identity)
-        if found and not any(n.get("kind") == "CompoundStmt" for n in inner_nodes(found)):
-            for root, _ in self.tree.declarations(f'"{identity}"'):
-                if any(n.get("kind") == "CompoundStmt" for n in inner_nodes(root)) and (
-                    root.get("previousDecl") == identity
-                ):
-                    return root
-        return found
+        found = [self.tree.node(identity), *(root for root, _ in self.tree.declarations(f'"{identity}"'))]
+        return next(
+            (
+                each
+                for each in found
+                if identity in (each.get("id"), each.get("previousDecl"))
+                and any(n.get("kind") == "CompoundStmt" for n in inner_nodes(each))
+            ),
+            {},
+        )
 
     def _members_of(self, value: Node) -> list[str]:
         """The names of a structure's members in order."""

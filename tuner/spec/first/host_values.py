@@ -72,7 +72,6 @@ class HostValues:
 
     def member(self, node: Node, members: tuple[str, ...], frame: Frame) -> Value | None:
         """A structure's member; where it is set to a number it is a variable of its own."""
-        node = bare_expression(node)
         place = place_of(node)
         if place is None:
             return None
@@ -224,7 +223,10 @@ class HostValues:
             made = self.code.source(place, frame) if place else None
             if made and made[0].get("kind") == "CXXConstructExpr" and inner_nodes(made[0]):
                 return self._value(inner_nodes(made[0])[0], made[1])
-        return self._value(*_known_place(self.code.returned(node, frame)))
+        returned = self.code.returned(node, frame)
+        if returned is None:
+            raise UnknownPart
+        return self._value(*returned)
 
     def _axes(self, node: Node, frame: Frame) -> list[tuple[Node, Frame]]:
         """What a ``dim3`` is made of, x first; empty where that is not told."""
@@ -253,12 +255,12 @@ class HostValues:
             return self._bytes_of(inner_nodes(node)[0], frame, members)
         place = place_of(node)
         if place is None:
-            return self._allocated(node, frame)
-        place = replace(place, members=(*place.members, *members))
-        found = self._filled(place, frame)
-        if found is not None:
-            return self.value(*found)
-        source = self.code.source(place, frame)
+            source = self.code.returned(node, frame) if node.get("kind") == "CallExpr" else None
+        else:
+            place = replace(place, members=(*place.members, *members))
+            if (found := self._filled(place, frame)) is not None:
+                return self.value(*found)
+            source = self.code.source(place, frame)
         return None if source is None else self._bytes_of(*source, ())
 
     def _filled(self, place: Place, frame: Frame) -> tuple[Node, Frame] | None:
@@ -273,24 +275,6 @@ class HostValues:
                 return size, there
         return None
 
-    def _allocated(self, node: Node, frame: Frame) -> Value | None:
-        """Bytes that an expression allocates."""
-        if node.get("kind") == "CXXNewExpr" and node.get("isArray") and inner_nodes(node):
-            element = self.size_of(_type(node).removesuffix("*").strip())
-            count = self.value(inner_nodes(node)[0], frame)
-            return None if element is None or count is None else operation("*", count, element)
-        if node.get("kind") != "CallExpr":
-            return None
-        callee, *arguments = inner_nodes(node)
-        name = called_name(callee)
-        if name in ("malloc", "aligned_alloc") and arguments:
-            return self.value(arguments[-1], frame)
-        if name == "calloc" and len(arguments) == 2:
-            parts = [self.value(each, frame) for each in arguments]
-            return None if None in parts else operation("*", _known(parts[0]), _known(parts[1]))
-        made = self.code.returned(node, frame)
-        return None if made is None else self._bytes_of(*made, ())
-
 
 def _type(node: Node) -> str:
     kind = node.get("type", {})
@@ -301,9 +285,3 @@ def _known(value: Value | None) -> Value:
     if value is None:
         raise UnknownPart
     return value
-
-
-def _known_place(found: tuple[Node, Frame] | None) -> tuple[Node, Frame]:
-    if found is None:
-        raise UnknownPart
-    return found
