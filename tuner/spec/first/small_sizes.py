@@ -16,6 +16,9 @@ from tuner.spec.first.host_arithmetic import Node, names_of, shown
 __all__ = ["evaluated", "fitting_size", "in_memory", "small_sizes", "within"]
 
 _ODD = (67, 129, 35, 41, 53, 75)
+_ODD_OF_MANY = (17, 9, 5, 7, 11, 13)
+"""Most of them are bounds of loops around one another."""
+_FEW = 3
 _WIDE = (64, 128, 32, 96, 160, 64)
 _MOST_THREADS = 1 << 16
 _MOST_ELEMENTS = 1 << 19
@@ -48,7 +51,7 @@ def small_sizes(
         block: threads, under the names that the grid has for them.
         arrays: elements of each.
     """
-    start = _WIDE if wide else _ODD
+    start = _WIDE if wide else _ODD if len(sizes) <= _FEW else _ODD_OF_MANY
     found = {
         name: start[i % len(start)] if name in free else 2 * max(block.values(), default=64)
         for i, name in enumerate(sizes)

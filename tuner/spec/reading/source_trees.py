@@ -66,7 +66,7 @@ class SourceTree:
     def text_of(self, file: str) -> bytes:
         """The text of a file as clang counts its places."""
         own = {PurePath(each.name).name: each.text for each in self.reader.files}
-        return own[file].encode() if file in own else Path(file).read_bytes()
+        return Path(file).read_bytes() if Path(file).is_absolute() else own[PurePath(file).name].encode()
 
     def with_constants(self, constants: Mapping[str, int]) -> SourceTree:
         """The same with macros as constants: they stay names in clang's tree, and are numbers where it wants some."""
