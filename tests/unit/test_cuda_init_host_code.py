@@ -126,3 +126,28 @@ int main() { int n = 1 << 20; float *x; cudaMalloc(&x, 4 * n); k<<<(n + TILE - 1
 def test_a_source_without_kernels_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no __global__ function"):
         first(tmp_path, "#if 0\n" + KERNEL + "#endif\nint main() {}\n")
+
+
+def test_constants_that_only_the_host_uses_are_sizes(tmp_path: Path) -> None:
+    text = """
+#define ROWS 600
+#define WIDTH 3
+const int COLUMNS = 500;
+__global__ void k(float *x, int rows, int columns) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows * columns) x[i] += WIDTH;
+}
+int main() {
+    float *x;
+    cudaMalloc(&x, ROWS * COLUMNS * sizeof(float));
+    k<<<(ROWS * COLUMNS + 127) / 128, 128>>>(x, ROWS, COLUMNS);
+}
+"""
+    spec = first(tmp_path, text, "k")
+    assert spec["problem"] == {"rows": 600, "columns": 500}
+    assert spec["arguments"][0]["shape"] == ["rows * columns"]
+    assert spec["launch"]["grid"] == ["ceil(rows * columns / BLOCK_X)"]
+    assert spec["verify"]["problems"][0]["rows"] < 600
+    # In the kernel it is the same number whatever the problem.
+    spec = first(tmp_path, text.replace("+= WIDTH", "+= ROWS"), "k")
+    assert spec["arguments"][0]["shape"] == ["columns * 600"]

@@ -41,6 +41,9 @@ _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _MOST_EMULATED, _LEAST = 1 << 16, 5
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _USUAL_VALUES = "[1, 2, 4, 8]   # check: the values"
@@ -154,7 +157,7 @@ class _Writer:
         self._template, self._types = numbers_of(kernel), given
         self._most = self._most_threads()
         kept = {name: (self._defaults.get(name) or [MISSING_BLOCK])[0] for name in self._macros}
-        self._host = launched(kernel, trees, kept=kept, trails=found.trails)
+        self._host = launched(kernel, trees, kept=kept, fixed=_named(plain), trails=found.trails)
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
@@ -391,6 +394,17 @@ class _Writer:
                 return f"[{own}]   # the host's, as its grid does not follow from it"
         why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
         return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values
+
+
+def _named(text: str) -> set[str]:
+    """The names in code, and in the macros that these name in turn."""
+    macros = {name: set(_NAME.findall(value)) for name, value in _DEFINE.findall(text)}
+    found: set[str] = set()
+    new = set(_NAME.findall(_DIRECTIVE.sub(" ", text)))
+    while new:
+        found |= new
+        new = set().union(*(macros.get(name, set()) for name in new)) - found
+    return found
 
 
 def _quoted(expression: str) -> str:

@@ -60,7 +60,11 @@ class HostCode:
     """The functions of a source and its headers."""
 
     tree: SourceTree
+    number_macros: Mapping[int, str] = field(init=False)
     _inside: dict[str, list[Node]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.number_macros = self.tree.number_macros()
 
     def uses(self, part: str, *kinds: str) -> Iterator[tuple[Node, Frame]]:
         """Nodes of those kinds in declarations that have a text somewhere; of templates the uses before themselves."""

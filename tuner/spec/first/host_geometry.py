@@ -6,7 +6,7 @@ What is not told stays with the writer's own guess. May not run anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
@@ -60,6 +60,7 @@ def launched(
     trees: Iterable[SourceTree],
     *,
     kept: Mapping[str, int],
+    fixed: Collection[str],
     trails: Mapping[int, Sequence[Trail]],
 ) -> Launched | None:
     """The kernel's first launch whose geometry is told, in the first source that has one.
@@ -68,6 +69,7 @@ def launched(
         kernel: launched.
         trees: of sources that may launch it.
         kept: macros that the spec will tune, with any values.
+        fixed: constants that are numbers, because the kernel itself uses them.
         trails: the members that stand for a structure, by the structure's place among the arguments.
 
     Raises:
@@ -75,7 +77,7 @@ def launched(
         MachineError: there is no clang, or it does not answer.
     """
     for tree in trees:
-        for found in host_launches(tree, kernel.name, kept=kept, trails=trails):
+        for found in host_launches(tree, kernel.name, kept=kept, fixed=fixed, trails=trails):
             if len(found.values) <= len(kernel.parameters) and found.grid and found.block:
                 return _Reader(kernel, found, list(kept)).read()
     return None
@@ -302,18 +304,20 @@ def _divided(size: Node, element: int) -> Node:
     """Bytes as elements."""
     if isinstance(size, int):
         return size // element
+    exact = _exactly(size, element)
+    return Op("//", size, element) if exact is None else exact
+
+
+def _exactly(size: Node, element: int) -> Node | None:
+    """A product divided by a number that is in it."""
+    if isinstance(size, int):
+        return None if size % element else size // element
     if isinstance(size, Op) and size.sign == "*":
-        for number, other in ((size.left, size.right), (size.right, size.left)):
-            if isinstance(number, int) and number % element == 0:
-                return operation("*", other, number // element)
         for inner, other in ((size.left, size.right), (size.right, size.left)):
-            if isinstance(inner, int):
-                # Rounded down by itself it would be nothing.
-                continue
-            made = _divided(inner, element)
-            if not (isinstance(made, Op) and made.sign == "//"):
-                return operation("*", made, other)
-    return Op("//", size, element)
+            made = _exactly(inner, element)
+            if made is not None:
+                return operation("*", *((other, made) if isinstance(made, int) else (made, other)))
+    return None
 
 
 def _element_bytes(parameter: Parameter) -> int | None:

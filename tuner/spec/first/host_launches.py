@@ -5,7 +5,7 @@ Guesses, for first specs; may not run anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.dtypes import numpy_dtype
@@ -47,7 +47,12 @@ class HostLaunch:
 
 
 def host_launches(
-    tree: SourceTree, kernel: str, *, kept: Mapping[str, int], trails: Mapping[int, Sequence[Trail]]
+    tree: SourceTree,
+    kernel: str,
+    *,
+    kept: Mapping[str, int],
+    fixed: Collection[str],
+    trails: Mapping[int, Sequence[Trail]],
 ) -> Iterator[HostLaunch]:
     """The launches of a kernel in a source, in order.
 
@@ -55,6 +60,7 @@ def host_launches(
         tree: of the source.
         kernel: its name.
         kept: macros that stay as they are, because the spec tunes them, with any values.
+        fixed: constants that are numbers, because the kernel itself uses them.
         trails: members of a structure that are wanted in its place, by the place of the argument.
 
     Raises:
@@ -66,7 +72,7 @@ def host_launches(
     for node, frame in code.uses('"CUDAKernelCallExpr"', "CUDAKernelCallExpr"):
         callee, geometry, *arguments = inner_nodes(node)
         if called_name(callee) == kernel and len(inner_nodes(geometry)) > 2:
-            yield _launch(HostValues(code, kept, sizes), geometry, arguments, frame, trails)
+            yield _launch(HostValues(code, kept, fixed, sizes), geometry, arguments, frame, trails)
 
 
 def _launch(

@@ -42,12 +42,14 @@ class HostValues:
     Attributes:
         code: of the source.
         kept: macros that stay as they are, because the spec tunes them.
+        fixed: constants that are numbers, because the kernel itself uses them; others may be sizes of the problem.
         size_of: bytes of a type.
         variables: those met, with their values where a number is assigned.
     """
 
     code: HostCode
     kept: Collection[str]
+    fixed: Collection[str]
     size_of: Callable[[str], int | None]
     variables: dict[str, int | None] = field(default_factory=dict)
 
@@ -97,7 +99,8 @@ class HostValues:
         if bare is not node:
             return self._value(bare, frame)
         if kind in ("IntegerLiteral", "CharacterLiteral", "CXXBoolLiteralExpr"):
-            return int(node["value"])
+            macro = self._macro(node)
+            return self._variable(macro, int(node["value"])) if macro else int(node["value"])
         if kind == "FloatingLiteral":
             # As it is written: what it is rounded to in `float` has more digits.
             return float(str(np.float32(node["value"])) if _type(node) == "float" else node["value"])
@@ -170,11 +173,18 @@ class HostValues:
         kind = str(variable.get("type", {}).get("qualType", ""))
         value = first_value(variable)
         node = None if value is None else self.value(value, Frame({}, value))
-        if variable.get("constexpr") or kind.startswith("const "):
+        if (variable.get("constexpr") or kind.startswith("const ")) and name in self.fixed:
             return _known(node)
         if not _WHOLE.match(kind):
             raise UnknownPart
         return self._variable(name, node)
+
+    def _macro(self, literal: Node) -> str:
+        """The macro that is this number and no more; empty for one that the kernel uses."""
+        spelt = literal.get("range", {}).get("begin", {}).get("spellingLoc", {})
+        own = "offset" in spelt and "includedFrom" not in spelt
+        name = self.code.number_macros.get(spelt["offset"], "") if own else ""
+        return "" if name in self.fixed else name
 
     def _variable(self, name: str, value: Value | None) -> Value:
         """A number that is assigned may be a size of the problem, so its name stays."""

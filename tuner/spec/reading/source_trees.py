@@ -20,6 +20,9 @@ __all__ = ["SourceTree", "source_tree"]
 _BEGIN = "\n    {\n"
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 _NO_TYPE = re.compile(r"(?:unknown type name|no template named|no type named) '(\w+)'")
+_NUMBER = re.compile(
+    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)[uUlL]*\)?[ \t\r]*(?:/[/*].*)?$", re.MULTILINE
+)
 _FILE = re.compile(r'"file": "([^"]*)",\n\s*"line"')
 _OWN = r"(?!/usr/|<|[^\"]*/lib/clang/|[^\"]*/evaluators/(?:emulation|cuda)/include/)[^\"]"
 """How the name of a file begins that is none of the system's, of clang's, or of those that stand for NVIDIA's."""
@@ -67,6 +70,11 @@ class SourceTree:
         """The text of a file as clang counts its places."""
         own = {PurePath(each.name).name: each.text for each in self.reader.files}
         return Path(file).read_bytes() if Path(file).is_absolute() else own[PurePath(file).name].encode()
+
+    def number_macros(self) -> dict[int, str]:
+        """Macros of the source that are one whole number each, by the place of that."""
+        text = self.text_of(self.reader.files[0].name)
+        return {found.start(2): found[1].decode() for found in _NUMBER.finditer(text)}
 
     def with_constants(self, constants: Mapping[str, int]) -> SourceTree:
         """The same with macros as constants: they stay names in clang's tree, and are numbers where it wants some."""
