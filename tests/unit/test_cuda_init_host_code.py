@@ -150,4 +150,4 @@ int main() {
     assert spec["verify"]["problems"][0]["rows"] < 600
     # In the kernel it is the same number whatever the problem.
     spec = first(tmp_path, text.replace("+= WIDTH", "+= ROWS"), "k")
-    assert spec["arguments"][0]["shape"] == ["columns * 600"]
+    assert spec["arguments"][0]["shape"] == ["600 * columns"]

@@ -313,7 +313,8 @@ def _exactly(size: Node, element: int) -> Node | None:
     if isinstance(size, int):
         return None if size % element else size // element
     if isinstance(size, Op) and size.sign == "*":
-        for inner, other in ((size.left, size.right), (size.right, size.left)):
+        both = ((size.left, size.right), (size.right, size.left))
+        for inner, other in sorted(both, key=lambda each: not isinstance(each[0], int)):
             made = _exactly(inner, element)
             if made is not None:
                 return operation("*", *((other, made) if isinstance(made, int) else (made, other)))
