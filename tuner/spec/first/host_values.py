@@ -161,12 +161,16 @@ class HostValues:
 
     def _at(self, place: Place, frame: Frame) -> Value:
         """What a variable or a member stands for."""
+        name = "_".join((place.name, *place.members) if place.name else place.members)
+        met = name in self.variables
         found = self.code.source(place, frame)
         value = self.value(*found) if found else None
         if frame.given and place.identity in frame.given:
             return _known(value)
-        names = (place.name, *place.members) if place.name else place.members
-        return self._variable("_".join(names), value)
+        if value is None and not met:
+            # What it was before it changed does not count.
+            self.variables[name] = None
+        return self._variable(name, value)
 
     def _outside(self, name: str, variable: Node) -> Value:
         """A variable that stands outside of functions, or has no value where it stands."""
