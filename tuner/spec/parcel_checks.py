@@ -168,7 +168,7 @@ def _described(leaf: Leaf) -> str:
 def _unlisted(task: Task, listed: set[str], reader: SourceReader) -> Iterator[str]:
     """Members that the kernel itself uses and the spec does not list, by the text's looks."""
     name = task.kernel.entry.partition("<")[0].strip().rpartition("::")[2]
-    kernel = next((k for k in kernels_of(source_tree(reader)) if k.name == name), None)
+    kernel = next(iter(kernels_of(source_tree(reader), name)), None)
     if kernel is None:
         return
     for parameter, passed in zip(kernel.parameters, in_call_order(task), strict=False):

@@ -20,17 +20,20 @@ from tuner.spec.first.device import LOOPED_ALONE, MISSING_BLOCK, fixed_note, loo
 from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.first.divisions import divided_by, initial_values
 from tuner.spec.first.host_geometry import launched
-from tuner.spec.first.host_templates import (
-    given_numbers,
-    numbers_of,
-    usual_values,
-    values_from,
-)
+from tuner.spec.first.host_templates import given_numbers, numbers_of, usual_values, values_from
 from tuner.spec.first.scalars import first_value, holds
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
-from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of, scope_of, with_types
-from tuner.spec.reading.macros import choices, of_problem
+from tuner.spec.reading.cuda_kernels import (
+    NOISE,
+    Parameter,
+    base_name,
+    chosen_kernel,
+    kernels_of,
+    scope_of,
+    with_types,
+)
+from tuner.spec.reading.macros import choices, names_used, of_problem
 from tuner.spec.reading.source_trees import SourceTree, source_tree
 
 __all__ = ["init_cuda"]
@@ -41,9 +44,6 @@ _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _MOST_EMULATED, _LEAST = 1 << 16, 5
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _USUAL_VALUES = "[1, 2, 4, 8]   # check: the values"
@@ -76,16 +76,14 @@ def init_cuda(
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
         MachineError: there is no clang, or it does not answer.
     """
-    chosen = chosen_kernel(file, kernels_of(tree), entry)
+    chosen = chosen_kernel(file, kernels_of(tree, base_name(entry or "")) or kernels_of(tree), entry)
     own = NOISE.sub(" ", f"{text}\n{headers}")
     reader = tree.reader
     others = (
         replace(reader, files=(host,)).with_missing_headers() for host in hosts if chosen.name in host.text
     )
     trees = [tree, *map(source_tree, others)]
-    given = chosen.instance or next(
-        (k.instance for t in trees[1:] for k in kernels_of(t) if k.name == chosen.name), ()
-    )
+    given = chosen.instance or next((k.instance for t in trees[1:] for k in kernels_of(t, chosen.name)), ())
     numbers = numbers_of(chosen)
     reader = replace(reader, macros={**reader.macros, **dict.fromkeys(numbers.values(), 1)})
     scope = scope_of(chosen, reader, given, numbers)
@@ -120,7 +118,6 @@ class _Writer:
         given: Sequence[str],
     ) -> None:
         kernel = found.kernel
-        undeclared = trees[0].undeclared
         self._file = file
         self._source = text
         self._headers = f", include: [{', '.join(include)}]" if include else ""
@@ -145,7 +142,7 @@ class _Writer:
         self._macros = [
             m
             for m in dict.fromkeys(_MACRO.findall(plain))
-            if (m in self._defaults or m in undeclared)
+            if (m in self._defaults or m in trees[0].undeclared)
             and not _KNOWN_MACROS.fullmatch(m)
             and not (m in self._defaults and of_problem(m))
         ]
@@ -157,7 +154,7 @@ class _Writer:
         self._template, self._types = numbers_of(kernel), given
         self._most = self._most_threads()
         kept = {name: (self._defaults.get(name) or [MISSING_BLOCK])[0] for name in self._macros}
-        self._host = launched(kernel, trees, kept=kept, fixed=_named(plain), trails=found.trails)
+        self._host = launched(kernel, trees, kept=kept, fixed=names_used(plain), trails=found.trails)
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
@@ -394,17 +391,6 @@ class _Writer:
                 return f"[{own}]   # the host's, as its grid does not follow from it"
         why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
         return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values
-
-
-def _named(text: str) -> set[str]:
-    """The names in code, and in the macros that these name in turn."""
-    macros = {name: set(_NAME.findall(value)) for name, value in _DEFINE.findall(text)}
-    found: set[str] = set()
-    new = set(_NAME.findall(_DIRECTIVE.sub(" ", text)))
-    while new:
-        found |= new
-        new = set().union(*(macros.get(name, set()) for name in new)) - found
-    return found
 
 
 def _quoted(expression: str) -> str:

@@ -69,8 +69,7 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
         path, tree = other
         text = _text(path)
     headers = _included(path, text, include)
-    wanted = None if entry is None else base_name(entry).rpartition("::")[2]
-    kernels = [kernel for kernel in kernels_of(tree) if wanted in (None, kernel.name)]
+    kernels = kernels_of(tree, base_name(entry or "").rpartition("::")[2])
     if kernels and all(kernel.file != path.name for kernel in kernels):
         text, headers = f"{headers}\n{text}", ""
     return CudaFiles(

@@ -95,12 +95,16 @@ class CudaKernel:
     instance: tuple[str, ...] = ()
 
 
-def kernels_of(tree: SourceTree) -> list[CudaKernel]:
-    """All kernels that a source and its headers define, in order; of types only those of numbers are known yet."""
+def kernels_of(tree: SourceTree, name: str = "") -> list[CudaKernel]:
+    """The kernels that a source and its headers define, all or those of a name, in order.
+
+    Of types only those of numbers are known yet.
+    """
     return [
         kernel
-        for root, file in tree.declarations('"CUDAGlobalAttr"')
+        for root, file in tree.declarations(f'"name": "{name}"' if name else '"CUDAGlobalAttr"')
         for kernel in _kernels(root, tree.text_of(file), file, ())
+        if name in ("", kernel.name)
     ]
 
 
@@ -240,8 +244,8 @@ def cuda_functions(reader: SourceReader, entry: str) -> list[Function]:
     chosen = _split(given)
     name = base_name(entry).rpartition("::")[2]
     found = []
-    for kernel in kernels_of(source_tree(reader)):
-        if kernel.name == name and kernel.file == PurePath(reader.files[0].name).name:
+    for kernel in kernels_of(source_tree(reader), name):
+        if kernel.file == PurePath(reader.files[0].name).name:
             if chosen:
                 kernel = replace(
                     kernel, parameters=tuple(replace(p, kind=_UNKNOWN) for p in kernel.parameters)
