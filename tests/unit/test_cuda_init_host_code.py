@@ -50,6 +50,16 @@ namespace app { namespace { DEFINE(raise, double) } }
 
 
 HOSTS = {
+    "vectors for blocks": """
+int main(int argc, char **argv) {
+    int n = atoi(argv[1]);
+    float *x;
+    cudaMalloc(&x, n * sizeof(float));
+    dim3 grid, block = make_uint3(64, 1, 1);
+    grid = make_uint3((n + 63) / block.x, 1, 1);
+    scale<<<grid, block, 0, 0>>>(x, n);
+}
+""",
     "macros with arguments": """
 #define DIV_UP(a, b) (((a) % (b)) ? (a) / (b) + 1 : (a) / (b))
 #define CHECK(call) do { if ((call) != cudaSuccess) abort_all(__LINE__); } while (0)

@@ -246,8 +246,10 @@ class HostValues:
         """What a ``dim3`` is made of, x first; empty where that is not told."""
         node = bare_expression(node)
         inner = [n for n in inner_nodes(node) if n.get("kind") != "CXXDefaultArgExpr"]
+        if node.get("kind") == "CallExpr" and called_name(inner[0]) == "make_uint3":
+            return [(each, frame) for each in inner[1:]]
         if node.get("kind") in (*_CONSTRUCTED, "InitListExpr"):
-            copied = len(inner) == 1 and "dim3" in _type(inner[0])
+            copied = len(inner) == 1 and re.search(r"\b(?:dim3|uint3)\b", _type(inner[0]))
             return self._axes(inner[0], frame) if copied else [(each, frame) for each in inner]
         place = place_of(node)
         if place is None or "dim3" not in _type(node):
