@@ -11,6 +11,7 @@
 
 #undef __global__
 #define __global__ __attribute__((global))
+#define __managed__
 #undef __launch_bounds__
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 typedef struct CUstream_st *cudaStream_t;
