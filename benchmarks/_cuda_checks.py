@@ -18,9 +18,11 @@ from tuner.core.errors import TunerError
 from tuner.driver.check import check_spec
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
-from tuner.spec.reading.cuda_kernels import kernels_of
 
 _LIMIT_S = 90.0
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MARKS = r"(?:(?:static|inline|__[a-z_]+__)\b\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?)*"
+_KERNEL = re.compile(rf"\b__global__\s+{_MARKS}void\s+{_MARKS}(\w+)\s*\([^;{{}}]*\)\s*\{{")
 _VARYING = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\b[\w./-]+\.(?:cu|cuh|h|hpp)\b(?::\d+)*|\b\d[\w.]*\b")
 
 
@@ -39,7 +41,9 @@ def kernels_in(files: Sequence[Path]) -> list[tuple[Path, str]]:
     """Files with the names of their kernels; a name that a file has twice counts once."""
     found = []
     for path in files:
-        names = dict.fromkeys(k.name for k in kernels_of(path.read_text(encoding="utf-8", errors="replace")))
+        names = dict.fromkeys(
+            _KERNEL.findall(_COMMENT.sub(" ", path.read_text(encoding="utf-8", errors="replace")))
+        )
         found += [(path, name) for name in names]
     return found
 

@@ -22,9 +22,11 @@ from pathlib import Path
 
 from _cuda_checks import checked, kernels_in, print_counts
 
+from tuner.core.errors import TunerError
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
 from tuner.evaluators.cuda.nvrtc import OWN_HEADERS, Nvrtc, NvrtcError, find_headers, find_library
+from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.reading.cuda_kernels import CudaKernel, kernels_of
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
@@ -85,7 +87,10 @@ def check(files: Sequence[Path], count: int, *, faults: bool, seed: int) -> None
 def tried(path: Path) -> Tried | None:
     """One file; ``None`` where it has no kernel or cannot be read."""
     files = read(path)
-    kernels = kernels_of(files.get(path.name, ""))
+    try:
+        kernels = kernels_of(cuda_files(path, None, ()).tree)
+    except TunerError:
+        return None
     if not kernels:
         return None
     # A template needs arguments that only its author knows.

@@ -130,7 +130,9 @@ def problems(folder: Path, kernel: str, host: str) -> dict[str, int]:
 
 def test_sizes_to_verify_with_leave_blocks_and_are_few(tmp_path: Path) -> None:
     copies = "__global__ void k(int4 *a, int n) { a[blockIdx.x * blockDim.x + threadIdx.x].x = n; }\n"
-    host = "void f() { int size = 1 << 24, *a; cudaMalloc(&a, size); k<<<size / 4 / 512, 512>>>(a, 1); }\n"
+    host = (
+        "void f() { int size = 1 << 24; int4 *a; cudaMalloc(&a, size); k<<<size / 4 / 512, 512>>>(a, 1); }\n"
+    )
     # Whole blocks only, of the largest that is tried.
     assert problems(tmp_path, copies, host)["size"] // 4 // 512 >= 1
     cube = """__global__ void k(float *a, int l, int m, int n) {

@@ -23,6 +23,7 @@ from tuner.spec.reading.c_types import bare
 from tuner.spec.reading.cuda_kernels import kernels_of
 from tuner.spec.reading.record_layouts import record_layout
 from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.source_trees import source_tree
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path, View, closest
@@ -167,7 +168,7 @@ def _described(leaf: Leaf) -> str:
 def _unlisted(task: Task, listed: set[str], reader: SourceReader) -> Iterator[str]:
     """Members that the kernel itself uses and the spec does not list, by the text's looks."""
     name = task.kernel.entry.partition("<")[0].strip().rpartition("::")[2]
-    kernel = next((k for k in kernels_of(task.kernel.variant.files[0].text) if k.name == name), None)
+    kernel = next(iter(kernels_of(source_tree(reader), name)), None)
     if kernel is None:
         return
     for parameter, passed in zip(kernel.parameters, in_call_order(task), strict=False):

@@ -9,6 +9,7 @@
 #define TUNER_HALF_MIN(x, y) __builtin_fminf((float)(x), (float)(y))
 #include "../../cuda/include/tuner_half.h"
 
+#ifndef TUNER_READING
 EMU_ATOMIC(atomicAdd, __half, old + value)
 /* Without a call to an operator: that would be instrumented, and another thread could run in between. */
 EMU_PLAINLY __half2 emu_atomicAdd(__half2 *at, __half2 value) {
@@ -21,3 +22,4 @@ static __device__ __forceinline__ __half2 atomicAdd(__half2 *at, __half2 value) 
     emu_atomic(at, sizeof(__half2));
     return emu_atomicAdd(at, value);
 }
+#endif

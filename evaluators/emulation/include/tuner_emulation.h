@@ -35,8 +35,10 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 
 #include "tuner_vectors.h"
 #include "tuner_indices.h"
+#ifndef TUNER_READING
 #include "tuner_sync.h"
 #include "tuner_atomics.h"
 #include "tuner_math.h"
 #include "tuner_more_math.h"
 #include "tuner_launch.h"
+#endif

@@ -5,7 +5,6 @@ What is guessed says so in a comment. May not compile or run anything.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -17,38 +16,34 @@ from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
 from tuner.spec.first.cuda_blocks import MOST_THREADS, Blocks
-from tuner.spec.first.device import LOOPED_ALONE, fixed_note, loops_over, reads_next
+from tuner.spec.first.device import LOOPED_ALONE, MISSING_BLOCK, fixed_note, loops_over, reads_next
 from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.first.divisions import divided_by, initial_values
 from tuner.spec.first.host_geometry import launched
-from tuner.spec.first.host_templates import (
-    given_numbers,
-    instantiated,
-    numbers_of,
-    usual_values,
-    values_from,
-)
+from tuner.spec.first.host_templates import given_numbers, numbers_of, usual_values, values_from
 from tuner.spec.first.scalars import first_value, holds
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
-from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of, scope_of, with_types
-from tuner.spec.reading.declared import declared_names
-from tuner.spec.reading.macros import choices, of_problem
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.cuda_kernels import (
+    NOISE,
+    Parameter,
+    base_name,
+    chosen_kernel,
+    kernels_of,
+    scope_of,
+    with_types,
+)
+from tuner.spec.reading.macros import choices, names_used, of_problem
+from tuner.spec.reading.source_trees import SourceTree, source_tree
 
 __all__ = ["init_cuda"]
 
 _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _KNOWN_MACROS = re.compile(r"(CUDA|NAN|INFINITY|INT|UINT|LLONG|FLT|DBL|M)_\w+|NAN|INFINITY|NULL|EOF")
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_ENUMERATION = re.compile(r"\benum\b[^;{}()]*\{([^{}]*)\}")
-_MEMBER = re.compile(r"(?:\.|->|::)\s*([A-Z][A-Z0-9_]{2,})\b")
 _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
-_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el|en|un)(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
-"""What a build switches on or off is no tunable."""
 _MOST_EMULATED, _LEAST = 1 << 16, 5
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _USUAL_VALUES = "[1, 2, 4, 8]   # check: the values"
@@ -59,7 +54,7 @@ _ODD_IN_SPACE = (37, 21, 11)
 def init_cuda(
     file: str,
     text: str,
-    reader: SourceReader,
+    tree: SourceTree,
     *,
     entry: str | None = None,
     include: Sequence[str] = (),
@@ -71,7 +66,7 @@ def init_cuda(
     Args:
         file: name of the source, from where the spec will lie.
         text: the source, with the header that has the kernel.
-        reader: of the source.
+        tree: of the source.
         entry: the kernel; may be left out where the file has only one.
         include: folders of headers, from there too.
         headers: what the source includes of its own project, for names of types.
@@ -81,12 +76,14 @@ def init_cuda(
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
         MachineError: there is no clang, or it does not answer.
     """
-    chosen = chosen_kernel(file, kernels_of(text), entry)
+    chosen = chosen_kernel(file, kernels_of(tree, base_name(entry or "")) or kernels_of(tree), entry)
     own = NOISE.sub(" ", f"{text}\n{headers}")
-    hosts = [host for host in hosts if chosen.name in host.text]
-    texts = [own, *(f"{own}\n{NOISE.sub(' ', host.text)}" for host in hosts)]
-    others = (replace(reader, files=(host,)).with_missing_headers() for host in hosts)
-    given = instantiated(chosen, itertools.chain([reader], others))
+    reader = tree.reader
+    others = (
+        replace(reader, files=(host,)).with_missing_headers() for host in hosts if chosen.name in host.text
+    )
+    trees = [tree, *map(source_tree, others)]
+    given = chosen.instance or next((k.instance for t in trees[1:] for k in kernels_of(t, chosen.name)), ())
     numbers = numbers_of(chosen)
     reader = replace(reader, macros={**reader.macros, **dict.fromkeys(numbers.values(), 1)})
     scope = scope_of(chosen, reader, given, numbers)
@@ -103,8 +100,7 @@ def init_cuda(
             )
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
-    texts = [found.host(each) for each in texts]
-    return _Writer(file, plain.text, found, include, texts, every=own, given=given).text()
+    return _Writer(file, plain.text, found, include, trees, every=own, given=given).text()
 
 
 class _Writer:
@@ -116,7 +112,7 @@ class _Writer:
         text: str,
         found: Unfolded,
         include: Sequence[str],
-        hosts: Sequence[str],
+        trees: Sequence[SourceTree],
         *,
         every: str,
         given: Sequence[str],
@@ -143,12 +139,10 @@ class _Writer:
             for name, value in _DEFAULT.findall(every)
             if re.search(rf"\b{name}\b", plain)
         }
-        own = set(_DEFINED.findall(every)) | declared_names(every) | _named_constants(every)
-        own |= {p.name for p in kernel.parameters}
         self._macros = [
             m
-            for m in dict.fromkeys(_MACRO.findall(_CONDITION.sub(" ", plain)))
-            if (m in self._defaults or m not in own)
+            for m in dict.fromkeys(_MACRO.findall(plain))
+            if (m in self._defaults or m in trees[0].undeclared)
             and not _KNOWN_MACROS.fullmatch(m)
             and not (m in self._defaults and of_problem(m))
         ]
@@ -159,12 +153,12 @@ class _Writer:
         self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
         self._template, self._types = numbers_of(kernel), given
         self._most = self._most_threads()
-        self._host = launched(kernel, hosts, kept=[*self._macros, *self._template.values()])
+        kept = {name: (self._defaults.get(name) or [MISSING_BLOCK])[0] for name in self._macros}
+        self._host = launched(kernel, trees, kept=kept, fixed=names_used(plain), trails=found.trails)
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
-        given = given or (self._host.template if self._host is not None else ())
-        self._given = given_numbers(kernel, given, "\n".join(hosts[:1]), self._fixed)
+        self._given = given_numbers(kernel, given)
         self._blocks_named = Blocks(
             kernel=kernel,
             macros=self._macros,
@@ -294,11 +288,12 @@ class _Writer:
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
         own = self._own(p)
-        if self._host and p.name in self._host.shapes:
+        indexed = array_extents(p.name, self._kernel.body, self._sizes)
+        allocated = self._host is not None and p.name in self._host.shapes
+        if self._host and allocated and not (indexed and p.name in self._host.unsure):
             # As it is allocated, whatever its dimensions are.
             own = [_quoted(self._for_all(self._host.shapes[p.name]))]
         shape = ", ".join(own) or "1024"
-        allocated = self._host is not None and p.name in self._host.shapes
         if self._dimensions == 1 and not allocated and reads_next(p.name, self._kernel.body):
             shape += " + 1"
         shape += f", {p.lanes}" if p.lanes > 1 else ""
@@ -373,7 +368,7 @@ class _Writer:
         found = {
             name: self._safe(axis, text)
             for axis, (name, text) in enumerate(zip(self._block, values, strict=True))
-            if not name.isdigit()
+            if name.isidentifier()
         }
         for name, given in self._defaults.items():
             found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
@@ -396,12 +391,6 @@ class _Writer:
                 return f"[{own}]   # the host's, as its grid does not follow from it"
         why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
         return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values
-
-
-def _named_constants(text: str) -> set[str]:
-    """Names in capitals that are enumerators or members: as macros they would replace those in the source."""
-    listed = " ".join(_ENUMERATION.findall(text))
-    return set(_MACRO.findall(listed)) | set(_MEMBER.findall(text))
 
 
 def _quoted(expression: str) -> str:

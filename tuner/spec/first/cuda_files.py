@@ -16,17 +16,15 @@ from tuner.core.errors import UsageError
 from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.spec.first.header_folders import program_files
-from tuner.spec.reading.cuda_kernels import NOISE, kernels_of
-from tuner.spec.reading.declared import declared_names
+from tuner.spec.reading.cuda_kernels import base_name, kernels_of
 from tuner.spec.reading.includes import read_headers
 from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.source_trees import SourceTree, source_tree
 from tuner.spec.sources import folder_reader
 
 __all__ = ["CudaFiles", "cuda_files"]
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _SUFFIXES = (".cu", ".cuh", ".h", ".hpp")
 
 
@@ -37,14 +35,14 @@ class CudaFiles:
     Attributes:
         source: the file that is compiled.
         text: of it, what it includes in it where the kernel stands there.
-        reader: of it.
+        tree: of it.
         headers: what else it includes of its own project.
         hosts: other sources that launch kernels.
     """
 
     source: Path
     text: str
-    reader: SourceReader
+    tree: SourceTree
     headers: str
     hosts: tuple[Source, ...]
 
@@ -59,16 +57,32 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
 
     Raises:
         UsageError: it cannot be read.
+        BaselineError: clang's tree of it is too large.
+        MachineError: there is no clang, or it does not answer.
     """
     try:
         text = text_of_file(path)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
-    headers = _included(path, text, include)
-    other = _including(path, text, headers, include)
+    tree = _tree(path, text, include)
+    other = _including(path, tree, include)
     if other is not None:
-        path, text = other, _text(other)
-        headers = _included(path, text, include)
+        path, tree = other
+        text = _text(path)
+    headers = _included(path, text, include)
+    kernels = kernels_of(tree, base_name(entry or "").rpartition("::")[2])
+    if kernels and all(kernel.file != path.name for kernel in kernels):
+        text, headers = f"{headers}\n{text}", ""
+    return CudaFiles(
+        source=path,
+        text=text,
+        tree=tree,
+        headers=headers,
+        hosts=tuple(_launching(path)),
+    )
+
+
+def _tree(path: Path, text: str, include: Sequence[Path]) -> SourceTree:
     folder = path.resolve().parent
     reader = SourceReader(
         files=(Source(name=path.name, text=text),),
@@ -76,38 +90,21 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
         folder=str(folder),
         include=tuple(os.path.relpath(each.resolve(), folder) for each in include),
     )
-    wanted = None if entry is None else entry.partition("<")[0].strip().rpartition("::")[2]
-    own, brought = ({k.name for k in kernels_of(each)} for each in (text, headers))
-    if (wanted in brought - own) if wanted else (not own and brought):
-        text, headers = f"{headers}\n{text}", ""
-    return CudaFiles(
-        source=path,
-        text=text,
-        reader=reader.with_missing_headers(),
-        headers=headers,
-        hosts=tuple(_launching(path)),
-    )
+    return source_tree(reader.with_missing_headers())
 
 
-def _including(path: Path, text: str, headers: str, include: Sequence[Path]) -> Path | None:
-    """The one source that includes this file and declares before that what it needs; none where it needs nothing."""
-    own = NOISE.sub(" ", f"{text}\n{headers}")
-    needed = set(_NAME.findall(NOISE.sub(" ", text))) - _declared(own)
-    found: list[Path] = []
-    for other in program_files(path):
-        if other.suffix != ".cu" or other == path.resolve() or path.name not in (there := _text(other)):
+def _including(path: Path, tree: SourceTree, include: Sequence[Path]) -> tuple[Path, SourceTree] | None:
+    """The one source that includes this file and declares what it needs; none where it needs nothing."""
+    found: list[tuple[Path, SourceTree]] = []
+    for other in program_files(path) if tree.unknown else ():
+        if other.suffix != ".cu" or other == path.resolve():
             continue
-        at = next((m.start() for m in _INCLUDE.finditer(there) if _same(m[1], other, path, include)), None)
-        if at is None:
-            continue
-        before = there[:at]
-        if needed & _declared(NOISE.sub(" ", f"{before}\n{_included(other, before, include)}")):
-            found.append(other)
+        text = _text(other)
+        if any(_same(written, other, path, include) for written in _INCLUDE.findall(text)):
+            whole = _tree(other, text, include)
+            if tree.unknown - whole.unknown:
+                found.append((other, whole))
     return found[0] if len(found) == 1 else None
-
-
-def _declared(text: str) -> set[str]:
-    return {*declared_names(text), *_DEFINED.findall(text)}
 
 
 def _same(written: str, file: Path, path: Path, include: Sequence[Path]) -> bool:

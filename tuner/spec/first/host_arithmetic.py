@@ -168,15 +168,15 @@ def _upwards(sign: str, left: Node, right: Node) -> Node | None:
     if sign == "//":
         terms = dict(_terms(left))
         over = terms.pop("", 0)
-        if isinstance(right, int) and over == right - 1 and terms:
-            return ceiling(Op("/", _summed(left, drop=(over,)), right))
-        if not isinstance(right, int) and over == -1 and terms.get(shown(right)) == 1 and len(terms) > 1:
-            return ceiling(Op("/", _summed(left, drop=(over, right)), right))
+        if isinstance(right, int) and over >= right - 1 > 0 and terms:
+            return ceiling(Op("/", _summed(left, drop=(), plus=over - right + 1), right))
+        if not isinstance(right, int) and over >= -1 and terms.get(shown(right)) == 1 and len(terms) > 1:
+            return ceiling(Op("/", _summed(left, drop=(right,), plus=over + 1), right))
         if terms == {shown(right): 1} and over >= 0:
             return Call("ceil", (Op("/", over + 1, right),))
     one_more = sign == "+" and right == 1 and isinstance(left, Op) and left.sign == "//"
     if one_more and isinstance(left, Op) and dict(_terms(left.left)).get("") == -1:
-        return ceiling(Op("/", _summed(left.left, drop=(-1,)), left.right))
+        return ceiling(Op("/", _summed(left.left, drop=(), plus=0), left.right))
     return None
 
 
@@ -199,9 +199,9 @@ def _summands(node: Node, sign: int = 1) -> Iterator[tuple[Node, int]]:
         yield node, sign
 
 
-def _summed(node: Node, *, drop: tuple[Node, ...]) -> Node:
-    """The sum without its numbers and without one of each other part that is to be dropped."""
-    others = [d for d in drop if not isinstance(d, int)]
+def _summed(node: Node, *, drop: tuple[Node, ...], plus: int) -> Node:
+    """The sum without one of each part that is to be dropped, and with another number in the place of its own."""
+    others = list(drop)
     total: Node = 0
     for part, sign in _summands(node):
         if isinstance(part, int):
@@ -210,7 +210,7 @@ def _summed(node: Node, *, drop: tuple[Node, ...]) -> Node:
             others.remove(part)
             continue
         total = operation("+" if sign > 0 else "-", total, part)
-    return total
+    return operation("+", total, plus)
 
 
 def ceiling(node: Node) -> Node:

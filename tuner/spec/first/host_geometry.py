@@ -1,21 +1,22 @@
 """What a first spec takes from the host's own launch: sizes, values, shapes, blocks, and small sizes to verify with.
 
-Guesses by the text's looks; what is not told stays with the writer's own guess. May not compile or run anything.
+What is not told stays with the writer's own guess. May not run anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
 
 from tuner.core.dtypes import numpy_dtype
 from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
-from tuner.spec.first.host_launches import HostLaunch, host_launches
+from tuner.spec.first.host_launches import HostLaunch, Trail, host_launches
 from tuner.spec.first.small_sizes import evaluated, small_sizes
 from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
+from tuner.spec.reading.source_trees import SourceTree
 
 __all__ = ["Launched", "launched"]
 
@@ -36,37 +37,49 @@ class Launched:
         small: for each of them one to verify with.
         values: of scalar arguments that are no sizes.
         shapes: elements of arrays.
+        unsure: arrays whose elements hang on numbers that neither the host's code nor the kernel's arguments tell.
         grid: blocks by axis; empty where not known.
         block: threads by axis, as names or numbers; ``None`` for one that is not known.
         follows: for each axis, whether the grid is reckoned from the block and shared memory can be.
         shared: dynamic shared memory, bytes; empty where not known.
-        template: the template's arguments.
     """
 
     sizes: Mapping[str, int | None]
     small: Mapping[str, int]
     values: Mapping[str, str]
     shapes: Mapping[str, str]
+    unsure: frozenset[str]
     grid: tuple[str, ...]
     block: tuple[str | None, ...]
     follows: tuple[bool, ...]
     shared: str
-    template: tuple[str, ...]
 
 
-def launched(kernel: CudaKernel, texts: Sequence[str], *, kept: Sequence[str]) -> Launched | None:
-    """The kernel's first launch whose geometry is told, in the first text that has one.
+def launched(
+    kernel: CudaKernel,
+    trees: Iterable[SourceTree],
+    *,
+    kept: Mapping[str, int],
+    fixed: Collection[str],
+    trails: Mapping[int, Sequence[Trail]],
+) -> Launched | None:
+    """The kernel's first launch whose geometry is told, in the first source that has one.
 
     Args:
         kernel: launched.
-        texts: host code, without comments; each with all that it counts on, macros too.
-        kept: macros that the spec will tune.
+        trees: of sources that may launch it.
+        kept: macros that the spec will tune, with any values.
+        fixed: constants that are numbers, because the kernel itself uses them.
+        trails: the members that stand for a structure, by the structure's place among the arguments.
+
+    Raises:
+        BaselineError: clang's tree is too large.
+        MachineError: there is no clang, or it does not answer.
     """
-    elements = [_element_bytes(p) for p in kernel.parameters]
-    for text in texts:
-        for found in host_launches(text, kernel.name, kept=kept, elements=elements):
+    for tree in trees:
+        for found in host_launches(tree, kernel.name, kept=kept, fixed=fixed, trails=trails):
             if len(found.values) <= len(kernel.parameters) and found.grid and found.block:
-                return _Reader(kernel, found, kept).read()
+                return _Reader(kernel, found, list(kept)).read()
     return None
 
 
@@ -83,9 +96,15 @@ class _Reader:
             (p, v) for p, v in zip(self.kernel.parameters, self.launch.values, strict=False) if not p.pointer
         ]
         self._call(scalars)
-        block, grid, shared = self._geometry()
-        shapes = {p.name: node for p, node in self._extents()}
-        used = set().union(*(names_of(node) for node in (*grid, *shapes.values())))
+        while True:
+            block, grid, shared = self._geometry()
+            shapes = {p.name: node for p, node in self._extents()}
+            used = set().union(*(names_of(node) for node in (*grid, *shapes.values())))
+            apart = [node for node in self.called if isinstance(node, Op) and used & set(names_of(node))]
+            if not apart:
+                break
+            # What counts by itself, too, is no part of one size.
+            self.called = {node: name for node, name in self.called.items() if node not in apart}
         sizes = self._sizes(used, scalars)
         known = {*sizes, *self.kept, *_BLOCK[: len(block)]}
         if not all(set(names_of(node)) <= known for node in grid):
@@ -97,16 +116,18 @@ class _Reader:
             return None
         shapes = {name: node for name, node in shapes.items() if _somewhere(node, sizes, small)}
         shapes = {name: _whole_elements(node, sizes) for name, node in shapes.items()}
+        passed = {p.name for p in self.kernel.parameters}
+        unknown = {name for name, value in sizes.items() if value is None} - passed
         return Launched(
             sizes=sizes,
             small=small,
             values=dict(self._values(scalars, sizes)),
             shapes={name: shown(node) for name, node in shapes.items()},
+            unsure=frozenset(name for name, node in shapes.items() if unknown & set(names_of(node))),
             grid=tuple(map(shown, grid)),
             block=tuple(None if b is None else shown(b) for b in block),
             follows=self._follows(len(block), grid, shared),
             shared=shown(shared) if shared is not None and set(names_of(shared)) <= known else "",
-            template=self.launch.template,
         )
 
     def _geometry(self) -> tuple[list[Node | None], list[Node], Node | None]:
@@ -283,18 +304,21 @@ def _divided(size: Node, element: int) -> Node:
     """Bytes as elements."""
     if isinstance(size, int):
         return size // element
+    exact = _exactly(size, element)
+    return Op("//", size, element) if exact is None else exact
+
+
+def _exactly(size: Node, element: int) -> Node | None:
+    """A product divided by a number that is in it."""
+    if isinstance(size, int):
+        return None if size % element else size // element
     if isinstance(size, Op) and size.sign == "*":
-        for number, other in ((size.left, size.right), (size.right, size.left)):
-            if isinstance(number, int) and number % element == 0:
-                return operation("*", other, number // element)
-        for inner, other in ((size.left, size.right), (size.right, size.left)):
-            if isinstance(inner, int):
-                # Rounded down by itself it would be nothing.
-                continue
-            made = _divided(inner, element)
-            if not (isinstance(made, Op) and made.sign == "//"):
-                return operation("*", made, other)
-    return Op("//", size, element)
+        both = ((size.left, size.right), (size.right, size.left))
+        for inner, other in sorted(both, key=lambda each: not isinstance(each[0], int)):
+            made = _exactly(inner, element)
+            if made is not None:
+                return operation("*", *((other, made) if isinstance(made, int) else (made, other)))
+    return None
 
 
 def _element_bytes(parameter: Parameter) -> int | None:

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from tuner.core.errors import SpecError
-from tuner.core.expressions import parse
 from tuner.spec.reading.cuda_kernels import CudaKernel
-from tuner.spec.reading.nodes import Node
-from tuner.spec.reading.signature import SourceReader
-from tuner.spec.reading.trees import inner_nodes
 
-__all__ = ["given_numbers", "instantiated", "numbers_of", "usual_values", "values_from"]
-
-_CONSTANT = re.compile(
-    r"\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t)\s+(\w+)\s*=\s*(\d+)\s*;"
-)
+__all__ = ["given_numbers", "numbers_of", "usual_values", "values_from"]
 
 
 def numbers_of(kernel: CudaKernel) -> dict[str, str]:
@@ -31,56 +22,16 @@ def numbers_of(kernel: CudaKernel) -> dict[str, str]:
     }
 
 
-def instantiated(kernel: CudaKernel, readers: Iterable[SourceReader]) -> tuple[str, ...]:
-    """The arguments of a template in the first use of it, as clang deduces them; none where it sees no use.
-
-    Args:
-        kernel: the template.
-        readers: of the sources that may launch it.
-
-    Raises:
-        MachineError: there is no clang, or it does not answer.
-    """
-    for reader in readers if kernel.template else ():
-        trees, _ = reader.answered(kernel.name, "")
-        for tree in trees:
-            if tree.get("kind") != "FunctionTemplateDecl" or tree.get("name") != kernel.name:
-                continue
-            for made in inner_nodes(tree):
-                arguments = [c for c in inner_nodes(made) if c.get("kind") == "TemplateArgument"]
-                if made.get("kind") == "FunctionDecl" and len(arguments) == len(kernel.template):
-                    return tuple(map(_argument, arguments))
-    return ()
-
-
-def _argument(node: Node) -> str:
-    """A template's argument as any place of the source can write it; ``float`` for a type that has no name there."""
-    if "value" in node:
-        # Of `true` clang's tree has -1, as of a number with one bit.
-        return str(node["value"])
-    kind = node.get("type", {})
-    text = str(kind.get("desugaredQualType", kind.get("qualType", "")))
-    return text if text and not re.search(r"[(){}]", text) else "float"
-
-
-def given_numbers(
-    kernel: CudaKernel, given: Sequence[str], text: str, fixed: Mapping[str, int]
-) -> dict[str, int]:
-    """The values of a template's numbers by what stands for them, as far as the text tells them; else its defaults."""
-    known = {name: int(value) for name, value in _CONSTANT.findall(text)} | dict(fixed)
-    known |= {"true": 1, "false": 0}
-    stands = numbers_of(kernel)
+def given_numbers(kernel: CudaKernel, given: Sequence[str]) -> dict[str, int]:
+    """The values of a template's numbers by what stands for them, as far as its use or its defaults tell them."""
     found: dict[str, int] = {}
     for place, part in enumerate(kernel.template):
         argument = given[place] if place < len(given) else part.partition("=")[2].strip()
-        if _name(part) not in stands or not argument:
-            continue
-        try:
-            value = parse(argument).evaluate(known)
-        except (SpecError, KeyError):
-            continue
-        if isinstance(value, int):
-            found[stands[_name(part)]] = abs(value) if part.startswith("bool") else value
+        value = {"true": "1", "false": "0"}.get(argument, argument)
+        if _name(part) in numbers_of(kernel) and re.fullmatch(r"-?\d+", value):
+            found[numbers_of(kernel)[_name(part)]] = (
+                abs(int(value)) if part.startswith("bool") else int(value)
+            )
     return found
 
 

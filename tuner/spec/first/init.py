@@ -101,7 +101,7 @@ def _cuda(project: Project, entry: str | None) -> str:
     return init_cuda(
         project.written(found.source),
         found.text,
-        found.reader,
+        found.tree,
         entry=entry,
         include=project.headers,
         headers=found.headers,

@@ -16,6 +16,9 @@ from tuner.spec.first.host_arithmetic import Node, names_of, shown
 __all__ = ["evaluated", "fitting_size", "in_memory", "small_sizes", "within"]
 
 _ODD = (67, 129, 35, 41, 53, 75)
+_ODD_OF_MANY = (17, 9, 5, 7, 11, 13)
+"""Most of them are bounds of loops around one another."""
+_FEW = 3
 _WIDE = (64, 128, 32, 96, 160, 64)
 _MOST_THREADS = 1 << 16
 _MOST_ELEMENTS = 1 << 19
@@ -48,32 +51,45 @@ def small_sizes(
         block: threads, under the names that the grid has for them.
         arrays: elements of each.
     """
-    start = _WIDE if wide else _ODD
+    start = _WIDE if wide else _ODD if len(sizes) <= _FEW else _ODD_OF_MANY
     found = {
         name: start[i % len(start)] if name in free else 2 * max(block.values(), default=64)
         for i, name in enumerate(sizes)
     }
     found = {name: min(value, sizes[name] or value) for name, value in found.items()}
     for _ in range(_ROUNDS):
-        blocks = evaluated(grid, {**block, **found})
-        elements = evaluated(arrays, {**block, **found})
-        if blocks is None or elements is None:
+        work = _work(grid, block, arrays, found)
+        if work is None:
             return None
-        if min(blocks, default=1) < 1:
+        if work[0] < 1:
             grown = {n: min(2 * v, sizes[n] or 2 * v) for n, v in found.items() if n not in free}
             if all(found[name] == value or value > _MOST_THREADS for name, value in grown.items()):
                 return None
             found.update(grown)
             continue
-        threads = math.prod(blocks) * math.prod(block.values())
-        if threads <= _MOST_THREADS and sum(elements) <= _MOST_ELEMENTS:
+        if work[1] <= _MOST_THREADS and work[2] <= _MOST_ELEMENTS:
             break
-        largest = max((n for n in found if n in free), key=lambda n: found[n], default=None)
-        if largest is None or found[largest] <= (32 if wide else 3):
+        # Multiples only where the others are small, and as long as there are blocks and elements.
+        for name in sorted(found, key=lambda n: (n in free, found[n]), reverse=True):
+            # Half of an odd one, and odd again.
+            half = found[name] // 2 if wide or name not in free else found[name] // 2 | 1
+            less = _work(grid, block, arrays, {**found, name: half})
+            if found[name] > (32 if wide else 3) and less and less[0] >= 1 and less[1:] < work[1:]:
+                found[name] = half
+                break
+        else:
             break
-        # Half of an odd one, and odd again.
-        found[largest] = found[largest] // 2 if wide else found[largest] // 2 | 1
     return found
+
+
+def _work(
+    grid: Sequence[Node], block: Mapping[str, int], arrays: Sequence[Node], sizes: Mapping[str, int]
+) -> tuple[float, float, float] | None:
+    """Blocks along an axis or elements of an array, the fewest; threads; elements of all arrays."""
+    blocks, elements = (evaluated(nodes, {**block, **sizes}) for nodes in (grid, arrays))
+    if blocks is None or elements is None:
+        return None
+    return min([*blocks, *elements], default=1), math.prod(blocks) * math.prod(block.values()), sum(elements)
 
 
 def fitting_size(

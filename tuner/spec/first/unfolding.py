@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from tuner.spec.first.divisions import initial_values
-from tuner.spec.first.host_expressions import split
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
 from tuner.spec.reading.record_layouts import Layout
@@ -57,19 +56,12 @@ class Unfolded:
         structures: by the names of the parameters as they were.
         order: those names, and of the others.
         trails: where each new parameter was in its structure, by the structure's place among the parameters.
-        layouts: the structures as clang lays them out, by that place.
     """
 
     kernel: CudaKernel
     structures: Mapping[str, Member]
     order: tuple[str, ...]
     trails: Mapping[int, tuple[Trail, ...]]
-    layouts: Mapping[int, Layout]
-
-    def host(self, text: str) -> str:
-        """Host code that launches it, with the structures' members in the place of the structures."""
-        kinds = {i: self.structures[self.order[i]].kind for i in self.trails}
-        return _HostText(self.kernel.name, self.trails, kinds, self.layouts).unfolded(text)
 
 
 def unfolded(
@@ -90,7 +82,6 @@ def unfolded(
     parameters: list[Parameter] = []
     structures: dict[str, Member] = {}
     trails: dict[int, tuple[Trail, ...]] = {}
-    layouts: dict[int, Layout] = {}
     asked = ["" if p.dtype or p.kind.pointer or p.kind.odd else p.kind.base for p in kernel.parameters]
     known = scope.layouts([base for base in asked if base])
     for place, parameter in enumerate(kernel.parameters):
@@ -99,7 +90,7 @@ def unfolded(
         if layout is None or found is None:
             parameters.append(parameter)
             continue
-        structures[parameter.name], layouts[place] = found, layout
+        structures[parameter.name] = found
         own = made.flat[parameter.name]
         parameters += own.values()
         trails[place] = tuple(own)
@@ -108,7 +99,6 @@ def unfolded(
         structures=structures,
         order=tuple(p.name for p in kernel.parameters),
         trails=trails,
-        layouts=layouts,
     )
 
 
@@ -281,82 +271,3 @@ class _Writing:
 
 def _access(trail: Trail) -> str:
     return r"(?<![\w.>])" + r"\s*\.\s*".join(map(re.escape, trail)) + r"\b"
-
-
-@dataclass(slots=True)
-class _HostText:
-    """Host code, in which `kernel<<<…>>>(u, p)` becomes `kernel<<<…>>>(u, p_nx, p_data)`."""
-
-    kernel: str
-    trails: Mapping[int, tuple[Trail, ...]]
-    kinds: Mapping[int, str]
-    layouts: Mapping[int, Layout]
-
-    def unfolded(self, text: str) -> str:
-        """The text."""
-        variables: dict[str, int] = {}
-        launches = list(re.finditer(rf"\b{re.escape(self.kernel)}\s*(?:<[^;{{}}()]*>)?\s*<<<", text))
-        for found in reversed(launches):
-            opened = text.find("(", text.find(">>>", found.end()))
-            end = _closing(text, opened)
-            if end < 0:
-                continue
-            given = split(text[opened + 1 : end])
-            passed: list[str] = []
-            for place, argument in enumerate(given):
-                if place not in self.trails:
-                    passed.append(argument)
-                    continue
-                name = argument.strip()
-                if name.isidentifier():
-                    variables[name] = place
-                passed += [
-                    f"{name if name.isidentifier() else '?'}_{'_'.join(t)}" for t in self.trails[place]
-                ]
-            text = f"{text[: opened + 1]}{', '.join(passed)}{text[end:]}"
-        for name, place in variables.items():
-            text = self._variable(text, name, place)
-        return text
-
-    def _variable(self, text: str, name: str, place: int) -> str:
-        """One structure's members as variables, what it begins with as assignments."""
-        kind = self.kinds[place].partition("<")[0].rpartition("::")[2]
-        begun = re.search(rf"\b{re.escape(kind)}\s*(?:<[^;{{}}()]*>)?\s+{name}\s*(?:=\s*)?\{{", text)
-        if begun is not None and (end := _closing(text, begun.end() - 1)) > 0:
-            values = dict(_values(self.layouts[place].members, text[begun.end() : end], ()))
-            assigned = " ".join(f"{name}_{'_'.join(t)} = {v};" for t, v in values.items())
-            text = f"{text[: begun.start()]}{assigned} {text[end + 1 :].lstrip(';')}"
-        for trail in sorted(self.trails[place], key=len, reverse=True):
-            own = "_".join((name, *trail))
-            text = re.sub(_access((name, *trail)), own, text)
-            given = re.findall(rf"(?<![\w.>]){own}\s*=\s*([A-Za-z_]\w*)\s*;", text)
-            if given:
-                # A pointer is allocated under the name that it has before.
-                text = re.sub(rf"(?<=[(,])(\s*){own}(?=\s*[,)])", rf"\g<1>{given[-1]}", text)
-        return text
-
-
-def _values(members: Sequence[Laid], given: str, outer: Trail) -> Iterator[tuple[Trail, str]]:
-    """What a list in braces begins each member with."""
-    for place, part in enumerate(split(given)):
-        part = part.strip()
-        named = re.match(r"\.\s*(\w+)\s*=?\s*", part)
-        each = next((m for m in members if m.name == named[1]), None) if named else None
-        each = members[place] if named is None and place < len(members) else each
-        if each is None:
-            continue
-        value = part[named.end() :] if named else part
-        if value.startswith("{"):
-            yield from _values(each.members, value[1:].rstrip().removesuffix("}"), (*outer, each.name))
-        else:
-            yield (*outer, each.name), value
-
-
-def _closing(text: str, at: int) -> int:
-    """Where the bracket at ``at`` is closed; -1 where it is not."""
-    depth = 0
-    for i in range(max(at, 0), len(text)):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(text[i], 0)
-        if depth == 0:
-            return i if at >= 0 else -1
-    return -1

@@ -1,16 +1,19 @@
-"""The kernels of a CUDA source: found in its text by their looks, the types of their parameters told by clang."""
+"""The kernels of a CUDA source and of its headers, as clang sees them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from types import MappingProxyType
 
 from tuner.core.errors import UsageError
-from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.c_types import DTYPES, CType, c_type
+from tuner.spec.reading.nodes import Node, location_of, parameter_nodes
 from tuner.spec.reading.signature import Function, SourceReader
-from tuner.spec.reading.templates import namespaces
+from tuner.spec.reading.source_trees import SourceTree, source_tree
+from tuner.spec.reading.trees import inner_nodes
 from tuner.spec.reading.type_probes import TypeScope
 from tuner.spec.yaml_places import closest
 
@@ -27,15 +30,7 @@ __all__ = [
 ]
 
 NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
-_BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-_ATTRIBUTES = rf"(?:(?:static|inline|__[a-z_]+__)\b\s*(?:{_BRACKETS})?\s*)*"
-_BOUNDS = re.compile(rf"__launch_bounds__\s*({_BRACKETS})")
-_LAST = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 _UNKNOWN = CType(text="", base="", odd="not asked yet")
-_KERNEL = re.compile(
-    r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
-    rf"(?P<before>{_ATTRIBUTES})void\s+(?P<after>{_ATTRIBUTES})(?P<name>\w+)\s*\("
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +72,17 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaKernel:
-    """A ``__global__`` function: template parameters as written, parameters in order, the text of its body.
+    """A ``__global__`` function.
 
-    :func:`with_types` says what their types are.
-
-    ``scope`` holds the namespaces that it is in, ``bounds`` the text of its launch bounds.
+    Attributes:
+        name: without its namespaces.
+        template: its template's parameters as they are written.
+        parameters: in order; :func:`with_types` says what all their types are.
+        body: its text.
+        scope: the namespaces that it is in.
+        bounds: the most threads of a block, as an expression; empty where the source does not say.
+        file: that it stands in.
+        instance: what the template is given in the first use of it.
     """
 
     name: str
@@ -90,42 +91,116 @@ class CudaKernel:
     body: str
     scope: tuple[str, ...] = ()
     bounds: str = ""
+    file: str = ""
+    instance: tuple[str, ...] = ()
 
 
-def kernels_of(text: str) -> list[CudaKernel]:
-    """All kernels that a source defines, in order; found by their looks, so that the types are not known."""
-    plain = NOISE.sub(lambda m: " " * len(m[0]), text)
-    found = []
-    for match in _KERNEL.finditer(plain):
-        close = _closing(plain, match.end() - 1, "()")
-        brace = plain.find("{", close)
-        if close < 0 or brace < 0 or plain[close + 1 : brace].strip():
-            continue
-        found.append(
-            CudaKernel(
-                name=match["name"],
-                template=tuple(p.strip() for p in (match["template"] or "").split(",") if p.strip()),
-                parameters=tuple(_parameter(p, i) for i, p in enumerate(_split(plain[match.end() : close]))),
-                body=plain[brace : _closing(plain, brace, "{}") + 1],
-                scope=tuple(namespaces(plain[: match.start()])),
-                bounds=_launch_bounds(match["before"] + match["after"]),
-            )
-        )
-    return found
+def kernels_of(tree: SourceTree, name: str = "") -> list[CudaKernel]:
+    """The kernels that a source and its headers define, all or those of a name, in order.
+
+    Of types only those of numbers are known yet.
+    """
+    return [
+        kernel
+        for root, file in tree.declarations(f'"name": "{name}"' if name else '"CUDAGlobalAttr"')
+        for kernel in _kernels(root, tree.text_of(file), file, ())
+        if name in ("", kernel.name)
+    ]
+
+
+def _kernels(node: Node, text: bytes, file: str, scope: tuple[str, ...]) -> Iterator[CudaKernel]:
+    kind, inner = node.get("kind"), [child for child in inner_nodes(node) if child]
+    if kind in ("NamespaceDecl", "LinkageSpecDecl"):
+        own = (str(node["name"]),) if "name" in node else ()
+        for child in inner:
+            yield from _kernels(child, text, file, (*scope, *own))
+        return
+    functions = (
+        [c for c in inner if c.get("kind") == "FunctionDecl"] if kind == "FunctionTemplateDecl" else [node]
+    )
+    if not functions or functions[0].get("kind") != "FunctionDecl":
+        return
+    function = functions[0]
+    body = next((c for c in inner_nodes(function) if c.get("kind") == "CompoundStmt"), None)
+    bounds = next((c for c in inner_nodes(function) if c.get("kind") == "CUDALaunchBoundsAttr"), {})
+    if body is None or not any(c.get("kind") == "CUDAGlobalAttr" for c in inner_nodes(function)):
+        return
+    template = [c for c in inner if str(c.get("kind")).endswith("ParmDecl")] if node is not function else []
+    given = [[a for a in inner_nodes(f) if a.get("kind") == "TemplateArgument"] for f in functions]
+    used = next((i for i, each in enumerate(given) if each and len(each) == len(template)), 0)
+    known = parameter_nodes(functions[used])
+    yield CudaKernel(
+        name=str(node["name"]),
+        template=tuple(_written(each, text) for each in template),
+        parameters=tuple(
+            _parameter(each, i, text, known[i] if len(known) > i else each)
+            for i, each in enumerate(parameter_nodes(function))
+        ),
+        body=_written(body, text),
+        scope=scope,
+        bounds=_expression(inner_nodes(bounds)[0]) if bounds else "",
+        file=file,
+        instance=tuple(map(_argument, given[used])) if used else (),
+    )
+
+
+def _written(node: Node, text: bytes) -> str:
+    """What a node is made from, without comments; of a macro's text where one has it."""
+    first, last = (node["range"][end] for end in ("begin", "end"))
+    spelt = [place.get("spellingLoc", {}).get("offset", 0) for place in (first, last)]
+    inside = location_of(first) == location_of(last) and 0 < spelt[0] < spelt[1]
+    first, last = (place.get("spellingLoc" if inside else "expansionLoc", place) for place in (first, last))
+    part = text[first.get("offset", 0) : last.get("offset", 0) + last.get("tokLen", 0)]
+    return NOISE.sub(lambda m: " " * len(m[0]), part.decode("utf-8", "replace"))
+
+
+def _parameter(node: Node, position: int, text: bytes, used: Node) -> Parameter:
+    """A parameter as it is declared, with a name where it has none, and its type where that is one of numbers."""
+    name = str(node.get("name", f"argument{position + 1}"))
+    written = " ".join(_written(node, text).split("=")[0].split())
+    if "name" not in node:
+        written = f"{written} {name}"
+    elif not re.search(rf"\b{name}\b", written):
+        # Of a macro that makes kernels.
+        written = f"{node['type']['qualType']} {name}"
+    kind = c_type(used["type"])
+    plain = not (used.get("isInvalid") or kind.odd or kind.base == "enum") and kind.base in DTYPES
+    return Parameter(name=name, text=written, kind=replace(kind, text=written) if plain else _UNKNOWN)
+
+
+def _expression(node: Node) -> str:
+    """Whole numbers and what is computed of them; names of what clang does not fold."""
+    inner = inner_nodes(node)
+    if node.get("kind") == "BinaryOperator":
+        return f"({_expression(inner[0])} {node['opcode']} {_expression(inner[1])})"
+    if node.get("kind") == "DeclRefExpr":
+        return str(node["referencedDecl"].get("name", ""))
+    return str(node["value"]) if "value" in node else _expression(inner[-1]) if inner else ""
+
+
+def _argument(node: Node) -> str:
+    """A template's argument as any place of the source can write it; ``float`` for a type that has no name there."""
+    if "value" in node:
+        # Of `true` clang's tree has -1, as of a number with one bit.
+        return str(node["value"])
+    kind = node.get("type", {})
+    text = str(kind.get("desugaredQualType", kind.get("qualType", "")))
+    return text if text and not re.search(r"[(){}]", text) else "float"
 
 
 def with_types(kernel: CudaKernel, scope: TypeScope) -> CudaKernel:
     """The kernel with the types of its parameters.
 
     Args:
-        kernel: as it was found.
+        kernel: as it was found; clang is asked once more where it has others than those of numbers.
         scope: of it, see :func:`scope_of`.
 
     Raises:
         MachineError: there is no clang, or it does not answer.
     """
-    kinds = scope.kinds([(p.name, p.text) for p in kernel.parameters])
-    typed = (replace(p, kind=k) for p, k in zip(kernel.parameters, kinds, strict=True))
+    asked = [p for p in kernel.parameters if p.kind is _UNKNOWN]
+    kinds = dict(zip(asked, scope.kinds([(p.name, p.text) for p in asked]), strict=True))
+    typed = (replace(p, kind=kinds.get(p, p.kind)) for p in kernel.parameters)
     return replace(kernel, parameters=tuple(typed))
 
 
@@ -169,8 +244,12 @@ def cuda_functions(reader: SourceReader, entry: str) -> list[Function]:
     chosen = _split(given)
     name = base_name(entry).rpartition("::")[2]
     found = []
-    for kernel in kernels_of(reader.files[0].text):
-        if kernel.name == name:
+    for kernel in kernels_of(source_tree(reader), name):
+        if kernel.file == PurePath(reader.files[0].name).name:
+            if chosen:
+                kernel = replace(
+                    kernel, parameters=tuple(replace(p, kind=_UNKNOWN) for p in kernel.parameters)
+                )
             typed = with_types(kernel, scope_of(kernel, reader, chosen))
             parameters = tuple((p.name, _plain(p.kind)) for p in typed.parameters)
             found.append(Function(name=name, parameters=parameters, returns=None, kernel=True))
@@ -210,16 +289,6 @@ def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -
     )
 
 
-def _closing(text: str, at: int, pair: str) -> int:
-    """Where the bracket at ``at`` is closed; -1 where it is not."""
-    depth = 0
-    for i in range(at, len(text)):
-        depth += {pair[0]: 1, pair[1]: -1}.get(text[i], 0)
-        if depth == 0:
-            return i
-    return -1
-
-
 def _split(text: str) -> list[str]:
     """Parameters apart; commas inside brackets do not count."""
     parts, depth, start = [], 0, 0
@@ -229,18 +298,3 @@ def _split(text: str) -> list[str]:
             parts.append(text[start:i])
             start = i + 1
     return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
-
-
-def _parameter(text: str, position: int) -> Parameter:
-    """A parameter as it is declared, with a name where it has none."""
-    text = " ".join(text.split("=")[0].split())
-    named = _LAST.search(text)
-    if named is None or text == named[1]:
-        return Parameter(name=f"argument{position + 1}", text=f"{text} argument{position + 1}")
-    return Parameter(name=named[1], text=text)
-
-
-def _launch_bounds(attributes: str) -> str:
-    """The most threads of a block, as the source has it; empty where it does not say."""
-    found = _BOUNDS.search(attributes)
-    return _split(found[1][1:-1])[0] if found and found[1][1:-1].strip() else ""

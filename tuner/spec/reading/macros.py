@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Macros", "choices", "macros_of", "of_problem", "spread"]
+__all__ = ["Macros", "choices", "macros_of", "names_used", "of_problem", "spread"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VALUE = r"\(?[ \t]*(\d+)[uUlL]*[ \t]*\)?[ \t]*$"
@@ -28,6 +28,11 @@ _LARGEST = 1 << 20
 _BLANKS = re.compile(r"[ \t]+(?=\s)|(?<=\n)\n+")
 _ARITHMETIC = r"(?:[-+*/%]|<<|>>)"
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|elif|ifdef|ifndef)\b[^\n]*", re.MULTILINE)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +125,18 @@ def _used(name: str, plain: str) -> bool:
     """Whether anything but its definition names it."""
     without = re.sub(rf"^[ \t]*#[ \t]*(?:ifndef|define)[ \t]+{name}\b[^\n]*", "", plain, flags=re.MULTILINE)
     return re.search(rf"\b{name}\b", without) is not None
+
+
+def names_used(text: str) -> set[str]:
+    """The names in code, and in the macros that these name in turn.
+
+    >>> sorted(names_used("#define N M\\n#define K 2\\nint a = N;"))
+    ['M', 'N', 'a', 'int']
+    """
+    macros = {name: set(_NAME.findall(value)) for name, value in _MACRO.findall(text)}
+    found: set[str] = set()
+    new = set(_NAME.findall(_DIRECTIVE.sub(" ", text)))
+    while new:
+        found |= new
+        new = set().union(*(macros.get(name, set()) for name in new)) - found
+    return found

@@ -38,7 +38,7 @@ __all__ = [
     "SourceReader",
 ]
 
-_MAX_TREE = 64 << 20
+_MAX_TREE = 256 << 20
 _PROBE = "tuner_type_probe_"
 _NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
@@ -297,6 +297,15 @@ class SourceReader:
         """
         _, output, errors = self._run(_dump(name), extra)
         return list(_trees(output)), errors
+
+    def whole_tree(self) -> tuple[str, str]:
+        """Clang's tree of everything as JSON, errors passed over, and what it says of those.
+
+        Raises:
+            BaselineError: the tree is too large.
+            MachineError: there is no clang, or it does not answer.
+        """
+        return self._run(["-Xclang", "-ast-dump=json"], "")[1:]
 
     def _resolve(self, aliases: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tuner.spec.reading.signature import Function
 
-__all__ = ["Instance", "instance_of", "namespaces"]
+__all__ = ["Instance", "instance_of"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SCOPE = re.compile(r"\bnamespace\s+(\w+(?:::\w+)*)\s*\{|[{}]")
@@ -69,7 +69,7 @@ def instance_of(template: Function, text: str) -> Instance | None:
         else:
             return None
     name = f"{template.name}_instance"
-    called = "::".join([*namespaces(plain[: found.start()]), template.name])
+    called = "::".join([*_namespaces(plain[: found.start()]), template.name])
     lines = []
     for macro, default in macros.items():
         lines += [f"#ifndef {macro}", f"#define {macro} {default}", "#endif"]
@@ -98,7 +98,7 @@ def _declared(name: str, text: str, types: Mapping[str, str]) -> str:
     return f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}"
 
 
-def namespaces(before: str) -> list[str]:
+def _namespaces(before: str) -> list[str]:
     """The namespaces that are open at the end of a text."""
     opened: list[str] = []
     for found in _SCOPE.finditer(before):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.expressions import parse
+from tuner.core.types import Source
 from tuner.spec.first.host_arithmetic import Node, names_of, replaced, shown
-from tuner.spec.first.host_expressions import parsed, sizeof
+from tuner.spec.first.host_launches import host_launches
+from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.source_trees import source_tree
 
 NAMES = ("n", "m", "block")
 LEAVES = st.sampled_from([*NAMES, "1", "2", "3", "16", "255", "256u", "0x20", "sizeof(float)"])
@@ -26,7 +29,7 @@ def _made(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         pair.map(lambda p: f"(({p[0]}) + ({p[1]}) - 1) / ({p[1]})"),
         pair.map(lambda p: f"(({p[0]}) - 1) / ({p[1]}) + 1"),
         pair.map(lambda p: f"(int)ceil((float)({p[0]}) / ({p[1]}))"),
-        pair.map(lambda p: f"std::min({p[0]}, {p[1]})"),
+        pair.map(lambda p: f"std::min((int)({p[0]}), (int)({p[1]}))"),
         st.tuples(inner, st.integers(0, 3)).map(lambda p: f"(({p[0]}) << {p[1]})"),
         st.tuples(inner, st.integers(0, 3)).map(lambda p: f"(({p[0]}) >> {p[1]})"),
         inner.map(lambda p: f"(size_t)({p})"),
@@ -40,7 +43,7 @@ VALUES = st.fixed_dictionaries({name: st.integers(1, 5000) for name in NAMES})
 def in_c(text: str, values: dict[str, int]) -> int:
     """C's value: of numbers that are not negative, its divisions are Python's that round down."""
     text = re.sub(r"\(int\)ceil\(\(float\)", "up(", text)
-    text = re.sub(r"\((?:size_t)\)", "", text).replace("std::min", "min").replace("256u", "256")
+    text = re.sub(r"\((?:size_t|int)\)", "", text).replace("std::min", "min").replace("256u", "256")
     text = text.replace("sizeof(float)", "4")
     # `up((a) / (b))` is a fraction rounded up, every other division drops the rest.
     return int(eval(_exact(text), {"min": min}, dict(values)))
@@ -76,32 +79,36 @@ def _split(text: str) -> tuple[str, str]:
     raise AssertionError(text)
 
 
-def read(text: str) -> Node | None:
-    """As the reader of launches reads it."""
-    return parsed(text, lambda name, member: None if member else name, sizeof, lambda name, given: None)
+def read(texts: list[str]) -> list[Node | None]:
+    """As the reader of launches reads them: clang is asked once for many."""
+    launches = "".join(f"    k<<<1, 1>>>({text});\n" for text in texts)
+    source = f"""#include <algorithm>
+__global__ void k(long v) {{}}
+void run(int n, int m, int block) {{
+{launches}}}
+"""
+    reader = SourceReader(files=(Source(name="k.cu", text=source),), language="cuda")
+    return [
+        launch.values[0] for launch in host_launches(source_tree(reader), "k", kept={}, fixed=(), trails={})
+    ]
 
 
-@given(EXPRESSIONS, VALUES)
-def test_expressions_have_the_value_of_c(text: str, values: dict[str, int]) -> None:
-    try:
-        wanted = in_c(text, values)
-    except ZeroDivisionError:
-        return
-    node = read(text)
-    if node is None:  # A division by a number that is nothing.
-        return
-    assert parse(shown(node)).evaluate(values) == wanted, shown(node)
+MANY = st.lists(EXPRESSIONS, min_size=20, max_size=40)
 
 
-@given(EXPRESSIONS, VALUES)
-def test_names_put_in_change_no_value(text: str, values: dict[str, int]) -> None:
-    try:
-        wanted = in_c(text, values)
-    except ZeroDivisionError:
-        return
-    node = read(text)
-    if node is None:
-        return
-    renamed = replaced(node, lambda part: {"n": "width"}.get(part) if isinstance(part, str) else None)
-    assert set(names_of(renamed)) <= {"width", "m", "block"}
-    assert parse(shown(renamed)).evaluate({**values, "width": values["n"]}) == wanted
+@settings(max_examples=15, deadline=None)
+@given(MANY, VALUES)
+def test_expressions_have_the_value_of_c(texts: list[str], values: dict[str, int]) -> None:
+    nodes = read(texts)
+    assert len(nodes) == len(texts)
+    for text, node in zip(texts, nodes, strict=True):
+        try:
+            wanted = in_c(text, values)
+        except ZeroDivisionError:
+            continue
+        if node is None:  # A division by a number that is nothing.
+            continue
+        assert parse(shown(node)).evaluate(values) == wanted, (text, shown(node))
+        renamed = replaced(node, lambda part: {"n": "width"}.get(part) if isinstance(part, str) else None)
+        assert set(names_of(renamed)) <= {"width", "m", "block"}
+        assert parse(shown(renamed)).evaluate({**values, "width": values["n"]}) == wanted
