@@ -95,6 +95,7 @@ def test_elements_and_sizes_are_arguments() -> None:
 
 
 @needs.cc
+@pytest.mark.integration
 def test_the_program_computes_what_it_did(tmp_path: Path) -> None:
     assert ran(tmp_path, outlined(PROGRAM, "work").text) == ran(tmp_path, PROGRAM) != ""
 
@@ -156,11 +157,13 @@ def test_containers_stay_what_they_are_where_their_size_may_change(body: str) ->
     assert "Numbers &u" in made.opening
 
 
+@pytest.mark.integration
 def test_own_containers_are_no_concern_of_functions_that_are_called() -> None:
     made = outlined(loop("int n, double *w", "enlarge(); u[i] = w[i];", before="Numbers u(n);"), "f")
     assert [view.name for view in made.views] == ["u_data"]
 
 
+@pytest.mark.integration
 def test_bits_and_rows_are_no_plain_arrays() -> None:
     for kind in ("std::vector<bool>", "std::vector<Numbers>"):
         access = "u[i]" if "bool" in kind else "u[i][0]"

@@ -258,6 +258,7 @@ def test_a_macro_with_more_than_the_loop_is_refused() -> None:
 
 
 @needs.cc
+@pytest.mark.integration
 def test_references_stand_where_no_copy_may(tmp_path: Path) -> None:
     wanted = said(CLASSES, tmp_path, "cc")
     for number, name in enumerate(NAMES):

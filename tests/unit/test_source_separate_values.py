@@ -126,6 +126,7 @@ def _applied(text: str) -> list[Applied]:
 
 
 @needs.cc
+@pytest.mark.integration
 @pytest.mark.parametrize("seed", range(4))
 def test_functions_compute_what_they_did(seed: int, tmp_path: Path) -> None:
     made_of = [made(100 * seed + number) for number in range(25)]

@@ -374,6 +374,7 @@ def loaded(folder: Path, text: str) -> LoadedSpec:
 
 
 @needs.nvrtc
+@pytest.mark.integration
 def test_a_cuda_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     text = cuda_spec(tmp_path, PUSH.replace("#include <missing/library.h>", ""))
