@@ -48,6 +48,7 @@ _WORDS = (
     "sizeof struct class const constexpr static template typename extern bool int long char true "
     "__is_abstract __type_pack_element __typeof__ __builtin_offsetof _Static_assert static_assert "
     "unsigned signed short float double void return if for auto operator _Bool _Float16 _Complex __asm__ "
+    "A I R T a at value type "
     "__attribute__ __aligned__ __alignof__ __builtin_memcpy __builtin_memcmp __builtin_memset __builtin_trap"
 )
 _TAKEN_BACK = "\n\n" + "".join(f"#undef {word}\n" for word in _WORDS.split())

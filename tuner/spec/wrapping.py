@@ -22,15 +22,18 @@ __all__ = ["Wrapper", "free_name", "rows_of", "wrapper_of"]
 
 _WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
 _ANY = """\
-template <class T> struct tuner_number { typedef T type; };
-template <class T> struct tuner_number<T *> {};
+template <class tuner_t> struct tuner_number { typedef tuner_t tuner_is; };
+template <class tuner_t> struct tuner_number<tuner_t *> {};
 struct tuner_any {
-    void *at;
-    template <class T> operator T *() const { return (T *)at; }
-    template <class T, class = typename tuner_number<T>::type> operator T &() const { return *(T *)at; }
+    void *tuner_at;
+    template <class tuner_t> operator tuner_t *() const { return (tuner_t *)tuner_at; }
+    template <class tuner_t, class = typename tuner_number<tuner_t>::tuner_is> operator tuner_t &() const
+    {
+        return *(tuner_t *)tuner_at;
+    }
 };
 """
-"""A pointer to anything, or what it points to where a function takes a reference."""
+"""A pointer to anything, or what it points to where a function takes a reference; no name that a macro may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
