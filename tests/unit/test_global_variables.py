@@ -271,6 +271,7 @@ void f(int n)
         ("return x * y;", "y = 1; p = &x; return *p * y;", "x"),
         ("return x * y;", "if (i) y = 1; return y;", "y"),
         ("static double x, y", "double x; static double y", "xy"),
+        ("return x * y;", "void f(int); y = 1; f(i); return y;", "xy"),
     ],
 )
 def test_scratch_of_a_file_is_no_argument(before: str, after: str, listed: str, tmp_path: Path) -> None:

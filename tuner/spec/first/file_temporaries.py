@@ -7,7 +7,7 @@ reads what is stored. Read from clang's syntax tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tuner.core.errors import BaselineError
 from tuner.spec.reading.given_values import given_first, paths
@@ -31,14 +31,29 @@ def file_temporaries(function: Function, names: Collection[str], reader: SourceR
     """
     left = {name for name in names if re.search(rf"\bstatic\b[^;{{}}()]*\b{name}\b", reader.files[0].text)}
     left &= _given(function.tree, left)
+    trees: dict[str, list[Node]] = {}
     for other in functions_of(reader.files[0].text) if left else ():
         try:
-            read = [f for f in reader.named(other) if f.defined]
+            trees[other] = [f.tree for f in reader.named(other) if f.defined]
         except BaselineError:
             return set()
-        for each in read:
-            left &= _given(each.tree, left) | (left - _named(each.tree))
-    return left
+    named = {other: set[str]().union(*map(_named, own)) for other, own in trees.items()}
+    for own in trees.values():
+        for tree in own:
+            left &= _given(tree, left) | (left - _named(tree))
+    # One that calls another may ask for what that one leaves.
+    return {x for x in left if not any(x in named[f] and x in _called(f, named) for f in trees)}
+
+
+def _called(function: str, named: Mapping[str, set[str]]) -> set[str]:
+    """What the functions name that a function calls, and those that they call."""
+    found, open_, seen = set[str](), [function], set[str]()
+    while open_:
+        for other in (named[open_.pop()] & named.keys()) - seen:
+            seen.add(other)
+            open_.append(other)
+            found |= named[other]
+    return found
 
 
 def _given(tree: Node, names: Collection[str]) -> set[str]:

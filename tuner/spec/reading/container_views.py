@@ -27,7 +27,8 @@ _POINTER = {"vector": "data()", "array": "data()", "span": "data()", "unique_ptr
 _METHOD = "<bound member function type>"
 _LOOKS = frozenset({"operator[]", "size", "data", "get", "empty", "begin", "end", "front", "back", "at"})
 """Methods of containers that leave them as they are."""
-_PLAIN = re.compile(r"[A-Za-z_][\w.]*(?:->[\w.]+)*")
+_PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+"""What is there whether the loop comes to it or not; a pointer may lead nowhere."""
 _NO_CLASS = re.compile(
     r"[^*<]*\*.*|(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*"
 )
@@ -145,8 +146,9 @@ class _Looking:
         use = (
             self._use(top, around) if _CONTAINER.match(kind) and root.get("id") not in self._inside else None
         )
-        if use is not None and _PLAIN.fullmatch(text):
-            self._used.setdefault(text, _Uses(root, _bare(kind), text)).found.append(use)
+        if use is not None:
+            if _PLAIN.fullmatch(text):
+                self._used.setdefault(text, _Uses(root, _bare(kind), text)).found.append(use)
             return {id(use.node)}
         if _is_class(kind):
             self._others.add(_bare(kind))
