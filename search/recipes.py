@@ -139,6 +139,16 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             *_BLOCKED,
             Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.5),
         ),
+        # Rows that wait for earlier ones: what a few of them take from those before them all, side by side.
+        "triangle_rows": (
+            *_PERFECT,
+            Step(operators=("strip_mine",), wanted=over_rows, needed=True),
+            Step(operators=("square",), everywhere=True, needed=True),
+            *_PERFECT,
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
+            Step(operators=("unroll_and_jam",), wanted=in_rectangle, everywhere=True, needed=True),
+            *_TOLD,
+        ),
         # No sum innermost: vectors run along the elements.
         "outer_product": (
             *_PERFECT,
@@ -146,6 +156,8 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             *_ALONG,
         ),
         "swept": (
+            Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
+            Step(operators=("fission",), everywhere=True, chance=0.5),
             Step(operators=("sweep",), everywhere=True, needed=True),
             Step(operators=("interchange",), wanted=sum_outwards, everywhere=True),
             *_ALONG,
@@ -241,6 +253,7 @@ SHAPED = frozenset(
         "swept",
         "together",
         "triangle_product",
+        "triangle_rows",
         "untied",
         "wavefront",
     }

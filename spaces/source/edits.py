@@ -24,6 +24,7 @@ from tuner.spaces.source.directives import require_plain_text
 from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.operators.opening.separate_values import without_hidden_counters
 from tuner.spaces.source.operators.teams.teams import keep_teams
 from tuner.spaces.source.places import has_members
 from tuner.spaces.source.regions import Program
@@ -184,6 +185,8 @@ def _apply(program: Program, edit: Edit) -> Program:
         raise Refused("nothing changes")
     if not operator.openmp:
         keep_teams(function, made)
+    if hidden(made):
+        made = without_hidden_counters(made)
     return program.with_function(label, made)
 
 

@@ -339,9 +339,7 @@ def test_advice_enters_where_nothing_else_can_be_made(library: Path, tmp_path: P
     outcome = tuned(tmp_path, library, settings={"evolution": evolution})
     variants = variants_of(outcome)
     assert {v.origin for v in variants if v.purpose == "propose"} == {"original", "library"}
-    best = min((v for v in variants if v.origin == "library"), key=lambda v: v.score or 0.0)
-    assert not best.aside
-    assert len(best.trials) > 1
+    assert any(v.origin == "library" and not v.aside and len(v.trials) > 1 for v in variants)
 
 
 def far_ahead(variant: Variant, resolved: Resolved) -> float:

@@ -217,7 +217,6 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
     # A function of the same file, a local of each round, a pointer into a row, a subscript in a variable.
     "inline_call": ("shared", []),
-    "declare_inside": ("shared", []),
     "separate_values": ("reused", []),
     "read_sizes": ("sized", []),
     "forward_pointer": ("shared", []),

@@ -1,4 +1,4 @@
-"""Counters that a function uses again for other values, as several locals."""
+"""Locals that a function uses again for other values, as several locals."""
 
 from __future__ import annotations
 
@@ -69,8 +69,81 @@ BODIES = {
 @pytest.mark.parametrize("body", BODIES)
 def test_what_is_used_again_stays_one_variable(body: str) -> None:
     text = f"void f(int n, double *a, double *b)\n{{\n    int i = 0;\n    {body}\n}}\n"
-    with pytest.raises(EditRefused, match="no counter has values that could be apart"):
+    with pytest.raises(EditRefused, match="no local has values that could be apart"):
         edited(text)
+
+
+def rounds(body: str, locals_: str = "float t;", after: str = "") -> str:
+    """A function that does something in each round of a loop."""
+    head = "float f(float *a, const float *b, int n)"
+    return f"{head}\n{{\n    {locals_}\n    for (int i = 0; i < n; i++) {{ {body} }}\n    {after}\n}}\n"
+
+
+IN_ROUNDS = {
+    "t = b[i]; a[i] = t * t;": "float t = b[i];",
+    "if (b[i] > 0) { t = b[i]; a[i] = t; } else { t = 1; a[i] = -t; }": "float t = 1;",
+    "for (int j = 0; j < 4; j++) { t = b[j]; a[j] += t; } for (int j = 0; j < 9; j++) { t = 2; a[j] -= t; }": (
+        "float t = 2;"
+    ),
+    "t = b[i]; if (t > 2) break; a[i] = t;": "float t = b[i];",
+    "t = sqrtf(b[i]); a[i] = t; t = b[i + 1]; a[i] += t;": "float t_3 = b[i + 1];",
+}
+OVER_ROUNDS = {
+    "a[i] = t; t = b[i];": "float t;",
+    "t += b[i]; a[i] = t;": "float t;",
+    "if (b[i] > 0) t = b[i]; a[i] = t;": "float t;",
+    "for (int j = 0; j < i; j++) t = b[j]; a[i] = t;": "float t;",
+    "a[i] = t; if (b[i] > 0) { t = b[i]; a[i] -= t; if (t > 2) continue; t = 1; } t = 3;": "float t;",
+    "t = b[i]; g(&t); a[i] = t;": "float t;",
+    "t = b[i]; a[i] = t;": "static float t;",
+    't = b[i]; asm("" : : "x"(t)); a[i] = t;': "float t;",
+    "t = b[i]; if (t > 2) goto end; a[i] = t; end:;": "float t;",
+}
+
+
+@pytest.mark.parametrize("body", IN_ROUNDS)
+def test_a_local_that_each_round_gives_a_value_is_declared_there(body: str) -> None:
+    text = edited(rounds(body))
+    assert IN_ROUNDS[body] in text
+    assert "\n    float t;" not in text
+
+
+@pytest.mark.parametrize("body", OVER_ROUNDS)
+def test_what_another_round_may_see_stays_where_it_is(body: str) -> None:
+    with pytest.raises(EditRefused, match="no local has values that could be apart"):
+        edited(rounds(body, OVER_ROUNDS[body]))
+
+
+def test_a_local_that_is_returned_stays_where_the_return_sees_it() -> None:
+    with pytest.raises(EditRefused, match="no local has values that could be apart"):
+        edited(rounds("t = b[i]; a[i] = t;", after="return t;"))
+
+
+ROWS = """\
+void f(int n, double *a, double *b)
+{
+    int i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++)
+            a[i * n + j] = 0;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++)
+            b[i * n + j] = a[j * n + i];
+}
+"""
+
+
+def test_loops_that_an_edit_copies_leave_the_others_open_to_operators() -> None:
+    tiled = {
+        "op": "tile",
+        "function": "f",
+        "loops": ["i", "j"],
+        "parameters": [TILE, {**TILE, "name": "U"}],
+    }
+    other = {"op": "interchange", "function": "f", "loops": ["i#2", "j#2"]}
+    text = apply_edits(program_of(ROWS, "f"), [tiled, other]).variant.files[0].text
+    assert "int i, j;" not in text and "int i;" not in text
+    assert text.count("for (int i = ") == 2
 
 
 NAMES = ("i", "j", "k")
@@ -79,8 +152,9 @@ NAMES = ("i", "j", "k")
 def made(seed: int) -> str:
     """A function whose counters are numbers, too, in many ways."""
     chance = random.Random(seed)
-    begun = [f"    int {name}{chance.choice((';', f' = {chance.randint(0, 3)};'))}" for name in NAMES]
-    first = [f"    {name} = n + {chance.randint(0, 3)};" for name in NAMES]
+    names = (*NAMES, "t")
+    begun = [f"    int {name}{chance.choice((';', f' = {chance.randint(0, 3)};'))}" for name in names]
+    first = [f"    {name} = n + {chance.randint(0, 3)};" for name in names]
     lines = ["void f(int n, int *a)", "{", *begun, *first, *_block(chance, (), "    "), "}"]
     return "\n".join(lines) + "\n"
 
@@ -103,8 +177,8 @@ def _block(chance: random.Random, counting: tuple[str, ...], pad: str, *, inside
             lines.append(f"{pad}}}")
         elif kind < 0.54 and inside:
             lines.append(f"{pad}if ({_value(chance)} % 4 == 1) {chance.choice(('break', 'continue'))};")
-        elif kind < 0.75 and free:
-            value, name = _value(chance), chance.choice(free)
+        elif kind < 0.75:
+            value, name = _value(chance), chance.choice((*free, "t", "t"))
             lines.append(f"{pad}{name} {chance.choice(('=', '=', '=', '+='))} {value};")
         else:
             lines.append(f"{pad}a[{_value(chance)} & 15] += {_value(chance)};")
@@ -112,7 +186,7 @@ def _block(chance: random.Random, counting: tuple[str, ...], pad: str, *, inside
 
 
 def _value(chance: random.Random) -> str:
-    first, second = chance.choice(NAMES), chance.choice((*NAMES, "n"))
+    first, second = chance.choice((*NAMES, "t")), chance.choice((*NAMES, "t", "n"))
     return chance.choice(
         (f"({first} * 3 + {second})", f"({first} + {chance.randint(1, 9)})", first, "2", "n")
     )

@@ -107,8 +107,8 @@ def test_what_grows_evenly_comes_from_the_counter(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("lanes", [2, 8])
 def test_its_iterations_run_in_vectors_then(name: str, lanes: int, tmp_path: Path) -> None:
     text, given = program(SUMS[name])
-    opened = everywhere(given, "declare_inside") if "u" in SUMS[name].split() else None
-    names = [*(["declare_inside"] if opened else []), "from_counter", "partial_sums"]
+    opened = everywhere(given, "separate_values") if "u" in SUMS[name].split() else None
+    names = [*(["separate_values"] if opened else []), "from_counter", "partial_sums"]
     made = everywhere(given, *names)
     values = [f"-D{p.name}={lanes if p.name.startswith('LANES') else 2}" for p in made.parameters]
     assert said(made.variant.files[0].text, tmp_path, *values) == pytest.approx(

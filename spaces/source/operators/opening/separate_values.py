@@ -1,7 +1,8 @@
-"""A counter whose values have nothing to do with one another, as several locals with a value each.
+"""A local whose values have nothing to do with one another, as several locals with a value each.
 
-Much C declares its counters at the top of a function and uses them again and again, at times as plain numbers in
-between; so what comes after a loop seems to need how far it counted. May separate only what no later use needs.
+Much C declares everything at the top of a function. A counter is used again and again, at times as a plain number in
+between, so what comes after a loop seems to need how far it counted; and what one round of a loop computes seems to be
+for the next. May separate only what no later use needs.
 
 Source: renaming of live ranges, Muchnick, "Advanced Compiler Design and Implementation", 1997, 16.3.3 (webs).
 """
@@ -9,14 +10,15 @@ Source: renaming of live ranges, Muchnick, "Advanced Compiler Design and Impleme
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.changes import exposed_names
+from tuner.spaces.source.kinds import Refused, hidden, is_integer, is_pure
 from tuner.spaces.source.operators.base import Args, Operator, is_used_outside
 from tuner.spaces.source.operators.naming import names_known
-from tuner.spaces.source.operators.opening.scopes import plain_locals
 from tuner.spaces.source.syntax import (
     Assign,
     Block,
@@ -30,17 +32,28 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, substitute, written_names
+from tuner.spaces.source.walks import names_in, statements, substitute, transform, written_names
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "plain_locals", "without_hidden_counters"]
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_PLAIN = re.compile(r"[A-Za-z_]\w*(?: [A-Za-z_]\w*)*")
+_NUMBER = re.compile(
+    r"(?:(?:unsigned|signed|short|long|int|char|float|double|bool|half|size_t|ptrdiff_t|u?int\d+_t)(?: |$))+"
+)
+"""In C++ a first value and a later one may be different things for any other type."""
+_LASTS = re.compile(
+    r"\b(const|volatile|static|extern|register|thread_local|_Thread_local|__thread|auto"
+    r"|(__)?(local|global|constant|private)|__(shared|device|constant|managed)__)\b"
+)
+_JUMPS = re.compile(r"\b(goto|case|default|setjmp)\b|^\s*\w+\s*:(?!:)", re.MULTILINE)
 _LEAVES = re.compile(r"\s*(?:break|continue)\b")
 
 Body = tuple[Stmt, ...]
 
 
 def separate_values(function: Function, _: Args) -> Function:
-    """Gives each value of a counter, and each loop that counts, a variable of its own where no later use needs it.
+    """Gives each value of a local in a loop, and each loop that counts, a variable of its own if no later use needs it.
 
     Args:
         function: to change.
@@ -49,7 +62,7 @@ def separate_values(function: Function, _: Args) -> Function:
     for decl in _candidates(function):
         made = _separated(made, decl)
     if made is function:
-        raise Refused("no counter has values that could be apart")
+        raise Refused("no local has values that could be apart")
     return made
 
 
@@ -58,17 +71,70 @@ def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         yield {}
 
 
+def without_hidden_counters(function: Function) -> Function:
+    """The function without locals that loops declare again, as an operator's copies of loops do.
+
+    Args:
+        function: after an edit.
+    """
+    again = {s.var for s in statements(function.body) if isinstance(s, For) and s.type}
+    made = function
+    for decl in plain_locals(function):
+        if decl.name in again:
+            made = _separated(made, decl)
+    return made
+
+
 def _candidates(function: Function) -> list[Decl]:
-    """Locals that count loops and are more than counters."""
-    counters = {s.var for s in statements(function.body) if isinstance(s, For) and not s.type}
-    return [d for d in plain_locals(function) if d.name in counters and is_used_outside(function, d.name)]
+    """Plain locals that are more than counters."""
+    return [d for d in plain_locals(function) if is_used_outside(function, d.name)]
 
 
 def _separated(function: Function, decl: Decl) -> Function:
     """The function with the values of one local apart; itself where there are none."""
-    separating = _Separating(decl, names_known(function) | set(re.findall(r"\w+", function.source)))
+    counter = any(isinstance(s, For) and s.var == decl.name for s in statements(function.body))
+    taken = names_known(function) | set(re.findall(r"\w+", function.source))
+    separating = _Separating(decl, counter, taken)
     body = separating.declared(function.body)
-    return replace(function, body=body) if separating.found else function
+    if not separating.found:
+        return function
+    made = replace(function, body=body)
+    # Where its values are in no one another's way, they keep the local's name.
+    same = replace(made, body=transform(body, lambda n: _with_one_name(n, separating.names, decl.name)))
+    return made if any(s is decl for s in statements(body)) or hidden(same) else same
+
+
+def plain_locals(function: Function) -> list[Decl]:
+    """Plain locals, each the only one of its name, that are known by nothing but that."""
+    within = list(statements(function.body))
+    if any(isinstance(s, OpaqueStmt) and _JUMPS.search(s.text) for s in within):
+        return []
+    declared = [s for s in within if isinstance(s, Decl)]
+    known = Counter(d.name for d in (*declared, *function.outer))
+    known += Counter(p.name for p in function.params)
+    # What text names, a `return` too, has to find it where it stands.
+    texts = [s.text for s in within if isinstance(s, OpaqueStmt)]
+    texts += [text for s in within if isinstance(s, For) for text in s.pragmas]
+    taken = {*exposed_names(function), *_WORD.findall(" ".join(texts))}
+    return [
+        d
+        for d in declared
+        if known[d.name] == 1
+        and d.name not in taken
+        and not (d.dims or d.suffix or _LASTS.search(d.type))
+        and (_PLAIN.fullmatch(d.type) if function.language in ("c", "opencl") else _NUMBER.fullmatch(d.type))
+    ]
+
+
+def _with_one_name(node: Any, names: set[str], name: str) -> Any:
+    match node:
+        case Name(id=old) if old in names:
+            return Name(name)
+        case Decl(name=old) if old in names:
+            return replace(node, name=name)
+        case For(var=old) if old in names:
+            return replace(node, var=name)
+    return node
 
 
 @dataclass(slots=True)
@@ -77,13 +143,17 @@ class _Separating:
 
     Attributes:
         decl: its declaration.
+        counter: whether it counts loops; other locals are only separated inside of loops.
         taken: names that are no new one.
-        found: whether there were any.
+        found: whether any values could be apart.
+        names: the new ones.
     """
 
     decl: Decl
+    counter: bool
     taken: set[str]
     found: bool = False
+    names: set[str] = field(default_factory=set)
     _name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,38 +163,44 @@ class _Separating:
         """Statements that have the declaration in them or below."""
         for number, stmt in enumerate(body):
             if stmt is self.decl:
-                rest = self._apart(body[number + 1 :], live=False)
-                used = self.decl.init is not None or self._uses(rest) or not self.found
+                rest = self._apart(body[number + 1 :], live=False, leaves=None)
+                first = self.decl.init
+                used = not (first is None or is_pure(first)) or self._uses(rest) or not self.found
                 return (*body[:number], *((stmt,) if used else ()), *rest)
         return tuple(self._below(stmt, self.declared) for stmt in body)
 
-    def _apart(self, body: Body, *, live: bool) -> Body:
+    def _apart(self, body: Body, *, live: bool, leaves: bool | None) -> Body:
         """Statements in a row.
 
         Args:
             body: the statements.
             live: whether what follows them may use the value that the local has then.
+            leaves: the same of where a ``break`` or ``continue`` among them leads; ``None`` outside of loops.
         """
         made: list[Stmt] = []
         for number, stmt in enumerate(body):
             rest = body[number + 1 :]
             value = self._given(stmt)
-            if value is not None:
+            if value is not None and (self.counter or leaves is not None):
                 end = next((i for i, s in enumerate(rest) if self._given(s) or self._counts(s)), len(rest))
                 own = rest[:end]
-                if self._uses(own) and not self._is_live(rest[end:], live) and not _leave(own):
+                later = self._is_live(rest[end:], live, leaves) or (leaves is True and _leave(own))
+                if self._uses(own) and not later:
                     self.found = True
-                    return (*made, *self._renamed(value, own), *self._apart(rest[end:], live=live))
-            after = self._is_live(rest, live)
+                    made += self._renamed(value, own)
+                    return (*made, *self._apart(rest[end:], live=live, leaves=leaves))
+            after = self._is_live(rest, live, leaves)
             if isinstance(stmt, For) and self._counts(stmt):
-                if not after and not _leave(stmt.body):
+                if not after:
                     self.found = True
                     stmt = replace(stmt, type=self.decl.type)
             elif isinstance(stmt, For) and not self._is_own(stmt):
-                again = after or self._is_live(stmt.body, after)
-                stmt = replace(stmt, body=self._apart(stmt.body, live=again))
+                again = after or self._is_live(stmt.body, after, after)
+                stmt = replace(stmt, body=self._apart(stmt.body, live=again, leaves=again))
             elif isinstance(stmt, If | Block):
-                stmt = self._below(stmt, lambda part, after=after: self._apart(part, live=after))
+                stmt = self._below(
+                    stmt, lambda part, after=after: self._apart(part, live=after, leaves=leaves)
+                )
             made.append(stmt)
         return tuple(made)
 
@@ -135,7 +211,8 @@ class _Separating:
         changes = self._name in written_names(own) or any(
             isinstance(s, For) and self._counts(s) for s in statements(own)
         )
-        kind = self.decl.type if changes else f"const {self.decl.type}"
+        self.names.add(name)
+        kind = f"const {self.decl.type}" if is_integer(self.decl.type) and not changes else self.decl.type
         return (Decl(kind, name, init=value), *(self._with_name(stmt, name) for stmt in own))
 
     def _with_name(self, stmt: Stmt, name: str) -> Stmt:
@@ -170,7 +247,7 @@ class _Separating:
         """What a statement gives the local, where that is all it does."""
         match stmt:
             case ExprStmt(expr=Assign(op="=", target=Name(id=target), value=value)) if target == self._name:
-                return value if is_pure(value) and self._name not in names_in(value) else None
+                return value if self._name not in names_in(value) else None
         return None
 
     def _counts(self, stmt: Stmt) -> bool:
@@ -217,28 +294,28 @@ class _Separating:
             case _:
                 yield stmt
 
-    def _is_live(self, body: Sequence[Stmt], after: bool) -> bool:
-        """Whether the value that the local has before statements may be used in them, or behind them."""
+    def _is_live(self, body: Sequence[Stmt], after: bool, leaves: bool | None) -> bool:
+        """Whether the value that the local has before statements may be used in them, or where they lead."""
         for number, stmt in enumerate(body):
-            if _leave((stmt,)):
-                # Where that leads is not followed.
-                return True
-            if not self._uses((stmt,)):
+            if isinstance(stmt, OpaqueStmt) and _LEAVES.match(stmt.text):
+                return leaves is not False
+            if not (self._uses((stmt,)) or _leave((stmt,))):
                 continue
             if self._given(stmt) is not None or self._counts(stmt):
                 return False
-            rest = self._is_live(body[number + 1 :], after)
+            rest = self._is_live(body[number + 1 :], after, leaves)
             match stmt:
                 case For():
                     head = (
                         self._name in names_in((stmt.start, stmt.limit, stmt.step)) or stmt.var == self._name
                     )
-                    return head or rest or self._is_live(stmt.body, rest)
+                    return head or rest or self._is_live(stmt.body, rest, rest)
                 case If():
                     asked = self._name in names_in(stmt.condition)
-                    return asked or self._is_live(stmt.then, rest) or self._is_live(stmt.other, rest)
+                    ways = (self._is_live(part, rest, leaves) for part in (stmt.then, stmt.other))
+                    return asked or any(ways)
                 case Block():
-                    return self._is_live(stmt.body, rest)
+                    return self._is_live(stmt.body, rest, leaves)
             return True
         return after
 
@@ -251,7 +328,7 @@ def _leave(body: Sequence[Stmt]) -> bool:
 OPERATORS = (
     Operator(
         name="separate_values",
-        summary="counters that are used again for other values, as several locals",
+        summary="locals that are used again for other values, each value with a local of its own",
         apply=separate_values,
         sites=_sites,
         opens=True,
