@@ -133,6 +133,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("strip_mine",), wanted=over_rows, needed=True),
             Step(operators=("square",), everywhere=True, needed=True),
             *_PERFECT,
+            Step(operators=("sweep",), everywhere=True, chance=0.7),
             Step(operators=("interchange",), wanted=rectangular_inwards, everywhere=True),
             Step(operators=("interchange",), wanted=ragged_outwards, everywhere=True),
             Step(operators=("scalar_replace",), wanted=in_rectangle, everywhere=True),
@@ -145,8 +146,8 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("strip_mine",), wanted=over_rows, needed=True),
             Step(operators=("square",), everywhere=True, needed=True),
             *_PERFECT,
-            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
-            Step(operators=("unroll_and_jam",), wanted=in_rectangle, everywhere=True, needed=True),
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.8),
+            Step(operators=("unroll_and_jam",), everywhere=True, needed=True),
             *_TOLD,
         ),
         # No sum innermost: vectors run along the elements.

@@ -148,6 +148,36 @@ class Dependences:
                 return _reason(pair)
         return ""
 
+    def only_written(self, key: str, array: str, count: int) -> bool:
+        """Whether a loop writes one element of an array, and what it reads there is that one or never the same place.
+
+        Args:
+            key: the loop's.
+            array: its name.
+            count: of references to it that are written in different ways; two of one place are none of these.
+        """
+        inside = [leaf for leaf in self.leaves if any(f.key == key for f in leaf.loops)]
+        uses = [(a, leaf) for leaf in inside for a in leaf.accesses if a.variable.split("@")[0] == array]
+        written = {a.subscripts for a, _ in uses if a.write}
+        if len(written) != 1 or len({a.subscripts for a, _ in uses}) != count:
+            return False
+        return not any(
+            self._may_meet(a, b, first, second, key)
+            for a, first in uses
+            for b, second in uses
+            if a.subscripts in written and b.subscripts not in written
+        )
+
+    def _may_meet(self, a: Access, b: Access, first: Leaf, second: Leaf, key: str) -> bool:
+        """Whether two references may be one place in one run of a loop."""
+        around = [f.key for f in first.loops]
+        around = around[: around.index(key)]
+        texts = self._texts
+        equal = [f"{texts.time(k, 'x')} = {texts.time(k, 'y')}" for k in around]
+        domains = (texts.domain(first, "x"), texts.domain(second, "y"))
+        same = texts.same_place(a, b, first, second)
+        return not texts.empty(first, second, all_of([*domains, same, texts.tiles(first, second), *equal]))
+
     def _carried(self, pair: _Pair, key: str) -> str:
         equal: list[str] = []
         for a, b in zip(pair.first.loops, pair.second.loops, strict=False):

@@ -558,7 +558,7 @@ def test_damaged_entries_are_as_good_as_absent(library: Path, missing: str) -> N
 def test_entries_keep_what_was_tried(library: Path) -> None:
     (entry,) = Library(library).entries()
     assert Entry.from_json(json.loads(json.dumps(entry.to_json()))) == entry
-    assert entry.chosen["WIDTH"] == 3
+    assert abs(entry.chosen["WIDTH"] - 3) <= 1
     assert max(value for _, value in entry.variants) == pytest.approx(1.0, abs=0.1)
     assert {len(shape) for shape, _ in entry.variants} == {len(entry.shape)}
     assert [s["op"] for s in entry.steps] == [e["op"] for e in entry.edits]

@@ -137,6 +137,15 @@ LEAKING = """int f(float *a, int n)
 """
 
 
+SOLVED = """void f(double *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < %s; k++)
+            a[i] -= 0.5 * a[%s];
+}
+"""
+
+
 def program(text: str) -> Program:
     """A program whose entry is f."""
     variant = Variant(files=(Source(name="f.c", text=text),))
@@ -163,6 +172,89 @@ void f(float *a, int n)
 }
 """
 ILLEGAL = {
+    "a macro that hides counters": (
+        MACRO,
+        edit("interchange", loops=["i", "j"]),
+        "the function names AT, a macro",
+    ),
+    "interchange of a (1, -1) dependence": (SKEWED, edit("interchange", loops=["i", "j"]), "c ties"),
+    "interchange of a triangle": (TRIANGLE, edit("interchange", loops=["i", "j"]), "bounds"),
+    "tiling a (1, -1) dependence": (SKEWED, TILE_IJ, "backwards along loop j"),
+    "tiling seidel in time without skewing": (
+        SEIDEL,
+        edit("tile", loops=["t", "i", "j"], parameters=sizes("TT", "TI", "TJ")),
+        "backwards",
+    ),
+    "tiling nine-point seidel without skewing": (NINE, TILE_IJ, "backwards along loop j"),
+    "jamming a (1, -1) dependence": (
+        SKEWED,
+        edit("unroll_and_jam", loops=["i"], parameters=sizes("U")),
+        "c ties",
+    ),
+    "vector lanes along a recurrence": (
+        SEIDEL,
+        edit("vector_block", loops=["j"], vector=True, parameters=sizes("V", "L")),
+        "lanes",
+    ),
+    "vectorising a recurrence": (SEIDEL, edit("vectorize", loop="j", parameters=sizes("V", "L")), "a ties"),
+    "reversing a recurrence": (SEIDEL, edit("reverse", loop="j"), "a ties"),
+    "reversing a sum without leave": (PRODUCT, edit("reverse", loop="k"), "c ties"),
+    "vectorising a sum without leave": (
+        SUM,
+        edit("vectorize", loop="i", parameters=sizes("V", "L")),
+        "sum ties",
+    ),
+    "partial sums without leave": (
+        SUM,
+        edit("partial_sums", loop="i", parameters=sizes("V", "L")),
+        "numerics",
+    ),
+    "fusion that reads what is not written yet": (TWO_LOOPS % "i + 1", edit("fuse", loop="i"), "a ties"),
+    "fission across a cycle": (CYCLE, edit("fission", loop="i", at=1), "ties"),
+    "rows that may overlap": (COLUMNS, edit("interchange", loops=["i", "j"]), "over the end of a row"),
+    "an unknown call": (CALLS, edit("interchange", loops=["i", "j"]), "not known"),
+    "a pointer that may alias": (ALIAS, edit("fission", loop="i", at=1), "pointer of its own"),
+    "an indirect subscript": (INDIRECT, edit("interchange", loops=["i", "j"]), "not affine"),
+    "a guarded load": (GUARDED, edit("if_convert", at=0), "guard"),
+    "a counter used after its loop": (
+        LEAKING,
+        edit("strip_mine", loops=["i"], parameters=sizes("T")),
+        "outside",
+    ),
+    "a counter that its loop changes": (
+        CHANGED % "i++;",
+        edit("strip_mine", loops=["i"], parameters=sizes("T")),
+        "i may change in loop i",
+    ),
+    "a counter whose address is taken in its loop": (
+        CHANGED % "next(&i);",
+        edit("strip_mine", loops=["i"], parameters=sizes("T")),
+        "i may change in loop i",
+    ),
+    "a loop that is not there": (SUM, edit("reverse", loop="q"), "no loop 'q'"),
+    "a taken name": (PRODUCT, edit("strip_mine", loops=["k"], parameters=sizes("a")), "taken"),
+    "no such operator": (SUM, edit("improve"), "no operator"),
+    "scalar replacement of several elements": (
+        SEIDEL,
+        edit("scalar_replace", loop="j", array="a"),
+        "changes inside loop j",
+    ),
+    "scalar replacement of an element that is read by other subscripts": (
+        SOLVED % ("i + 1", "k"),
+        edit("scalar_replace", loop="k", array="a"),
+        "by other subscripts",
+    ),
+    "scalar replacement of an element that may be read by others": (
+        SOLVED % ("i", "(int)a[k]"),
+        edit("scalar_replace", loop="k", array="a"),
+        "subscript",
+    ),
+}
+LEGAL = {
+    "scalar replacement beside other elements": (
+        SOLVED % ("i", "k"),
+        edit("scalar_replace", loop="k", array="a"),
+    ),
     "a macro that hides counters": (
         MACRO,
         edit("interchange", loops=["i", "j"]),

@@ -23,7 +23,7 @@ from tuner.spec.load import load_spec
 KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
 PLAIN = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
 FEW = {
-    "lu": ("swept", "outer_product"),
+    "lu": ("swept", "outer_product", "triangle_product", "triangle_rows"),
     "floyd-warshall": ("untied",),
     "trmm": ("triangle_product", "outer_product"),
     "syrk": ("triangle_product", "inner_sums"),

@@ -142,7 +142,7 @@ def test_loops_that_an_edit_copies_leave_the_others_open_to_operators() -> None:
     }
     other = {"op": "interchange", "function": "f", "loops": ["i#2", "j#2"]}
     text = apply_edits(program_of(ROWS, "f"), [tiled, other]).variant.files[0].text
-    assert "int i, j;" not in text and "int i;" not in text
+    assert "int i" not in text.replace("for (int i", "")
     assert text.count("for (int i = ") == 2
 
 

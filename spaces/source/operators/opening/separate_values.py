@@ -165,7 +165,8 @@ class _Separating:
             if stmt is self.decl:
                 rest = self._apart(body[number + 1 :], live=False, leaves=None)
                 first = self.decl.init
-                used = not (first is None or is_pure(first)) or self._uses(rest) or not self.found
+                used = not (first is None or is_pure(first)) or self._uses(rest)
+                self.found |= not used
                 return (*body[:number], *((stmt,) if used else ()), *rest)
         return tuple(self._below(stmt, self.declared) for stmt in body)
 

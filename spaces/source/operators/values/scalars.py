@@ -20,6 +20,7 @@ from tuner.spaces.source.operators.base import (
     argument,
     find_loop,
     fresh_name,
+    loops_of,
     replace_statement,
     require_known,
 )
@@ -71,27 +72,50 @@ def scalar_replace(function: Function, args: Args) -> Function:
         return _member_replaced(function, loop, array, argument(args, "member"))
     if array in member_paths(function):
         raise Refused(f"{array} is used by members")
-    found = references(loop.body, array)
-    if not found or array not in written_names(loop.body):
-        raise Refused(f"loop {loop.key} does not write {array}")
+    element = _written_element(loop, array)
+    if element is None:
+        raise Refused(f"loop {loop.key} does not write one element of {array}")
     if any(isinstance(n, Decl) and n.name == array for n in subtrees(loop.body)):
         raise Refused(f"{array} is declared inside loop {loop.key}")
-    if any(r != found[0] for r in found):
-        raise Refused(f"loop {loop.key} uses several elements of {array}")
-    if not names_in(found[0]).isdisjoint(written_names(loop) - {array}):
+    if not names_in(element).isdisjoint(written_names(loop) - {array}):
         raise Refused(f"the element of {array} changes inside loop {loop.key}")
+    _require_no_other(function, loop, array, args)
     kind = plain_type(types_of(function).get(array, ""))
     if not kind:
         raise Refused(f"the type of {array} is not known")
     name = fresh_name(function, f"{array}_value")
 
     def change(expr: Expr) -> Expr:
-        return Name(name) if expr == found[0] else expr
+        return Name(name) if expr == element else expr
 
     body = map_expressions(loop.body, change)
-    before = Decl(kind, name, (), found[0])
-    after = ExprStmt(Assign("=", found[0], Name(name)))
+    before = Decl(kind, name, (), element)
+    after = ExprStmt(Assign("=", element, Name(name)))
     return replace_statement(function, loop, [before, replace(loop, body=body), after])
+
+
+def _written_element(loop: For, array: str) -> Index | None:
+    """The one element of an array that a loop assigns."""
+    found = references(loop.body, array)
+    targets = {id(n.target) for n in subtrees(loop.body) if isinstance(n, Assign)}
+    written = list(dict.fromkeys(r for r in found if id(r) in targets))
+    return written[0] if len(written) == 1 else None
+
+
+def _require_no_other(function: Function, loop: For, array: str, args: Args) -> None:
+    """Refuses a loop that may use the element that it writes by other subscripts, too."""
+    others = len(set(references(loop.body, array)))
+    if others == 1:
+        return
+    around = [f for f in all_loops(function) if any(g is loop for g in loops_of(f.body))]
+    # What bounds of loops around say of subscripts may be needed, or be too much to analyse.
+    for part in (loop, *reversed(around)):
+        try:
+            if analyse(function, [part], args).only_written(loop.key, array, others):
+                return
+        except Refused:
+            break
+    raise Refused(f"loop {loop.key} may use the element of {array} by other subscripts, too")
 
 
 def _member_replaced(function: Function, loop: For, array: str, text: str) -> Function:
@@ -136,12 +160,8 @@ def _replace_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     yield from _member_sites(function)
     for loop in all_loops(function):
         for array in sorted(written_names(loop.body) - member_paths(function).keys()):
-            refs = references(loop.body, array)
-            if (
-                refs
-                and all(r == refs[0] for r in refs)
-                and names_in(refs[0]).isdisjoint(written_names(loop) - {array})
-            ):
+            element = _written_element(loop, array)
+            if element is not None and names_in(element).isdisjoint(written_names(loop) - {array}):
                 yield {"loop": loop.key, "array": array, "assumes": ["elements exist"]}
 
 
