@@ -43,7 +43,7 @@ _TOLD = (Step(operators=("restrict",), chance=0.9),)
 _BLOCKED = (
     Step(operators=("vector_block", "register_block"), wanted=two_points, everywhere=True, needed=True),
     # Sizes that blocks do not divide leave much over: narrower blocks of it.
-    Step(operators=("vector_block",), everywhere=True, chance=0.4, rests=True),
+    Step(operators=("vector_block",), everywhere=True, chance=0.7, rests=True),
     *_TOLD,
 )
 

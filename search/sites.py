@@ -110,14 +110,17 @@ def ragged_outwards(function: Function, site: Mapping[str, Any]) -> bool:
 
 
 def over_rows(function: Function, site: Mapping[str, Any]) -> bool:
-    """Whether the range of a loop inside depends on this one's counter."""
+    """Whether the range of a loop inside depends on this one's counter, in one of the deepest nests."""
     keys = set(site.get("loops", ()))
+    paths = list(_paths(function.body))
+    deepest = max(map(len, paths), default=0)
     return any(
-        n.var in names_in((m.start, m.limit))
-        for n in statements(function.body)
-        if isinstance(n, For) and n.key in keys and not isinstance(n.step, Name)
-        for m in statements(n.body)
-        if isinstance(m, For)
+        outer.key in keys
+        and not isinstance(outer.step, Name)
+        and any(outer.var in names_in((inner.start, inner.limit)) for inner in path[at + 1 :])
+        for path in paths
+        if len(path) == deepest
+        for at, outer in enumerate(path)
     )
 
 

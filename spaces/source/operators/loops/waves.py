@@ -48,6 +48,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
 )
+from tuner.spaces.source.walks import substitute
 
 __all__ = ["OPERATORS"]
 
@@ -92,6 +93,8 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
     taken = {f.key for f in all_loops(function)}
     kind, row_kind = counter_type(function, inner), counter_type(function, outer)
     block, wave = (fresh_name(function, f"{f.var}_{what}") for f, what in ((outer, "block"), (inner, "wave")))
+    # Where other loops count with the same variable, it would be declared again.
+    column = inner.var if inner.type else fresh_name(function, f"{inner.var}_at")
     end = upper_end(inner)
     behind: Expr = Binary("-", rows, Number("1"))
     behind = behind if lag == 1 else Binary("*", Number(str(lag)), behind)
@@ -106,13 +109,11 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
         step: Expr = Name(f"{outer.var}")
         own = subtract(step, Name(block))
         element = Binary("-", Name(wave), own if lag == 1 else Binary("*", Number(str(lag)), own))
-        body: tuple[Stmt, ...] = rekeyed(function, inner.body, taken)
+        body: tuple[Stmt, ...] = rekeyed(function, substitute(inner.body, inner.var, Name(column)), taken)
         if guarded:
-            inside = Binary(
-                "&&", Binary(">=", Name(inner.var), inner.start), Binary("<", Name(inner.var), end)
-            )
+            inside = Binary("&&", Binary(">=", Name(column), inner.start), Binary("<", Name(column), end))
             body = (If(inside, body),)
-        body = (Decl(f"const {kind}", inner.var, (), element), *body)
+        body = (Decl(f"const {kind}", column, (), element), *body)
         top = Binary("+", Name(block), rows)
         each = For(keyed(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, unroll)
         return For(keyed(wave), kind, wave, start, "<", limit, Number("1"), (each,))
