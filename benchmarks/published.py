@@ -24,6 +24,7 @@ import tuner
 from tuner.core.errors import TunerError
 from tuner.core.types import Source
 from tuner.driver.check import check_spec
+from tuner.driver.overflow import with_values_in_range
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
 from tuner.spec.reading.loop_variables import LOOPS
@@ -122,7 +123,7 @@ def written(kernel: Published, folder: Path, compiler: str) -> Path:
         compiler=compiler or None,
     )
     path = folder / f"{kernel.name}.yaml"
-    path.write_text(first.text)
+    path.write_text(with_values_in_range(first, path).text)
     return path
 
 

@@ -11,6 +11,8 @@ import yaml
 from tuner.cli.text import print_check
 from tuner.core.errors import SpecError
 from tuner.driver.check import CheckReport, check_spec
+from tuner.driver.overflow import with_values_in_range
+from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
 
 
@@ -106,3 +108,31 @@ def test_functions_that_hide_loops_are_named(
     said = " ".join(checked(path, capsys, source={"evolve": True}).split())
     assert ("loops that call twice stay as they are" in said) == bool(reason)
     assert reason in said
+
+
+SHORTEST = """\
+void shortest(int n, int *path)
+{
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++)
+                if (path[i * n + k] + path[k * n + j] < path[i * n + j])
+                    path[i * n + j] = path[i * n + k] + path[k * n + j];
+}
+"""
+
+
+@pytest.mark.integration
+def test_whole_numbers_that_overflow_are_told_and_left_out_of_first_specs(tmp_path: Path) -> None:
+    source, path = tmp_path / "shortest.c", tmp_path / "shortest.yaml"
+    source.write_text(SHORTEST)
+    first = first_spec(source, folder=tmp_path)
+    assert "randint: [-1000, 1000]" in first.text
+    path.write_text(first.text)
+    (spec,) = load_spec(path)
+    assert "signed whole numbers overflow in shortest" in "".join(check_spec(spec, faults=0).warnings)
+    written = with_values_in_range(first, path)
+    assert "randint: [0, 1000]" in written.text
+    path.write_text(written.text)
+    (spec,) = load_spec(path)
+    assert "overflow" not in "".join(check_spec(spec, faults=0).warnings)

@@ -245,6 +245,7 @@ def init(
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
     from tuner.driver.first_sizes import call_seconds, with_timed_sizes
+    from tuner.driver.overflow import with_values_in_range
     from tuner.spec.first.init import first_spec
     from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
@@ -272,9 +273,9 @@ def init(
         write_atomically(path, text_of_it.encode())
         print(f"wrote {path}, which calls the template")
     write_atomically(target, (SCHEMA_LINE + first.text).encode())
-    if first.at_scale is not None:
-        timed = with_timed_sizes(first, target, call_seconds)
-        write_atomically(target, (SCHEMA_LINE + timed.text).encode())
+    ran = with_values_in_range(with_timed_sizes(first, target, call_seconds), target)
+    if ran.text != first.text:
+        write_atomically(target, (SCHEMA_LINE + ran.text).encode())
     # Made anew each time, so that it is this version's.
     write_atomically(target.with_name(SCHEMA_FILE), schema_text().encode())
     print(f"wrote {target} (and {SCHEMA_FILE} for editors); look through it, then: tuner check {target}")

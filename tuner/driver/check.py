@@ -13,6 +13,7 @@ from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session, T
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import MOST_FAULTS, FaultReport, plant_faults
 from tuner.driver.outcome.refused_edits import describe_refusals, mostly_refused
+from tuner.driver.overflow import overflows
 from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags, needed
 from tuner.driver.work.models import models_of
@@ -194,6 +195,12 @@ def _check_baseline(
         ("reference", f"{baseline.reference}; the baseline's largest absolute error: {errors or 'none'}")
     )
     report.warnings += [str(w) for w in baseline.notes.get("warnings", [])]
+    if overflows(evaluation, spec.task, resolved):
+        report.warnings.append(
+            f"signed whole numbers overflow in {spec.task.kernel.function} with these inputs, which C leaves "
+            "undefined: right variants may give something else and be refused; give values whose sums and products "
+            "stay in range, such as init: {randint: [0, 100]}"
+        )
     stage("time")
     session = evaluation.open(build, resolved, purpose="search", number=0)
     medians = list[float]()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from tuner.core.errors import TunerError
-from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.core.errors import SpecError, TunerError
+from tuner.core.protocols import BaselineReport, Evaluation
+from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.evaluators import registry as backends
 from tuner.spec.first.members import FirstSpec
 from tuner.spec.load import load_spec
 
-__all__ = ["LEAST_S", "MOST_S", "CallSeconds", "call_seconds", "with_timed_sizes"]
+__all__ = ["LEAST_S", "MOST_S", "CallSeconds", "baseline_of", "call_seconds", "with_timed_sizes"]
 
 CallSeconds = Callable[[Path, str], float | None]
 """What a call of the baseline takes in seconds, by the path and the text of a spec; ``None`` where it cannot be run."""
@@ -68,28 +70,38 @@ def with_timed_sizes(first: FirstSpec, path: Path, call_s: CallSeconds) -> First
 def call_seconds(path: Path, text: str) -> float | None:
     """What a call of a spec's baseline takes here, in seconds; infinite where more than a second."""
     try:
-        (spec,) = load_spec(path, text=text)
-        task = spec.task_with(seed=0)
-        task = replace(
-            task,
-            verify=replace(task.verify, problems=(), assume=()),
-            measure=replace(task.measure, limit_s=_LIMIT_S),
-        )
-        backend = backends.given(None, task.backend)
-        space = spec.space(backend.pass_catalogue(task.target) if spec.wants_passes else None)
-        resolved = space.resolve(space.default())
-        evaluation = backend.prepare(task, workers=1)
-        try:
-            request = BuildRequest(trial=BASELINE, variant=task.kernel.variant, resolved=resolved)
-            (build,) = evaluation.build([request])
-            if build.status is not Status.OK:
-                return None
-            baseline = evaluation.set_baseline(build, resolved)
-        finally:
-            evaluation.close()
+        with baseline_of(path, text) as (_, baseline, _):
+            if baseline.status is Status.TIMED_OUT:
+                return math.inf
+            return baseline.call_s[0] if baseline.status is Status.OK and baseline.call_s else None
     except TunerError:
         # Whatever it is, `tuner check` says it with its place.
         return None
-    if baseline.status is Status.TIMED_OUT:
-        return math.inf
-    return baseline.call_s[0] if baseline.status is Status.OK and baseline.call_s else None
+
+
+@contextmanager
+def baseline_of(path: Path, text: str) -> Iterator[tuple[Evaluation, BaselineReport, Resolved]]:
+    """A spec's baseline at its problem's own sizes.
+
+    Raises:
+        TunerError: the spec is wrong, or its kernel cannot be built or run here.
+    """
+    (spec,) = load_spec(path, text=text)
+    task = spec.task_with(seed=0)
+    task = replace(
+        task,
+        verify=replace(task.verify, problems=(), assume=()),
+        measure=replace(task.measure, limit_s=_LIMIT_S),
+    )
+    backend = backends.given(None, task.backend)
+    space = spec.space(backend.pass_catalogue(task.target) if spec.wants_passes else None)
+    resolved = space.resolve(space.default())
+    evaluation = backend.prepare(task, workers=1)
+    try:
+        request = BuildRequest(trial=BASELINE, variant=task.kernel.variant, resolved=resolved)
+        (build,) = evaluation.build([request])
+        if build.status is not Status.OK:
+            raise SpecError(build.message)
+        yield evaluation, evaluation.set_baseline(build, resolved), resolved
+    finally:
+        evaluation.close()
