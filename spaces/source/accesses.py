@@ -6,7 +6,7 @@ Refuses what cannot be seen through. May not know of statements, but by the name
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.spaces.source.arithmetic import is_whole
@@ -24,8 +24,6 @@ from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
-    Call,
-    Cast,
     Decl,
     Expr,
     Field,
@@ -35,11 +33,17 @@ from tuner.spaces.source.syntax import (
     Name,
     Number,
     OpaqueStmt,
-    Ternary,
-    Unary,
 )
 from tuner.spaces.source.updates import update_of
-from tuner.spaces.source.walks import index_chain, map_expressions, names_in, root_of, statements, subtrees
+from tuner.spaces.source.walks import (
+    index_chain,
+    map_expressions,
+    names_in,
+    operands,
+    root_of,
+    statements,
+    subtrees,
+)
 
 __all__ = ["Access", "Accesses", "Scope"]
 
@@ -148,7 +152,7 @@ class Accesses:
             elif isinstance(part, Name):
                 found += self.of_place(place_of(part), scope, write=False)
             else:
-                stack += _children(part)
+                stack += operands(part)
         return found
 
     def of_place(self, place: Place, scope: Scope, *, write: bool) -> list[Access]:
@@ -239,17 +243,3 @@ class Accesses:
             return None
         found = self.of_place(place, scope, write=True)
         return found[0] if len(found) == 1 else None
-
-
-def _children(expr: Expr) -> Iterator[Expr]:
-    match expr:
-        case Unary(operand=operand):
-            yield operand
-        case Binary(left=left, right=right):
-            yield from (left, right)
-        case Ternary(condition=condition, then=then, other=other):
-            yield from (condition, then, other)
-        case Call(arguments=arguments):
-            yield from arguments
-        case Cast(operand=operand):
-            yield operand

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from tuner.spaces.source.kinds import element_types_of, is_floating, is_integer, is_pure, plain_type
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
@@ -31,7 +32,6 @@ __all__ = ["EXIT", "changed_names", "exposed_names"]
 
 EXIT = re.compile(r"(return\b[^;]*|continue|break)\s*;")
 """Statements known as text that change nothing."""
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def changed_names(function: Function) -> set[str]:
@@ -70,7 +70,7 @@ def exposed_names(function: Function) -> frozenset[str]:
             case OpaqueStmt(text=text) if EXIT.fullmatch(text.strip()) and "=" not in text:
                 pass
             case Opaque(text=text) | OpaqueStmt(text=text):
-                found |= set(_WORD.findall(text))
+                found |= words(text)
     return frozenset(found)
 
 

@@ -7,26 +7,26 @@ the part; problem sizes and the counters of loops around the part are parameters
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
-from tuner.core.errors import MachineError
 from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import (
     Monomial,
     Poly,
+    Rows,
+    is_empty,
+    over,
     polynomial,
+    rows_of,
     split_by_strides,
     strides_of,
 )
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.pitches import Rows, rows_of
 from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 from tuner.spaces.source.walks import names_in
 
-__all__ = ["Conditions", "Order", "all_of", "any_of", "is_empty", "uses_of_written"]
+__all__ = ["Conditions", "Order", "all_of", "any_of", "uses_of_written"]
 
 Order = tuple[int | str, ...]
 """When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j+1``
@@ -189,7 +189,7 @@ class Conditions:
         shift = ""
         if loop.op in ("<", ">") and bound is loop.limit:
             shift = " + 1" if low else " - 1"
-        left_over = _left_over(bound)
+        left_over = _leftover(bound)
         if left_over is None:
             return [f"{b}{shift}" for b in self._sides(bound, known, smallest=not low)]
         top, begin, size = left_over
@@ -207,7 +207,7 @@ class Conditions:
 
     def _whole_tiles(self, loop: For, counter: str, size: str, known: dict[str, str]) -> list[str]:
         """A loop over whole tiles ends before what they leave over."""
-        left_over = _left_over(loop.limit)
+        left_over = _leftover(loop.limit)
         if left_over is None or loop.op != "<":
             return []
         top, begin, step = left_over
@@ -304,7 +304,7 @@ class Conditions:
         """Whether each lower subscript lies within its row, for all instances."""
         known = self._names(leaf, "x")
         domain = self.domain(leaf, "x")
-        widths = [_over(large, small) for small, large in pairwise(strides)]
+        widths = [over(large, small) for small, large in pairwise(strides)]
         for part, width in zip(reversed(parts[1:]), widths, strict=True):
             text, size = self._text(part, known), self._text({width: 1}, known)
             if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
@@ -344,13 +344,6 @@ def uses_of_written(found: Scan) -> dict[str, list[tuple[Access, Leaf]]]:
 _NOTHING = Leaf(stmt=None, loops=(), position=(), accesses=())  # type: ignore[arg-type]
 
 
-def _over(large: Monomial, small: Monomial) -> Monomial:
-    rest = list(large)
-    for symbol in small:
-        rest.remove(symbol)
-    return tuple(rest)
-
-
 def _points(tile: For, leaf: Leaf) -> list[For]:
     """Loops over the points of a tile that a statement lies in."""
     return [f for f in leaf.loops if f.start == Name(tile.var) and f.upward]
@@ -369,7 +362,7 @@ def _extreme(expr: Expr, *, smallest: bool) -> tuple[Expr, Expr] | None:
     return None
 
 
-def _left_over(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
+def _leftover(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
     """``top - (top - begin) % size``, the first element that whole tiles leave over, as its three parts."""
     match bound:
         case Binary(op="-", left=top, right=Binary(op="%", left=length, right=size)):
@@ -378,17 +371,3 @@ def _left_over(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
             if isinstance(length, Binary) and length.op == "-" and length.left == top:
                 return top, length.right, size
     return None
-
-
-@lru_cache(maxsize=1 << 14)
-def is_empty(text: str) -> bool:
-    """Asks isl; the same part of a kernel is asked about for many variants."""
-    return bool(_islpy().Set(text).is_empty())
-
-
-def _islpy() -> Any:
-    try:
-        import islpy
-    except ImportError as error:
-        raise MachineError(f"source transformations need islpy: {error}", "pip install islpy") from None
-    return islpy

@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.parse import definition_start, function_nodes, name_start, parameters, parse_file
+from tuner.spaces.source.parse import (
+    OUTERMOST,
+    definition_start,
+    function_nodes,
+    is_outermost,
+    name_start,
+    parameters,
+    parse_file,
+)
 from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Decl, Function, Stmt
 
@@ -27,7 +35,7 @@ def read_definitions(text: str, language: str) -> dict[str, Function]:
     twice: set[str] = set()
     for name, node in function_nodes(parse_file(text.encode(), language)):
         body = node.child_by_field_name("body")
-        if body is None or body.type != "compound_statement" or not _outermost(node):
+        if body is None or body.type != "compound_statement" or not is_outermost(node, OUTERMOST):
             twice.add(name)
             continue
         function = read_function(name, node, parse_statements(body.named_children), text)
@@ -35,15 +43,6 @@ def read_definitions(text: str, language: str) -> dict[str, Function]:
             twice.add(name)
         found[name] = replace(function, language=language)
     return {name: f for name, f in found.items() if name not in twice and name.isidentifier()}
-
-
-def _outermost(node: Node) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.type not in ("translation_unit", "linkage_specification", "declaration_list"):
-            return False
-        around = around.parent
-    return True
 
 
 def read_function(

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
-from tuner.spaces.source.heeding import heeded
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.overflow_checks import facts_without_overflow
 from tuner.spaces.source.scan import Leaf, Scan, scan
 from tuner.spaces.source.syntax import Expr, Function, Stmt
 
@@ -202,7 +202,7 @@ def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool =
     if found is None:
         try:
             most = _MAX_LEAVES_WITH_MEMBERS if function.members else _MAX_LEAVES
-            facts = heeded(function, part)
+            facts = facts_without_overflow(function, part)
             found = (scanned, Dependences(scanned, reassociate=reassociate, most=most, facts=facts))
         except Refused as refusal:
             found = (scanned, str(refusal))

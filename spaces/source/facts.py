@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from tuner.spaces.source.affine import Poly, constant, minus, polynomial
 from tuner.spaces.source.changes import EXIT, changed_names
 from tuner.spaces.source.integers import rank
-from tuner.spaces.source.kinds import (
-    all_types_of,
-    is_narrow,
-)
+from tuner.spaces.source.kinds import all_types_of, is_narrow
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.switches import is_switch
 from tuner.spaces.source.syntax import (
     Assign,
@@ -45,7 +43,6 @@ __all__ = ["declared_before", "facts_at", "steady_numbers"]
 
 _JUMP = re.compile(r"\b(goto|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
 _CASE = re.compile(r"\b(case|default)\b")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _UNSTEADY = re.compile(r"[*&]|\b(volatile|static|extern|_Thread_local|thread_local|__thread|auto)\b")
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)([uUlL]*)")
 _ALIAS = re.compile(r"&\s*[({]*\s*(\w+\s*(?:[={(][^;]*)?)")
@@ -101,7 +98,7 @@ def _aliased(function: Function, names: set[str]) -> set[str]:
     text = function.file or function.source
     if _CAPTURE.search(text):
         return names
-    return {word for found in _ALIAS.findall(text) for word in _WORD.findall(found)}
+    return set[str]().union(*map(words, _ALIAS.findall(text)))
 
 
 def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] | None:

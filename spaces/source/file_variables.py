@@ -18,14 +18,13 @@ from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_
 from tuner.spaces.source.parse import parse_file
 from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.structure_texts import definitions_of
-from tuner.spaces.source.syntax import Assign, Call, Decl, Function, Name, Opaque, OpaqueStmt, Unary
-from tuner.spaces.source.walks import names_in, root_of, subtrees
+from tuner.spaces.source.syntax import Assign, Call, Decl, Function, Name, Unary
+from tuner.spaces.source.walks import assigned_names, names_in, opaque_words, root_of, subtrees
 
 __all__ = ["with_file_variables"]
 
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\b_?[aA]lignas\s*\([^()]*\)")
 _UNLIKE = re.compile(r"[*&{]|\b(volatile|_Atomic|_Thread_local|thread_local|__thread|__shared__)\b")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _SCOPES = ("linkage_specification", "declaration_list")
 
 
@@ -62,12 +61,8 @@ def _stores_apart(function: Function, arrays: set[str]) -> bool:
 
 def _moved(function: Function) -> set[str]:
     """Names that lead elsewhere after a function, or may."""
-    targets = {
-        n.target.id for n in subtrees(function.body) if isinstance(n, Assign) and isinstance(n.target, Name)
-    }
     taken = (n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op in ("&", "++", "--"))
-    texts = (n.text for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt))
-    return targets | names_in(tuple(taken)) | {word for text in texts for word in _WORD.findall(text)}
+    return assigned_names(function.body) | names_in(tuple(taken)) | opaque_words(function.body)
 
 
 @lru_cache(maxsize=64)

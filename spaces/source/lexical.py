@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-__all__ = ["code", "damage", "overloads", "tokens", "unbalanced", "unused"]
+__all__ = ["code", "damage", "overloads", "tokens", "unbalanced", "unused", "words"]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -21,6 +21,7 @@ _PIECE = re.compile(
     |(?P<token>\w+|[^\w\s])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_OPENING.values())
 _DEEPEST = 120
@@ -78,6 +79,12 @@ def tokens(text: str) -> list[str]:
     return [
         "#" + m["word"] if m["directive"] else m[0] for m in _PIECE.finditer(text) if m["comment"] is None
     ]
+
+
+@lru_cache(maxsize=1024)
+def words(text: str) -> frozenset[str]:
+    """The names in a text, keywords and those in comments and strings among them."""
+    return frozenset(_WORD.findall(text))
 
 
 @lru_cache(maxsize=64)

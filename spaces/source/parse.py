@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADDRESS_SPACE",
+    "OUTERMOST",
+    "declared_functions",
     "definition_start",
     "function_nodes",
+    "is_outermost",
     "name_start",
     "node_slice",
     "node_text",
@@ -36,6 +39,9 @@ ADDRESS_SPACE = re.compile(
 )
 """Words of OpenCL C and CUDA that say where a variable lies."""
 
+
+OUTERMOST = ("translation_unit", "linkage_specification", "declaration_list")
+"""What definitions of functions lie in that lie in no other definition."""
 
 _MOST_READINGS = 8
 """A variable that is read as one may lay others bare."""
@@ -82,6 +88,29 @@ def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:
                 yield node_text(name), node
             continue
         stack.extend(reversed(node.children))
+
+
+def declared_functions(root: Node) -> Iterator[tuple[str, str, Node]]:
+    """All that is declared or defined as a function, wherever that is: bare name, parameters as text, declarator."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "function_declarator":
+            name, params = (node.child_by_field_name(f) for f in ("declarator", "parameters"))
+            if name is not None:
+                text = "" if params is None else " ".join(node_text(params).split())
+                yield node_text(name).split("::")[-1].strip(), text, node
+        stack.extend(node.children)
+
+
+def is_outermost(node: Node, around: Collection[str]) -> bool:
+    """Whether a node lies in nothing but nodes of some types."""
+    parent = node.parent
+    while parent is not None:
+        if parent.type not in around:
+            return False
+        parent = parent.parent
+    return True
 
 
 def definition_start(node: Node) -> int:

@@ -34,6 +34,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
+from tuner.spaces.source.walks import with_bodies
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -174,19 +175,13 @@ def with_keys(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     counts: dict[str, int] = {}
 
     def visit(part: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in part:
-            if isinstance(stmt, For):
-                counts[stmt.var] = number = counts.get(stmt.var, 0) + 1
-                key = stmt.var if number == 1 else f"{stmt.var}#{number}"
-                made.append(replace(stmt, key=key, body=visit(stmt.body)))
-            elif isinstance(stmt, Block):
-                made.append(Block(visit(stmt.body)))
-            elif isinstance(stmt, If):
-                made.append(If(stmt.condition, visit(stmt.then), visit(stmt.other)))
-            else:
-                made.append(stmt)
-        return tuple(made)
+        return tuple(with_bodies(labelled(stmt), visit) for stmt in part)
+
+    def labelled(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, For):
+            return stmt
+        counts[stmt.var] = number = counts.get(stmt.var, 0) + 1
+        return replace(stmt, key=stmt.var if number == 1 else f"{stmt.var}#{number}")
 
     return visit(body)
 

@@ -11,16 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import Monomial, Poly, constant, minus, polynomial
-from tuner.spaces.source.conditions import is_empty, uses_of_written
+from tuner.spaces.source.affine import Poly, constant, minus, never, polynomial, rows_of
+from tuner.spaces.source.conditions import uses_of_written
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.pitches import rows_of
 from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Expr, For, Name
 from tuner.spaces.source.walks import names_in, subtrees
 from tuner.spaces.source.widths import is_signless, is_without_sign, width
 
-__all__ = ["needed_rows", "never", "short_lengths"]
+__all__ = ["needed_rows", "short_lengths"]
 
 _MOST = 12
 """Conditions that are worth asking for before a nest."""
@@ -171,20 +170,3 @@ def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]
     if any(abs(c) > _MOST_FACTOR for p in kept for c in p.values()):
         raise Refused("the numbers in subscripts are too large")
     return tuple(kept)
-
-
-def never(polys: Sequence[Poly]) -> bool:
-    """Whether no numbers make all of some polynomials at least 0.
-
-    Args:
-        polys: over any symbols.
-    """
-    symbols: dict[Monomial, str] = {}
-    sums = []
-    for poly in polys:
-        terms = []
-        for monomial, factor in poly.items():
-            name = symbols.setdefault(monomial, f"p{len(symbols)}") if monomial else ""
-            terms.append(f"{factor} {name}".strip())
-        sums.append(f"{' + '.join(terms) or '0'} >= 0")
-    return is_empty(f"[{', '.join(symbols.values())}] -> {{ : {' and '.join(sums) or '1 = 1'} }}")

@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from tuner.spaces.source.kinds import plain_type
-from tuner.spaces.source.parse import node_text, parse_file
+from tuner.spaces.source.parse import is_outermost, node_text, parse_file
 from tuner.spaces.source.structure_texts import (
+    AROUND,
     NAMES,
     Member,
     Pointee,
     definitions_of,
-    is_outermost,
     is_strange,
     made_of,
     members_of,
@@ -230,7 +230,7 @@ def structures(text: str, language: str) -> Structures:
     while stack:
         node = stack.pop()
         stack.extend(reversed(node.children))
-        outermost = is_outermost(node)
+        outermost = is_outermost(node, AROUND)
         if node.type in NAMES and (body := node.child_by_field_name("body")) is not None:
             tag = node.child_by_field_name("name")
             key = f"struct {node_text(tag)}" if tag is not None else untagged(node)

@@ -11,6 +11,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, cast
 
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
@@ -39,17 +40,24 @@ from tuner.spaces.source.syntax import (
 )
 
 __all__ = [
+    "assigned_names",
+    "bodies",
     "children",
+    "declared_names",
     "expressions",
     "index_chain",
+    "inner_bodies",
     "map_expressions",
     "names_in",
     "offered",
+    "opaque_words",
+    "operands",
     "root_of",
     "statements",
     "substitute",
     "subtrees",
     "transform",
+    "with_bodies",
     "without_spares",
     "written_names",
 ]
@@ -132,6 +140,40 @@ def children(node: Node) -> Iterator[Node]:
             yield getattr(node, name)
 
 
+def operands(node: Node) -> Iterator[Expr]:
+    """The expressions right below a node; of several nodes those among them."""
+    for part in children(node):
+        yield from (p for p in (part if type(part) is tuple else (part,)) if isinstance(p, Expr))
+
+
+def inner_bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The lists of statements that a statement is made of."""
+    match stmt:
+        case For(body=body) | Block(body=body):
+            return (body,)
+        case If(then=then, other=other):
+            return (then, other)
+    return ()
+
+
+def with_bodies(stmt: Stmt, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """A statement with the lists of statements that it is made of changed; a copy even where they stay the same."""
+    match stmt:
+        case For() | Block():
+            return replace(stmt, body=change(stmt.body))
+        case If():
+            return replace(stmt, then=change(stmt.then), other=change(stmt.other))
+    return stmt
+
+
+def bodies(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """A list of statements and all those that are nested in it, outer ones first."""
+    yield body
+    for stmt in body:
+        for part in inner_bodies(stmt):
+            yield from bodies(part)
+
+
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """All statements, nested ones included, parents first."""
     stack = [*reversed(body)]
@@ -179,6 +221,28 @@ def expressions(node: Node) -> Iterator[Expr]:
 def names_in(node: Node) -> set[str]:
     """All identifiers that a node uses (not those that it declares)."""
     return _union(node, _names_below)
+
+
+def assigned_names(node: Node) -> set[str]:
+    """Variables that a node assigns to as a whole."""
+    targets = (n.target for n in subtrees(node) if type(n) is Assign)
+    return {t.id for t in targets if type(t) is Name}
+
+
+def declared_names(body: tuple[Stmt, ...], *, all_counters: bool = False) -> set[str]:
+    """Variables that statements declare; counters of loops among them, or all that count."""
+    found = (s for s in statements(body) if isinstance(s, Decl | For))
+    return {
+        s.name if isinstance(s, Decl) else s.var
+        for s in found
+        if isinstance(s, Decl) or all_counters or s.type
+    }
+
+
+def opaque_words(node: Node) -> set[str]:
+    """Words of what is only known as text."""
+    texts = (n.text for n in subtrees(node) if isinstance(n, Opaque | OpaqueStmt))
+    return {word for text in texts for word in words(text)}
 
 
 def written_names(node: Node) -> set[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.dependence import Dependences, dependences
@@ -23,7 +22,7 @@ from tuner.spaces.source.kinds import (
     keeps_value,
     types_of,
 )
-from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.lexical import unused, words
 from tuner.spaces.source.operators.other_names import require_steady_bounds
 from tuner.spaces.source.syntax import (
     Block,
@@ -43,7 +42,16 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, offered, statements, subtrees, transform, written_names
+from tuner.spaces.source.walks import (
+    bodies,
+    names_in,
+    offered,
+    statements,
+    subtrees,
+    transform,
+    with_bodies,
+    written_names,
+)
 from tuner.spaces.source.widths import holds
 
 __all__ = [
@@ -86,7 +94,6 @@ HOST = ("c", "c++")
 DEVICE = ("opencl", "cuda")
 """Languages of kernels that are launched."""
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
 _PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_dependence)\b")
 
@@ -142,20 +149,13 @@ def parameter(
     function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A new tunable for an edit, with a name that is free."""
-    known = (
-        _words(function.source)
-        | function.macros
-        | function.words
-        | {d.name for d in function.defines}
-        | set(taken)
-    )
+    known = _words_of_files(function).union((d.name for d in function.defines), taken)
     name = unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
 
 
-@lru_cache(maxsize=64)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text))
+def _words_of_files(function: Function) -> frozenset[str]:
+    return words(function.source) | function.macros | function.words
 
 
 def define(function: Function, args: Args, count: int) -> tuple[Function, list[Expr]]:
@@ -178,13 +178,8 @@ def define(function: Function, args: Args, count: int) -> tuple[Function, list[E
 
 def names_taken(function: Function) -> set[str]:
     """Identifiers of the file and of what was added."""
-    taken = (
-        set(_words(function.source) | function.macros | function.words)
-        | names_in(function.body)
-        | written_names(function.body)
-    )
-    taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
-    return taken
+    own = names_in(function.body) | written_names(function.body) | {d.name for d in function.defines}
+    return own.union(_words_of_files(function), *map(words, function.preamble))
 
 
 def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
@@ -261,44 +256,24 @@ def nest_below(function: Function, keys: Sequence[str]) -> list[For]:
 
 def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
     """The statement that follows one in its body."""
-    for body in _bodies(function.body):
+    for body in bodies(function.body):
         for place, found in enumerate(body):
             if found is stmt:
-                rest = [s for s in body[place + 1 :] if not isinstance(s, Comment)]
-                return rest[0] if rest else None
+                return next((s for s in body[place + 1 :] if not isinstance(s, Comment)), None)
     return None
-
-
-def _bodies(body: tuple[Stmt, ...]) -> Iterable[tuple[Stmt, ...]]:
-    yield body
-    for stmt in body:
-        if isinstance(stmt, For | Block):
-            yield from _bodies(stmt.body)
-        elif isinstance(stmt, If):
-            yield from _bodies(stmt.then)
-            yield from _bodies(stmt.other)
 
 
 def replace_statement(
     function: Function, old: Stmt, new: Sequence[Stmt], *, also: Sequence[Stmt] = ()
 ) -> Function:
     """The function with one statement (by identity) replaced by others; those in ``also`` are taken out."""
-    out = {id(s) for s in also}
+    put: dict[int, Sequence[Stmt]] = {**{id(s): () for s in also}, id(old): new}
 
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in body:
-            if stmt is old:
-                made += new
-            elif id(stmt) in out:
-                continue
-            elif isinstance(stmt, For | Block):
-                made.append(replace(stmt, body=visit(stmt.body)))
-            elif isinstance(stmt, If):
-                made.append(replace(stmt, then=visit(stmt.then), other=visit(stmt.other)))
-            else:
-                made.append(stmt)
-        return tuple(made)
+        return tuple(made for stmt in body for made in visited(stmt))
+
+    def visited(stmt: Stmt) -> Sequence[Stmt]:
+        return put[id(stmt)] if id(stmt) in put else (with_bodies(stmt, visit),)
 
     return replace(function, body=visit(function.body))
 
@@ -394,32 +369,22 @@ def keep_promises(before: Function, made: Function, what: str) -> Function:
 
 def is_used_outside(function: Function, var: str) -> bool:
     """Whether a function uses a variable outside of loops that count it."""
-    return any(var in names_in((part,)) for part in _outside(function, var))
 
+    def uses(stmt: Stmt) -> bool:
+        match stmt:
+            case For():
+                if stmt.var == var:
+                    return var in names_in(stmt.start)
+                return var in names_in((stmt.start, stmt.limit, stmt.step)) or any(map(uses, stmt.body))
+            case If():
+                return var in names_in(stmt.condition) or any(map(uses, (*stmt.then, *stmt.other)))
+            case Block():
+                return any(map(uses, stmt.body))
+            case OpaqueStmt(text=text):
+                return re.search(rf"\b{var}\b", text) is not None
+        return var in names_in(stmt)
 
-def _outside(function: Function, var: str) -> list[Any]:
-    """Parts of the function outside of loops that count a variable."""
-    found: list[Any] = []
-
-    def visit(body: tuple[Stmt, ...]) -> None:
-        for stmt in body:
-            if isinstance(stmt, For):
-                found.extend((stmt.start, stmt.limit, stmt.step) if stmt.var != var else (stmt.start,))
-                if stmt.var != var:
-                    visit(stmt.body)
-            elif isinstance(stmt, If):
-                found.append(stmt.condition)
-                visit(stmt.then)
-                visit(stmt.other)
-            elif isinstance(stmt, Block):
-                visit(stmt.body)
-            elif isinstance(stmt, OpaqueStmt) and re.search(rf"\b{var}\b", stmt.text):
-                found.append(Name(var))
-            else:
-                found.append(stmt)
-
-    visit(function.body)
-    return found
+    return any(map(uses, function.body))
 
 
 def counter_type(function: Function, loop: For) -> str:

@@ -13,6 +13,7 @@ from tuner.spaces.source.operators.base import (
     Operator,
     Refused,
     argument,
+    replace_statement,
     require_known,
 )
 from tuner.spaces.source.syntax import (
@@ -23,14 +24,13 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
-    For,
     Function,
     If,
     Index,
     Stmt,
     Ternary,
 )
-from tuner.spaces.source.walks import expressions, offered
+from tuner.spaces.source.walks import expressions, inner_bodies, offered, with_bodies
 
 __all__ = ["OPERATORS"]
 
@@ -53,7 +53,7 @@ def if_convert(function: Function, args: Args) -> Function:
     require_known(stmt, "the conditional")
     made = _selected(stmt)
     _require_one_kind(function, made)
-    return replace(function, body=_exchange(function.body, stmt, (made,)))
+    return replace_statement(function, stmt, [made])
 
 
 def _require_one_kind(function: Function, made: ExprStmt) -> None:
@@ -176,38 +176,16 @@ def _place(function: Function, args: Args) -> tuple[tuple[Stmt, ...], int]:
 def _places(body: tuple[Stmt, ...]) -> Iterator[tuple[tuple[Stmt, ...], int]]:
     for place, stmt in enumerate(body):
         yield body, place
-        if isinstance(stmt, For | Block):
-            yield from _places(stmt.body)
-        elif isinstance(stmt, If):
-            yield from _places(stmt.then)
-            yield from () if stmt.spare else _places(stmt.other)
+        inner = inner_bodies(stmt)
+        for part in inner[:1] if isinstance(stmt, If) and stmt.spare else inner:
+            yield from _places(part)
 
 
 def _with_body(function: Function, old: tuple[Stmt, ...], new: tuple[Stmt, ...]) -> Function:
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        if body is old:
-            return new
-        return tuple(_inside(s, visit) for s in body)
+        return new if body is old else tuple(with_bodies(s, visit) for s in body)
 
     return replace(function, body=visit(function.body))
-
-
-def _exchange(body: tuple[Stmt, ...], old: Stmt, new: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    made: list[Stmt] = []
-    for stmt in body:
-        if stmt is old:
-            made += new
-        else:
-            made.append(_inside(stmt, lambda b: _exchange(b, old, new)))
-    return tuple(made)
-
-
-def _inside(stmt: Stmt, visit: Any) -> Stmt:
-    if isinstance(stmt, For | Block):
-        return replace(stmt, body=visit(stmt.body))
-    if isinstance(stmt, If):
-        return replace(stmt, then=visit(stmt.then), other=visit(stmt.other))
-    return stmt
 
 
 def _statement_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:

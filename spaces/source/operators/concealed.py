@@ -5,18 +5,16 @@ An operator goes by names; what these hide it would not see. May not change a tr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
-from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.syntax import Function
+from tuner.spaces.source.walks import names_in, opaque_words
 
-__all__ = ["behind", "opaque_words"]
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
+__all__ = ["behind"]
 
 
 def behind(function: Function, part: Any) -> set[str]:
@@ -29,19 +27,13 @@ def behind(function: Function, part: Any) -> set[str]:
     while waiting:
         name = waiting.pop()
         done.add(name)
-        words = meanings.get(name, frozenset())
-        found |= words
-        waiting |= words - done
+        within = meanings.get(name, frozenset())
+        found |= within
+        waiting |= within - done
     return found
-
-
-def opaque_words(part: Any) -> set[str]:
-    """Words of what is only known as text."""
-    texts = (n.text for n in subtrees(part) if isinstance(n, Opaque | OpaqueStmt))
-    return {word for text in texts for word in _WORD.findall(text)}
 
 
 @lru_cache(maxsize=64)
 def _functions(source: str, language: str) -> Mapping[str, frozenset[str]]:
     root = parse_file(source.encode(), language)
-    return {name: frozenset(_WORD.findall(node_text(node))) for name, node in function_nodes(root)}
+    return {name: words(node_text(node)) for name, node in function_nodes(root)}

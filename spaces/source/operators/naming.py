@@ -6,39 +6,29 @@ import re
 from collections.abc import Iterable
 
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.syntax import Block, Decl, For, Function, If, Opaque, OpaqueStmt, Stmt
-from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
+from tuner.spaces.source.walks import declared_names, names_in, statements, subtrees, written_names
 
-__all__ = ["RETURN", "declared", "declared_as_text", "is_array", "names_known", "require_in_scope"]
+__all__ = ["RETURN", "declared_as_text", "is_array", "names_known", "require_in_scope"]
 
 RETURN = re.compile(r"return\b(.*);", re.DOTALL)
 _CONTROL = re.compile(
     r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
 _REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*([A-Za-z_]\w*)\s*=[^=]")
-_ANY_WORD = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 def names_known(function: Function) -> set[str]:
     """Everything that a name could be taken for in a function."""
-    taken = names_in(function.body) | written_names(function.body) | declared(function.body)
+    taken = names_in(function.body) | written_names(function.body) | declared_names(function.body)
     taken |= {p.name for p in function.params} | {d.name for d in function.outer}
     taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
     for node in subtrees(function.body):
         if isinstance(node, Opaque | OpaqueStmt):
             taken |= set(_WORD.findall(node.text))
     return taken
-
-
-def declared(body: tuple[Stmt, ...]) -> set[str]:
-    found = set()
-    for stmt in statements(body):
-        if isinstance(stmt, Decl):
-            found.add(stmt.name)
-        elif isinstance(stmt, For) and stmt.type:
-            found.add(stmt.var)
-    return found
 
 
 def declared_as_text(function: Function, *, references: bool = False) -> set[str]:
@@ -54,7 +44,7 @@ def declared_as_text(function: Function, *, references: bool = False) -> set[str
         if plain is not None and "," not in text:
             found.add(plain[1])
         elif not _CONTROL.match(text):
-            found |= set(_ANY_WORD.findall(text))
+            found |= words(text)
     return found
 
 
@@ -70,7 +60,7 @@ def is_array(function: Function, name: str) -> bool:
 
 def require_in_scope(function: Function) -> None:
     """Refuses a function that has a variable's name stand for something else as well, where it is not declared."""
-    own = declared(function.body)
+    own = declared_names(function.body)
 
     def visit(body: Iterable[Stmt], around: frozenset[str]) -> None:
         known = around

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from tuner.spaces.source.kinds import Refused, is_floating, is_pure, types_of
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
@@ -25,7 +26,6 @@ from tuner.spaces.source.walks import names_in, root_of, subtrees
 
 __all__ = ["require_steady_bounds"]
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _REFERENCE = re.compile(r"&\s*([A-Za-z_]\w*)\s*[={(]")
 
 
@@ -77,6 +77,6 @@ def _other_names(function: Function) -> tuple[set[str], set[str]]:
         if isinstance(node, Unary) and node.op == "&":
             pointed |= names_in(node.operand)
         elif isinstance(node, Opaque | OpaqueStmt) and "&" in node.text:
-            pointed |= set(_WORD.findall(node.text))
+            pointed |= words(node.text)
             referring |= set(_REFERENCE.findall(node.text))
     return pointed, referring

@@ -9,10 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.spaces.source.directives import macro_words
-from tuner.spaces.source.operators.concealed import behind, opaque_words
+from tuner.spaces.source.operators.concealed import behind
 from tuner.spaces.source.operators.devices.threads import coordinate, is_barrier, is_shared, word_of_place
-from tuner.spaces.source.syntax import Assign, Binary, Cast, Decl, Expr, Function, Name, Stmt
-from tuner.spaces.source.walks import map_expressions, names_in, statements, substitute, subtrees, transform
+from tuner.spaces.source.syntax import Binary, Cast, Decl, Expr, Function, Name, Stmt
+from tuner.spaces.source.walks import (
+    assigned_names,
+    map_expressions,
+    names_in,
+    opaque_words,
+    statements,
+    substitute,
+    subtrees,
+    transform,
+)
 
 __all__ = ["counts_on_group"]
 
@@ -59,7 +68,7 @@ def _with_places(function: Function) -> tuple[Stmt, ...]:
     body: tuple[Stmt, ...] = map_expressions(
         function.body, lambda e: e.operand if isinstance(e, Cast) and e.operand in places else e
     )
-    changed = {n.target.id for n in subtrees(body) if isinstance(n, Assign) and isinstance(n.target, Name)}
+    changed = assigned_names(body)
     holders = [
         s for s in statements(body) if isinstance(s, Decl) and s.init in places and s.name not in changed
     ]

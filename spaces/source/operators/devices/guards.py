@@ -35,7 +35,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.walks import names_in, operands, subtrees
 
 __all__ = [
     "conjuncts",
@@ -148,28 +148,14 @@ def _unconditional(stmt: Stmt) -> Iterator[Expr]:
 def _always(expr: Expr) -> Iterator[Expr]:
     """Parts of an expression that are evaluated whenever it is."""
     yield expr
-    parts: tuple[Expr, ...] = ()
+    parts = tuple(operands(expr))
     match expr:
-        case Ternary(condition=condition):
-            parts = (condition,)
-        case Binary(op="&&" | "||", left=left):
-            parts = (left,)
-        case Binary(left=left, right=right):
-            parts = (left, right)
-        case Unary(op=op, operand=operand) if op != "&":
-            parts = (operand,)
-        case Cast(operand=operand):
-            parts = (operand,)
-        case Index(base=base, index=index):
-            parts = (base, index)
-        case Field(base=base):
-            parts = (base,)
-        case Call(arguments=arguments):
-            parts = arguments
-        case Assign(op=op, target=target, value=value):
-            parts = (value,) if op == "=" else (target, value)
-            if isinstance(target, Index):
-                parts = (*parts, target.index)
+        case Ternary() | Binary(op="&&" | "||"):
+            parts = parts[:1]
+        case Unary(op="&"):
+            parts = ()
+        case Assign(op="=", target=target, value=value):
+            parts = (value, target.index) if isinstance(target, Index) else (value,)
     for part in parts:
         yield from _always(part)
 

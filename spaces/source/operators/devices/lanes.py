@@ -54,7 +54,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import map_expressions, names_in, statements, subtrees, written_names
+from tuner.spaces.source.walks import declared_names, map_expressions, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -95,9 +95,7 @@ def _sum_of(function: Function, threads: Threads, loop: For) -> Decl:
     at = next(i for i, s in enumerate(threads.body) if s is loop)
     if any(isinstance(s, For) for s in (*threads.body[:at], *threads.body[at + 1 :])):
         raise Refused("the work has more than one loop")
-    inner = {s.name for s in statements(loop.body) if isinstance(s, Decl)}
-    counters = {s.var for s in statements(loop.body) if isinstance(s, For)}
-    outer = written_names(loop.body) - inner - counters
+    outer = written_names(loop.body) - declared_names(loop.body, all_counters=True)
     sums = [d for d in threads.body[:at] if isinstance(d, Decl) and d.name in outer and not d.dims]
     if len(outer) != 1 or len(sums) != 1 or sums[0].init is None or not is_floating(sums[0].type):
         raise Refused(f"loop {loop.key} does not add to one floating-point variable alone")

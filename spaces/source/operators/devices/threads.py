@@ -15,7 +15,7 @@ from tuner.core.expressions import parse
 from tuner.core.types import Launch
 from tuner.spaces.source.kinds import is_narrow, plain_type, writable
 from tuner.spaces.source.operators.base import Refused
-from tuner.spaces.source.operators.concealed import behind, opaque_words
+from tuner.spaces.source.operators.concealed import behind
 from tuner.spaces.source.operators.devices.guards import conjuncts, is_counted, is_harmless, negated
 from tuner.spaces.source.syntax import (
     Binary,
@@ -33,7 +33,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, written_names
+from tuner.spaces.source.walks import names_in, opaque_words, statements, substitute, subtrees, written_names
 
 __all__ = [
     "Threads",

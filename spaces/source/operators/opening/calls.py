@@ -15,20 +15,9 @@ from typing import Any
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.operators.base import (
-    Args,
-    Operator,
-    argument,
-    rekeyed,
-    replace_statement,
-)
+from tuner.spaces.source.operators.base import Args, Operator, argument, rekeyed, replace_statement
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
-from tuner.spaces.source.operators.opening.call_sites import (
-    CallSite,
-    first_site,
-    require_order,
-    site_in_some_cases,
-)
+from tuner.spaces.source.operators.opening.call_sites import CallSite, first_site, require_order
 from tuner.spaces.source.operators.opening.callees import (
     callees,
     callees_by_places,
@@ -39,18 +28,8 @@ from tuner.spaces.source.operators.opening.exits import with_one_exit
 from tuner.spaces.source.operators.opening.handing import HandingOn, declared_value
 from tuner.spaces.source.operators.opening.inlining import Inlining
 from tuner.spaces.source.operators.opening.text_places import as_text, is_reference
-from tuner.spaces.source.syntax import (
-    Call,
-    Decl,
-    ExprStmt,
-    For,
-    Function,
-)
-from tuner.spaces.source.walks import (
-    names_in,
-    statements,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Call, Decl, ExprStmt, For, Function
+from tuner.spaces.source.walks import names_in, statements, subtrees
 
 __all__ = ["OPERATORS", "hidden_calls"]
 
@@ -121,7 +100,7 @@ def inline_by_members(function: Function, args: Args) -> Function:
             with contextlib.suppress(Refused):
                 return _by_members(function, site, helpers, within=True)
             raise
-    return _by_members(function, site_in_some_cases(function, name, helpers), helpers, within=True)
+    return _by_members(function, first_site(function, name, helpers, surely=False), helpers, within=True)
 
 
 def _by_members(

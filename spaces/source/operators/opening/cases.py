@@ -14,7 +14,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from tuner.spaces.source.kinds import all_types_of, element_types_of, is_integer, is_pure
-from tuner.spaces.source.lexical import code
+from tuner.spaces.source.lexical import code, words
 from tuner.spaces.source.operators.base import HOST, Args, Operator, Refused, rekeyed
 from tuner.spaces.source.own_names import with_own_calls
 from tuner.spaces.source.switches import Case, Switch, is_switch, read_switch
@@ -45,7 +45,6 @@ __all__ = ["OPERATORS"]
 _MOST_CASES = 8
 _MOST_LABELS = 16
 _VOLATILE = re.compile(r"\b(volatile|_Atomic|atomic\w*)\b")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _WHOLE = r"(?:0[xX][0-9a-fA-F]{1,7}|\d{1,9})"
 _LABEL = re.compile(rf"{_WHOLE}|'(?:[^'\\]|\\[nt0\\'])'")
 _ENUM = re.compile(r"\benum\b[^{};()]*\{([^{}]*)\}")
@@ -167,22 +166,22 @@ def _require_own_locals(cases: Sequence[Case]) -> None:
         declared = {s.name for s in case.body if isinstance(s, Decl)}
         # A type, a structure or an enumeration is declared as text.
         texts = [s.text for s in case.body if isinstance(s, OpaqueStmt) and not _DOES.match(s.text)]
-        declared |= {word for text in texts for word in _WORD.findall(text)} - _SAID
+        declared |= frozenset[str]().union(*map(words, texts)) - _SAID
         others = [c for c in cases if c is not case]
         used = {w for c in others for part in subtrees(c.body) for w in _words(part)}
         if declared & used:
             raise Refused(f"{min(declared & used)} is declared in one case of a switch and used in another")
 
 
-def _words(part: Any) -> list[str]:
+def _words(part: Any) -> frozenset[str]:
     match part:
-        case Name(id=name) | Decl(name=name) | For(var=name) | Call(function=name):
-            return [name, *(_WORD.findall(part.type) if isinstance(part, Decl | For) else ())]
-        case Cast(type=text):
-            return _WORD.findall(text)
-        case Opaque(text=text) | OpaqueStmt(text=text):
-            return _WORD.findall(text)
-    return []
+        case Name(id=name) | Call(function=name):
+            return frozenset({name})
+        case Decl(name=name, type=text) | For(var=name, type=text):
+            return words(text) | {name}
+        case Cast(type=text) | Opaque(text=text) | OpaqueStmt(text=text):
+            return words(text)
+    return frozenset()
 
 
 OPERATORS = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tuner.spaces.source.directives import macros_in, unread
@@ -21,7 +22,6 @@ from tuner.spaces.source.structures import Member, Structures, structures
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
-    Block,
     Call,
     Cast,
     Decl,
@@ -30,7 +30,6 @@ from tuner.spaces.source.syntax import (
     Field,
     For,
     Function,
-    If,
     Index,
     Name,
     Number,
@@ -40,14 +39,22 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import children, index_chain, map_expressions, names_in, statements, subtrees
+from tuner.spaces.source.walks import (
+    children,
+    index_chain,
+    map_expressions,
+    names_in,
+    opaque_words,
+    statements,
+    subtrees,
+    with_bodies,
+)
 
 __all__ = ["declared_kinds", "types_in", "with_members"]
 
 _OVERLOAD = re.compile(r"\boperator\b")
 _LITERAL = re.compile(r"\(\s*(\w+)\s*\)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _TYPED = re.compile(r"\(\s*((?:struct\s+)?\w+)\s*\)\s*(\{.*\})", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _MOST_ITEMS = 64
 
 
@@ -66,12 +73,11 @@ def with_members(function: Function, types: Structures, *, returns: bool = False
         return function
     while True:
         made = _with_members(with_pointers(given, found), types, found)
-        texts = [n.text for n in subtrees(made.body) if isinstance(n, Opaque | OpaqueStmt)]
-        words = {word for text in texts for word in _WORD.findall(text)}
-        if words.isdisjoint(found):
+        left = opaque_words(made.body)
+        if left.isdisjoint(found):
             return made
         # What is left as text means the reference, and no pointer.
-        found = {name: decl for name, decl in found.items() if name not in words}
+        found = {name: decl for name, decl in found.items() if name not in left}
 
 
 def _with_members(function: Function, types: Structures, found: Collection[str]) -> Function:
@@ -87,25 +93,18 @@ def _with_results(function: Function, types: Structures) -> tuple[Stmt, ...]:
         return function.body
     taken: list[str] = []
 
+    def read(stmt: Stmt) -> tuple[Stmt, ...]:
+        found = RETURN.fullmatch(stmt.text.strip()) if isinstance(stmt, OpaqueStmt) else None
+        value = None if found is None else parse_expression(found[1].strip())
+        if value is None or not any(isinstance(n, Opaque) for n in subtrees(value)):
+            return (stmt,)
+        taken.append(fresh_name(function, "result", taken))
+        return (Decl(kind, taken[-1], (), value), OpaqueStmt(f"return {taken[-1]};"))
+
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in body:
-            match stmt:
-                case If():
-                    made.append(replace(stmt, then=visit(stmt.then), other=visit(stmt.other)))
-                case Block():
-                    made.append(Block(visit(stmt.body)))
-                case OpaqueStmt(text=text):
-                    found = RETURN.fullmatch(text.strip())
-                    value = parse_expression(found[1].strip()) if found is not None else None
-                    if value is not None and any(isinstance(n, Opaque) for n in subtrees(value)):
-                        taken.append(fresh_name(function, "result", taken))
-                        made += [Decl(kind, taken[-1], (), value), OpaqueStmt(f"return {taken[-1]};")]
-                    else:
-                        made.append(stmt)
-                case _:
-                    made.append(stmt)
-        return tuple(made)
+        # A loop that returns is left as it is.
+        inner = (s if isinstance(s, For) else with_bodies(s, visit) for s in body)
+        return tuple(made for stmt in inner for made in read(stmt))
 
     return visit(function.body)
 
@@ -276,19 +275,12 @@ class _Lists:
     def _scope(self, body: tuple[Stmt, ...], *, within: bool) -> tuple[Stmt, ...]:
         made: list[Stmt] = []
         for stmt in body:
-            match stmt:
-                case For():
-                    made.append(replace(stmt, body=self._scope(stmt.body, within=True)))
-                case Block():
-                    made.append(Block(self._scope(stmt.body, within=within)))
-                case If():
-                    then, other = (self._scope(b, within=within) for b in (stmt.then, stmt.other))
-                    made.append(replace(stmt, then=then, other=other))
-                case Decl():
-                    items = self._items(stmt)
-                    made += self._told(stmt, items, within=within) or [stmt] if items else [stmt]
-                case _:
-                    made.append(stmt)
+            if isinstance(stmt, Decl):
+                items = self._items(stmt)
+                made += (self._told(stmt, items, within=within) if items else ()) or (stmt,)
+            else:
+                inner = partial(self._scope, within=within or isinstance(stmt, For))
+                made.append(with_bodies(stmt, inner))
         return tuple(made)
 
     def _items(self, decl: Decl) -> tuple[Expr, ...] | None:
@@ -348,9 +340,7 @@ class _Lists:
             match node:
                 case Call() | Unary(op="&") if not is_pure(node) and name in names_in(node):
                     return True
-                case Opaque(text=text) | OpaqueStmt(text=text) if name in _WORD.findall(text):
-                    return True
-        return False
+        return name in opaque_words(self._function.body)
 
     def _elements(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
         array, size = Name(decl.name), decl.dims[0]

@@ -7,7 +7,7 @@ another, and no element lies among the rows' addresses. May not change where a r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,19 +23,15 @@ from tuner.spaces.source.kinds import (
 )
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import HOST, Args, Operator, argument, replace_statement
-from tuner.spaces.source.operators.concealed import opaque_words
 from tuner.spaces.source.operators.naming import names_known
 from tuner.spaces.source.operators.opening.pointers import require_subscripts_only, whole_type
 from tuner.spaces.source.syntax import (
     Assign,
-    Block,
     Call,
     Decl,
     Expr,
     Field,
-    For,
     Function,
-    If,
     Index,
     Name,
     Number,
@@ -44,7 +40,7 @@ from tuner.spaces.source.syntax import (
     Param,
     Stmt,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, statements, subtrees
+from tuner.spaces.source.walks import bodies, index_chain, map_expressions, opaque_words, statements, subtrees
 
 __all__ = ["OPERATORS"]
 
@@ -139,8 +135,7 @@ def _is_heeded(function: Function, table: str, levels: int) -> bool:
 
 
 def _is_hidden(function: Function, name: str) -> bool:
-    unread = tuple(n for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt))
-    return name in opaque_words(unread)
+    return name in opaque_words(function.body)
 
 
 def _require_steady(function: Function, name: Name) -> None:
@@ -158,20 +153,12 @@ def _require_steady(function: Function, name: Name) -> None:
         raise Refused(f"{name.id} is used for more than elements of its rows")
 
 
-def _behind(body: Sequence[Stmt], decl: Decl) -> tuple[Stmt, ...]:
+def _behind(body: tuple[Stmt, ...], decl: Decl) -> tuple[Stmt, ...]:
     """What follows a declaration in the body that holds it."""
-    for number, stmt in enumerate(body):
-        if stmt is decl:
-            return tuple(body[number + 1 :])
-        inner: tuple[tuple[Stmt, ...], ...] = ()
-        match stmt:
-            case For(body=own) | Block(body=own):
-                inner = (own,)
-            case If(then=then, other=other):
-                inner = (then, other)
-        for part in inner:
-            if any(s is decl for s in statements(part)):
-                return _behind(part, decl)
+    for part in bodies(body):
+        for number, stmt in enumerate(part):
+            if stmt is decl:
+                return part[number + 1 :]
     raise Refused(f"{decl.name} is declared where it cannot be followed")
 
 

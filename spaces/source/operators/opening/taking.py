@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.lexical import overloads
+from tuner.spaces.source.lexical import overloads, words
 from tuner.spaces.source.operators.base import Args, Operator, fresh_name
-from tuner.spaces.source.operators.concealed import opaque_words
 from tuner.spaces.source.operators.opening.effects import Effects, effects
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import (
@@ -41,7 +40,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, subtrees
+from tuner.spaces.source.walks import map_expressions, opaque_words, subtrees
 
 __all__ = ["OPERATORS"]
 
@@ -160,10 +159,8 @@ def _require_seen_through(function: Function, written: Effects) -> None:
 
 def _roots(function: Function, written: Effects) -> list[str]:
     """Parameters that are structures, or lead to one, and occur only before a member or as an argument."""
-    hidden = written.moved
-    hidden |= {
-        w for n in subtrees(function.body) if isinstance(n, For) for p in n.pragmas for w in _WORD.findall(p)
-    }
+    pragmas = (p for n in subtrees(function.body) if isinstance(n, For) for p in n.pragmas)
+    hidden = written.moved.union(*map(words, pragmas))
     return [p.name for p in function.params if p.name not in hidden and _is_structure(p, function.language)]
 
 

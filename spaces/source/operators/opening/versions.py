@@ -15,7 +15,6 @@ from typing import Any
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
 from tuner.spaces.source.facts import declared_before, facts_at, steady_numbers
-from tuner.spaces.source.heeding import heeded, require_kept
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
@@ -30,6 +29,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
 )
+from tuner.spaces.source.overflow_checks import facts_without_overflow, require_no_overflow
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.rows import needed_rows
 from tuner.spaces.source.scan import scan
@@ -47,7 +47,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import offered, statements, written_names
+from tuner.spaces.source.walks import bodies, offered, statements, written_names
 from tuner.spaces.source.widths import is_signless
 
 __all__ = ["OPERATORS"]
@@ -89,7 +89,7 @@ def _is_known(function: Function, part: Sequence[Stmt]) -> bool:
 
 
 def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
-    return Conditions(scan(function, part), facts=heeded(function, part))
+    return Conditions(scan(function, part), facts=facts_without_overflow(function, part))
 
 
 def _nests(function: Function) -> list[For]:
@@ -126,7 +126,7 @@ def assume_rows(function: Function, args: Args) -> Function:
 
 def _run(function: Function, first: For, last: For) -> list[For]:
     """Loops that follow each other in one body, with nothing but comments between them."""
-    for body in _bodies(function.body):
+    for body in bodies(function.body):
         found: list[For] = []
         for stmt in body:
             if stmt is first or (found and isinstance(stmt, For)):
@@ -139,17 +139,6 @@ def _run(function: Function, first: For, last: For) -> list[For]:
     raise Refused(f"{last.key} does not follow {first.key}")
 
 
-def _bodies(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    yield body
-    for stmt in body:
-        match stmt:
-            case For() | Block():
-                yield from _bodies(stmt.body)
-            case If():
-                yield from _bodies(stmt.then)
-                yield from () if stmt.spare else _bodies(stmt.other)
-
-
 def _in_version(function: Function, loop: For) -> bool:
     guards = (s for s in offered(function.body) if isinstance(s, If) and s.spare)
     return any(s is loop for guard in guards for s in statements(guard.then))
@@ -158,7 +147,7 @@ def _in_version(function: Function, loop: For) -> bool:
 def _needed(function: Function, part: Sequence[For]) -> tuple[Poly, ...]:
     """What has to hold for loops together, so that they can also be fused."""
     scanned = scan(function, part)
-    require_kept(function, part, scanned)
+    require_no_overflow(function, part, scanned)
     found = needed_rows(scanned, facts_at(function, part), types_of(function))
     if not found:
         raise Refused("the rows are known not to overlap")

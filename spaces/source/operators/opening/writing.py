@@ -8,13 +8,13 @@ be separate from structures. Whatever is not known here is refused. May not chan
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.casts import cast_of_call
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.opening.declaring import (
     DECLARATORS,
     OTHER,
@@ -49,7 +49,6 @@ _SILENT = frozenset(
         *("comment", "statement_identifier", "sizeof_expression", "type_identifier", "primitive_type"),
     }
 )
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _TESTS = frozenset({"==", "!=", "<", ">", "<=", ">=", "&&", "||"})
 
 
@@ -136,7 +135,7 @@ class _Scan:
         if node.type == "preproc_call":
             if not node_text(node).lstrip().startswith("#pragma"):
                 raise Refused("a directive stands in a function")
-            self.found.moved |= set(_WORD.findall(node_text(node)))
+            self.found.moved |= words(node_text(node))
             return None
         if node.type not in _STATEMENTS:
             return self.value(node, _READ)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.operators.base import analyse, body_of
-from tuner.spaces.source.syntax import Assign, Block, Decl, For, Function, If, Name, Stmt
-from tuner.spaces.source.walks import names_in, statements, subtrees
+from tuner.spaces.source.syntax import Assign, Block, For, Function, If, Name, Stmt
+from tuner.spaces.source.walks import declared_names, names_in, subtrees
 
 __all__ = ["require_same_conditions", "require_same_stores"]
 
@@ -57,8 +57,7 @@ def require_same_conditions(function: Function, made: Function) -> None:
 
 def _stores(part: tuple[Stmt, ...], counter: str) -> Iterator[tuple[_Place, _Guards]]:
     """Elements of outside that statements store to, each with the number of conditions and loops around."""
-    own = {s.name for s in statements(part) if isinstance(s, Decl)}
-    own |= {s.var for s in statements(part) if isinstance(s, For)}
+    own = declared_names(part, all_counters=True)
 
     def visit(body: tuple[Stmt, ...], ifs: int, loops: int) -> Iterator[tuple[_Place, _Guards]]:
         for stmt in body:

@@ -32,12 +32,19 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.concealed import opaque_words
 from tuner.spaces.source.operators.teams.exposure import require_same_conditions, require_same_stores
 from tuner.spaces.source.operators.teams.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.places import has_members
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
-from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
+from tuner.spaces.source.walks import (
+    declared_names,
+    names_in,
+    opaque_words,
+    statements,
+    subtrees,
+    transform,
+    written_names,
+)
 
 __all__ = ["OPERATORS", "keep_teams", "parallelise"]
 
@@ -141,9 +148,7 @@ def _require_same_sharing(function: Function, loop: For, changed: For, hidden: A
 def _written_outside(loop: For) -> set[str]:
     """What the loop's body writes to and does not declare."""
     inner = body_of(loop)
-    own = {s.name for s in statements(inner) if isinstance(s, Decl)}
-    own |= {s.var for s in statements(inner) if isinstance(s, For) and s.type}
-    return set(written_names(inner)) - own - {loop.var}
+    return written_names(inner) - declared_names(inner) - {loop.var}
 
 
 def parallelise(function: Function, args: Args) -> Function:
@@ -194,7 +199,7 @@ def _sums(loop: For, *, allowed: bool) -> list[str]:
     Raises:
         Refused: it does something else with one, or may not add up in another order.
     """
-    own = {s.name for s in statements(loop.body) if isinstance(s, Decl)} | {f.var for f in loops_of(loop)}
+    own = declared_names((loop,), all_counters=True)
     assigned = [n for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)]
     names = dict.fromkeys(
         n.target.id for n in assigned if isinstance(n.target, Name) and n.target.id not in own

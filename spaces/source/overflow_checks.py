@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tuner.spaces.source.affine import Poly
+from tuner.spaces.source.affine import Poly, constant, minus, never
 from tuner.spaces.source.facts import facts_at
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import Refused, plain_type, types_of
-from tuner.spaces.source.rows import never, short_lengths
+from tuner.spaces.source.rows import short_lengths
 from tuner.spaces.source.scan import Scan, scan
 from tuner.spaces.source.syntax import Cast, Decl, Expr, For, Function, Index, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees
 from tuner.spaces.source.widths import holds, is_signless
 
-__all__ = ["heeded", "require_kept"]
+__all__ = ["facts_without_overflow", "require_no_overflow"]
 
 
-def heeded(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...] | None:
+def facts_without_overflow(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...] | None:
     """What is known where a part runs; ``None`` where conditions do not count.
 
     Args:
@@ -35,20 +35,14 @@ def heeded(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...] | None:
         return None
     found, facts = scan(function, part), facts_at(function, part)
     try:
-        require_kept(function, part, found)
+        require_no_overflow(function, part, found)
         needed = short_lengths(found, types_of(function))
     except Refused:
         return None
-    return facts if all(never([*facts, _not(poly)]) for poly in needed) else None
+    return facts if all(never([*facts, minus(constant(-1), poly)]) for poly in needed) else None
 
 
-def _not(poly: Poly) -> Poly:
-    made = {m: -c for m, c in poly.items()}
-    made[()] = made.get((), 0) - 1
-    return made
-
-
-def require_kept(function: Function, part: Sequence[Stmt], found: Scan) -> None:
+def require_no_overflow(function: Function, part: Sequence[Stmt], found: Scan) -> None:
     """Refuses numbers that a type may cut off: where a loop begins, in a cast, or where a constant is declared.
 
     Args:
