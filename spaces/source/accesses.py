@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tuner.spaces.source.arithmetic import is_whole
 from tuner.spaces.source.kinds import Refused, is_floating, is_integer, is_pure, types_of
 from tuner.spaces.source.places import (
     Place,
@@ -44,6 +43,7 @@ from tuner.spaces.source.walks import (
     statements,
     subtrees,
 )
+from tuner.spaces.source.widths import is_whole
 
 __all__ = ["Access", "Accesses", "Scope"]
 
@@ -191,29 +191,27 @@ class Accesses:
             raise Refused(f"{name} counts a loop and is used outside it")
         if write and name in scope.variables:
             raise Refused(f"the loop variable {name} is written in its loop")
-        if subscripts:
-            param = self._params.get(name)
-            if param is not None:
-                if name in self._rows or (param.is_array and (param.stars + bool(param.suffix)) == 1):
-                    self.pointers[name] = "restrict" in param.text or "restrict" in " ".join(param.qualifiers)
-                    if write:
-                        self.written.add(name)
-                    return
+        if not subscripts:
+            return
+        param = self._params.get(name)
+        if param is not None:
+            if name not in self._rows and not (param.is_array and param.stars + bool(param.suffix) == 1):
                 raise Refused(f"{name} is more than a pointer to elements")
-            if name in self._variables:
-                # No other array has a place in an array, but a pointer may lead there.
-                self.pointers[name] = "*" not in self._variables[name].type
-                if write:
-                    self.written.add(name)
-                return
-            if name not in self._local:
-                raise Refused(f"{name} is not declared in this function")
-            if name in self._taken or name in self._rows:
-                self.pointers[name] = False
-                if write:
-                    self.written.add(name)
-            elif "*" in self.types.get(name, ""):
-                raise Refused(f"{name} is a pointer of its own")
+            apart = "restrict" in param.text or "restrict" in " ".join(param.qualifiers)
+        elif name in self._variables:
+            # No other array has a place in an array, but a pointer may lead there.
+            apart = "*" not in self._variables[name].type
+        elif name not in self._local:
+            raise Refused(f"{name} is not declared in this function")
+        elif name in self._taken or name in self._rows:
+            apart = False
+        elif "*" in self.types.get(name, ""):
+            raise Refused(f"{name} is a pointer of its own")
+        else:
+            return
+        self.pointers[name] = apart
+        if write:
+            self.written.add(name)
 
     def updated(self, expr: Assign, scope: Scope) -> tuple[Access | None, bool]:
         """The place that an associative update changes, ``None`` where it is none; and whether in floating point."""

@@ -42,7 +42,6 @@ __all__ = ["decided", "known_in", "within"]
 
 _ONE: Poly = {(): 1}
 _FLOATING = ("float", "double")
-_SPELT = {"long": "long", "size_t": "size_t"}
 
 
 def known_in(function: Function, loop: For) -> Known:
@@ -190,7 +189,7 @@ class _Decider:
                 found = known.integer(made)
                 if found is None or found[0] != rest:
                     return whole
-                return made if found[1] == kind else Cast(_SPELT[kind], made)
+                return made if found[1] == kind else Cast(kind, made)
         return whole
 
     def _condition(self, expr: Expr, known: Known) -> tuple[Expr, bool | None]:

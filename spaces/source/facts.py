@@ -119,20 +119,17 @@ def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] |
             case For() | Block():
                 inner = _conditions(stmt.body, target)
             case If(condition=condition):
-                for branch, holds in ((stmt.then, True), (stmt.other, False)):
+                branches = ((stmt.then, True), (stmt.other, False))
+                for branch, holds in branches:
                     inner = _conditions(branch, target)
                     if inner is not None:
                         inner = [(condition, holds), *inner]
                         break
                 else:
-                    passed += [(condition, not h) for b, h in _branches(stmt) if _leaves(b)]
+                    passed += [(condition, not h) for b, h in branches if _leaves(b)]
         if inner is not None:
             return [*passed, *inner]
     return None
-
-
-def _branches(stmt: If) -> tuple[tuple[tuple[Stmt, ...], bool], ...]:
-    return ((stmt.then, True), (stmt.other, False))
 
 
 def _leaves(body: tuple[Stmt, ...]) -> bool:

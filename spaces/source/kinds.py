@@ -6,25 +6,12 @@ May not reason about dependences.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.parse import ADDRESS_SPACE
-from tuner.spaces.source.syntax import (
-    Assign,
-    Block,
-    Call,
-    Decl,
-    Expr,
-    For,
-    Function,
-    If,
-    Opaque,
-    Stmt,
-    Unary,
-)
-from tuner.spaces.source.walks import statements, subtrees
+from tuner.spaces.source.syntax import Assign, Call, Decl, Expr, For, Function, Opaque, Unary
+from tuner.spaces.source.walks import scoped, statements, subtrees
 
 __all__ = [
     "Refused",
@@ -177,29 +164,13 @@ def lasts(decl: Decl) -> bool:
 def hidden(function: Function) -> str:
     """A name that is declared again where it already means something; by names the two cannot be told apart."""
 
-    def visit(body: Iterable[Stmt], outside: frozenset[str]) -> str:
-        known = outside
-        for stmt in body:
-            found = ""
-            match stmt:
-                case Decl(name=name):
-                    if name in known:
-                        return name
-                    known |= {name}
-                case For(type=kind, var=var):
-                    own = frozenset({var}) if kind else frozenset[str]()
-                    found = next(iter(own & known), "") or visit(stmt.body, known | own)
-                case If():
-                    found = visit(stmt.then, known) or visit(stmt.other, known)
-                case Block():
-                    found = visit(stmt.body, known)
-            if found:
-                return found
-        return ""
-
-    return visit(
-        function.body, frozenset([*(p.name for p in function.params), *(d.name for d in function.outer)])
-    )
+    around = frozenset([*(p.name for p in function.params), *(d.name for d in function.outer)])
+    for stmt, known in scoped(function.body, around):
+        if isinstance(stmt, Decl) and stmt.name in known:
+            return stmt.name
+        if isinstance(stmt, For) and stmt.type and stmt.var in known:
+            return stmt.var
+    return ""
 
 
 def is_floating(kind: str) -> bool:

@@ -96,10 +96,10 @@ def overloads(text: str) -> bool:
     )
 
 
-def unused(stem: str, taken: Collection[str]) -> str:
-    """A name that is not taken: a stem, numbered where it is."""
+def unused(stem: str, taken: Collection[str], mark: str = "_") -> str:
+    """A name that is not taken: a stem, with a number behind a mark where it is."""
     name, number = stem, 1
     while name in taken:
         number += 1
-        name = f"{stem}_{number}"
+        name = f"{stem}{mark}{number}"
     return name

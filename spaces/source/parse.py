@@ -32,6 +32,7 @@ __all__ = [
     "node_text",
     "parameters",
     "parse_file",
+    "statement_nodes",
 ]
 
 ADDRESS_SPACE = re.compile(
@@ -88,6 +89,21 @@ def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:
                 yield node_text(name), node
             continue
         stack.extend(reversed(node.children))
+
+
+def statement_nodes(text: str, language: str, *, before: str = "") -> list[Node]:
+    """Statements of a function that has nothing else in it; none where they cannot be read, or end the function.
+
+    Args:
+        text: of the statements.
+        language: that they are written in.
+        before: declarations in front of the function, a semicolon behind each.
+    """
+    root = parse_file(f"{before}void f(void) {{ {text} }}".encode(), language)
+    found = next(function_nodes(root), None)
+    whole = not root.has_error and len(root.named_children) == 1 + before.count(";")
+    body = found[1].child_by_field_name("body") if found is not None and whole else None
+    return [] if body is None else body.named_children
 
 
 def declared_functions(root: Node) -> Iterator[tuple[str, str, Node]]:

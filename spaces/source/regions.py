@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from tuner.core.compilers import CLANG
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
-from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
+from tuner.spaces.source.cutting import SourceFile, Units, cut_at_entry, cut_at_marks, units_of, with_regions
+from tuner.spaces.source.definitions import functions_inside
 from tuner.spaces.source.file_variables import with_file_variables
-from tuner.spaces.source.inside import functions_inside
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import Kept
@@ -23,7 +23,6 @@ from tuner.spaces.source.parse import parse_file
 from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.syntax import Function
-from tuner.spaces.source.units import Units, units_of, with_regions
 
 __all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
 

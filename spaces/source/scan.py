@@ -7,7 +7,7 @@ reason about dependences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.spaces.source.accesses import Access, Accesses, Scope
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure, keeps_value
@@ -60,8 +60,7 @@ class Leaf:
     @property
     def text(self) -> str:
         """For messages: the statement on one line."""
-        line = " ".join(statement_text(self.stmt).split())
-        return line if len(line) <= 60 else f"{line[:57]}…"
+        return _line(self.stmt, 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,17 +180,7 @@ class _Walker:
                 for _, place in places_in(bound):
                     if place.path:
                         self.accesses.of_place(place, scope, write=False)
-        filled = For(
-            loop.key,
-            loop.type,
-            loop.var,
-            scope.fill(loop.start),
-            loop.op,
-            scope.fill(loop.limit),
-            loop.step,
-            (),
-            loop.pragmas,
-        )
+        filled = replace(loop, start=scope.fill(loop.start), limit=scope.fill(loop.limit), body=())
         inner = Scope(
             {k: v for k, v in scope.constants.items() if k != loop.var},
             scope.private,
@@ -211,9 +200,7 @@ class _Walker:
         unsteady = self.assigned | self.accesses.fractions | counted
         if is_narrow(decl.type) or not unsteady.isdisjoint(names_in((decl.init,))):
             plain = False
-        if any(isinstance(e, Field) for e in subtrees(decl.init)):
-            plain = False
-        if any(isinstance(e, Index) for e in subtrees(decl.init)):
+        if any(isinstance(e, Field | Index) for e in subtrees(decl.init)):
             # A name is a symbol where an element is nothing that bounds can be reasoned about with.
             plain = False
         if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and plain:
@@ -289,5 +276,9 @@ def _simple(stmt: Stmt) -> Iterator[Expr]:
 
 
 def _short(stmt: Stmt) -> str:
+    return repr(_line(stmt, 50))
+
+
+def _line(stmt: Stmt, width: int) -> str:
     line = " ".join(statement_text(stmt).split())
-    return repr(line if len(line) <= 50 else f"{line[:47]}…")
+    return line if len(line) <= width else f"{line[: width - 3]}…"

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.parse import function_nodes, node_text, parse_file
-from tuner.spaces.source.reading import parse_expression, parse_statements
+from tuner.spaces.source.parse import node_text, statement_nodes
+from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Expr, Stmt
 
 if TYPE_CHECKING:
@@ -70,10 +71,7 @@ def read_switch(text: str, language: str) -> Switch:
     if _may_be_cast(text):
         # Whether the word is a type is said outside of the text.
         raise Refused("a switch holds what may be a cast")
-    root = parse_file(f"void f(void) {{ {text} }}".encode(), language)
-    found = next(function_nodes(root), None)
-    block = None if found is None or root.has_error else found[1].child_by_field_name("body")
-    inner = [] if block is None else block.named_children
+    inner = statement_nodes(text, language)
     if len(inner) != 1 or inner[0].type != "switch_statement":
         raise Refused("a switch cannot be read")
     head, body = (inner[0].child_by_field_name(name) for name in ("condition", "body"))

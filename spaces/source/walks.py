@@ -44,6 +44,7 @@ __all__ = [
     "bodies",
     "children",
     "declared_names",
+    "exchanged",
     "expressions",
     "index_chain",
     "inner_bodies",
@@ -53,6 +54,7 @@ __all__ = [
     "opaque_words",
     "operands",
     "root_of",
+    "scoped",
     "statements",
     "substitute",
     "subtrees",
@@ -187,6 +189,19 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         elif kind is If:
             extend(reversed(cast("If", stmt).other))
             extend(reversed(cast("If", stmt).then))
+
+
+def scoped(
+    body: tuple[Stmt, ...], known: frozenset[str] = frozenset()
+) -> Iterator[tuple[Stmt, frozenset[str]]]:
+    """:func:`statements`, each with the names that are declared where it stands; of a loop without its own counter."""
+    for stmt in body:
+        yield stmt, known
+        inner = known | {stmt.var} if isinstance(stmt, For) and stmt.type else known
+        for part in inner_bodies(stmt):
+            yield from scoped(part, inner)
+        if isinstance(stmt, Decl):
+            known |= {stmt.name}
 
 
 def offered(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -342,8 +357,13 @@ def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
     return transform(node, lambda n: change(n) if isinstance(n, Expr) else n)
 
 
+def exchanged(node: Node, old: Expr, new: Expr) -> Node:
+    """A node with every expression that is equal to one replaced by another."""
+    return map_expressions(node, lambda e: new if e == old else e)
+
+
 def substitute(node: Node, name: str, value: Expr) -> Node:
     """A node with an identifier replaced by an expression."""
     if name not in names_in(node):
         return node
-    return map_expressions(node, lambda e: value if e == Name(name) else e)
+    return exchanged(node, Name(name), value)

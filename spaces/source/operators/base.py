@@ -1,14 +1,13 @@
-"""What every operator needs: finding loops, putting statements in their place, names that are free.
+"""What every operator needs: finding loops, putting statements in their place, tunables, what loops have to be like.
 
-An operator is a pure function from a function's tree and an edit's arguments to another tree. It raises
-:class:`Refused` where it does not apply. May not draw random numbers.
+May not draw random numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.dependence import Dependences, dependences
@@ -22,10 +21,20 @@ from tuner.spaces.source.kinds import (
     keeps_value,
     types_of,
 )
-from tuner.spaces.source.lexical import unused, words
+from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.operators.naming import fresh_name, is_used_outside, names_taken, words_of_files
+from tuner.spaces.source.operators.operator import (
+    DEVICE,
+    HOST,
+    Args,
+    Operator,
+    argument,
+    argument_list,
+    opener,
+    where_it_applies,
+)
 from tuner.spaces.source.operators.other_names import require_steady_bounds
 from tuner.spaces.source.syntax import (
-    Block,
     Cast,
     Comment,
     Decl,
@@ -34,7 +43,6 @@ from tuner.spaces.source.syntax import (
     Field,
     For,
     Function,
-    If,
     Name,
     Number,
     Opaque,
@@ -65,6 +73,7 @@ __all__ = [
     "argument",
     "argument_list",
     "body_of",
+    "copied_range",
     "counter_type",
     "define",
     "find_loop",
@@ -74,97 +83,42 @@ __all__ = [
     "keep_promises",
     "loops_of",
     "nest_below",
+    "new_key",
+    "not_independent",
+    "opener",
     "parameter",
     "perfect_nest",
     "rekeyed",
     "replace_statement",
+    "require_independent",
     "require_known",
     "require_own_counter",
     "require_rectangular",
     "require_simple_loop",
     "sibling_after",
+    "where_it_applies",
 ]
-
-Args = Mapping[str, Any]
-"""An edit's own part: plain JSON."""
-
-HOST = ("c", "c++")
-"""Languages of functions that are called."""
-
-DEVICE = ("opencl", "cuda")
-"""Languages of kernels that are launched."""
 
 _FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
 _PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_dependence)\b")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """One kind of source transformation.
-
-    Attributes:
-        name: in edits.
-        summary: what it does, for people.
-        apply: function and arguments to the changed function; raises :class:`Refused`.
-        sites: arguments worth trying on a function, without a promise that they apply; the flag says whether
-            floating-point sums may be added up in another order.
-        checked: whether a dependence analysis, or the kind of change itself, shows that results stay the same;
-            else only the verification stands between a wrong candidate and the search.
-        raw: whether it changes statements without any idea behind it, so that it is worth few tries.
-        opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
-        languages: that it writes.
-        openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
-        members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
-    """
-
-    name: str
-    summary: str
-    apply: Callable[[Function, Args], Function]
-    sites: Callable[[Function, bool], Iterable[dict[str, Any]]]
-    checked: bool = True
-    raw: bool = False
-    opens: bool = False
-    languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
-    openmp: bool = False
-    members: bool = False
-
-
-def argument(args: Args, name: str, kind: type = str) -> Any:
-    """One argument of an edit."""
-    value = args.get(name)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise Refused(f"the edit's {name!r} is {value!r}")
-    return value
-
-
-def argument_list(args: Args, name: str) -> list[str]:
-    """A list of words."""
-    value = args.get(name)
-    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-        raise Refused(f"the edit's {name!r} is {value!r}")
-    return value
 
 
 def parameter(
     function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A new tunable for an edit, with a name that is free."""
-    known = _words_of_files(function).union((d.name for d in function.defines), taken)
+    known = words_of_files(function).union((d.name for d in function.defines), taken)
     name = unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
 
 
-def _words_of_files(function: Function) -> frozenset[str]:
-    return words(function.source) | function.macros | function.words
-
-
-def define(function: Function, args: Args, count: int) -> tuple[Function, list[Expr]]:
+def define(function: Function, args: Args, count: int) -> tuple[Function, list[Name]]:
     """Adds the defaults of an edit's tunables; returns their names as expressions."""
     found = args.get("parameters")
     if not isinstance(found, list) or len(found) != count:
         raise Refused(f"the edit needs {count} parameters")
     taken = names_taken(function)
-    names: list[Expr] = []
+    names: list[Name] = []
     defines = list(function.defines)
     for item in found:
         name = item["name"]
@@ -176,37 +130,30 @@ def define(function: Function, args: Args, count: int) -> tuple[Function, list[E
     return replace(function, defines=tuple(defines)), names
 
 
-def names_taken(function: Function) -> set[str]:
-    """Identifiers of the file and of what was added."""
-    own = names_in(function.body) | written_names(function.body) | {d.name for d in function.defines}
-    return own.union(_words_of_files(function), *map(words, function.preamble))
-
-
-def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
-    """An identifier that nothing in the file uses."""
-    return unused(stem, names_taken(function) | set(taken))
-
-
 def fresh_key(function: Function, key: str, taken: Iterable[str] = ()) -> str:
     """A loop key that the function does not have."""
     known = {s.key for s in statements(function.body) if isinstance(s, For)} | set(taken)
-    stem = key.split("#")[0]
-    name, number = stem, 1
-    while name in known:
-        number += 1
-        name = f"{stem}#{number}"
-    return name
+    return unused(key.split("#")[0], known, "#")
+
+
+def new_key(function: Function, key: str, taken: set[str]) -> str:
+    """A :func:`fresh_key`, which is added to ``taken``."""
+    made = fresh_key(function, key, taken)
+    taken.add(made)
+    return made
+
+
+def copied_range(function: Function, loop: For, start: Expr, limit: Expr, taken: set[str]) -> For:
+    """A copy of an upward loop from ``start`` to before ``limit``; it and those in it have keys of their own."""
+    key = new_key(function, loop.key, taken)
+    return replace(loop, key=key, start=start, op="<", limit=limit, body=rekeyed(function, loop.body, taken))
 
 
 def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tuple[Stmt, ...]:
     """A copy of statements whose loops have keys of their own; ``taken`` is added to."""
 
     def change(node: Any) -> Any:
-        if not isinstance(node, For):
-            return node
-        key = fresh_key(function, node.key, taken)
-        taken.add(key)
-        return replace(node, key=key)
+        return replace(node, key=new_key(function, node.key, taken)) if isinstance(node, For) else node
 
     made: tuple[Stmt, ...] = transform(body, change)
     return made
@@ -283,6 +230,21 @@ def analyse(function: Function, part: Sequence[Stmt], args: Args) -> Dependences
     return dependences(function, part, reassociate=args.get("reassociate") is True)
 
 
+def require_independent(function: Function, loop: For, args: Args) -> None:
+    """Refuses a loop that carries a dependence."""
+    reason = analyse(function, [loop], args).carried_by(loop.key)
+    if reason:
+        raise Refused(reason)
+
+
+def not_independent(function: Function, loop: For, *, sums: bool = False) -> str:
+    """Why a loop's iterations are not known to be independent, sums among it or without them; else nothing."""
+    try:
+        return analyse(function, [loop], {}).carried_by(loop.key, sums=sums)
+    except Refused as refusal:
+        return str(refusal)
+
+
 def require_known(part: Any, what: str) -> None:
     """Refuses what holds opaque text."""
     if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(part)):
@@ -356,35 +318,12 @@ def keep_promises(before: Function, made: Function, what: str) -> Function:
     for loop in all_loops(made):
         if id(loop) in old or not any(_PROMISE.search(p) for p in loop.pragmas):
             continue
-        try:
-            reason = analyse(made, [loop], {}).carried_by(loop.key)
-        except Refused as refusal:
-            reason = str(refusal)
+        reason = not_independent(made, loop)
         if reason:
             raise Refused(
                 f"loop {loop.key} is promised to be free of dependences, {what} may not be: {reason}"
             )
     return made
-
-
-def is_used_outside(function: Function, var: str) -> bool:
-    """Whether a function uses a variable outside of loops that count it."""
-
-    def uses(stmt: Stmt) -> bool:
-        match stmt:
-            case For():
-                if stmt.var == var:
-                    return var in names_in(stmt.start)
-                return var in names_in((stmt.start, stmt.limit, stmt.step)) or any(map(uses, stmt.body))
-            case If():
-                return var in names_in(stmt.condition) or any(map(uses, (*stmt.then, *stmt.other)))
-            case Block():
-                return any(map(uses, stmt.body))
-            case OpaqueStmt(text=text):
-                return re.search(rf"\b{var}\b", text) is not None
-        return var in names_in(stmt)
-
-    return any(map(uses, function.body))
 
 
 def counter_type(function: Function, loop: For) -> str:

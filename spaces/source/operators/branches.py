@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.arithmetic import is_whole, one_type
 from tuner.spaces.source.kinds import is_floating, is_pure, types_of
 from tuner.spaces.source.operators.base import (
     Args,
@@ -31,6 +30,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
 )
 from tuner.spaces.source.walks import expressions, inner_bodies, offered, with_bodies
+from tuner.spaces.source.widths import is_whole, one_type
 
 __all__ = ["OPERATORS"]
 
@@ -195,35 +195,13 @@ def _statement_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="if_convert",
-        summary="turns a branch into a selection",
-        apply=if_convert,
-        sites=_if_sites,
-        members=True,
-    ),
-    Operator(
-        name="swap_statements",
-        summary="exchanges two statements, unchecked",
-        apply=swap_statements,
-        sites=_statement_sites,
-        checked=False,
-        raw=True,
-    ),
-    Operator(
-        name="delete_statement",
-        summary="leaves a statement out, unchecked",
-        apply=delete_statement,
-        sites=_statement_sites,
-        checked=False,
-        raw=True,
-    ),
-    Operator(
-        name="repeat_statement",
-        summary="executes an assignment twice, unchecked",
-        apply=repeat_statement,
-        sites=_statement_sites,
-        checked=False,
-        raw=True,
+    Operator(if_convert, _if_sites, summary="turns a branch into a selection", members=True),
+    *(
+        Operator(apply, _statement_sites, summary=what, checked=False, raw=True)
+        for apply, what in (
+            (swap_statements, "exchanges two statements, unchecked"),
+            (delete_statement, "leaves a statement out, unchecked"),
+            (repeat_statement, "executes an assignment twice, unchecked"),
+        )
     ),
 )

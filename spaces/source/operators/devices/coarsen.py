@@ -22,11 +22,12 @@ from tuner.spaces.source.operators.base import (
     define,
     fresh_key,
     fresh_name,
+    new_key,
     parameter,
     rekeyed,
     require_known,
 )
-from tuner.spaces.source.operators.concealed import behind
+from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.operators.devices.beyond import Beyond
 from tuner.spaces.source.operators.devices.differing import assigned, differing, reads_memory
 from tuner.spaces.source.operators.devices.guards import conjuncts, negated, truth
@@ -41,6 +42,7 @@ from tuner.spaces.source.operators.devices.threads import (
     with_launch,
 )
 from tuner.spaces.source.operators.loops.push import Inner, Piece, Point, Run, expand, pieces
+from tuner.spaces.source.operators.naming import behind
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -96,7 +98,7 @@ def coarsen(function: Function, args: Args) -> Function:
         body = _renumbered(replace(made, body=body), axis, part, count)
         key = fresh_key(made, part)
         loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
-        grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
+        grid[axis] = f"ceil(({grid[axis]}) / {count.id})"
     frame = _frame(function, body, tuple(loops))
     # Where items never end early, one axis after the other: what depends on one of them only is not done for both.
     steps = [tuple(loops)] if frame.guards else [(f,) for f in loops]
@@ -249,9 +251,7 @@ def _versioned(function: Function, frame: _Frame) -> tuple[Stmt, ...]:
     if not frame.guards:
         return (*frame.first, *fast)
     whole = fresh_name(function, "all_inside")
-    inside = frame.guards[0]
-    for guard in frame.guards[1:]:
-        inside = Binary("&&", inside, guard)
+    inside = joined("&&", frame.guards)
     check = ExprStmt(Assign("&=", Name(whole), truth(inside)))
     slow = If(inside, rekeyed(function, frame.rest, taken))
     return (
@@ -274,8 +274,7 @@ def _over_parts(
             needed |= names_in(decl)
     body: tuple[Stmt, ...] = (*before, *stmts)
     for loop in reversed(frame.loops):
-        key = fresh_key(function, loop.key, taken)
-        taken.add(key)
+        key = new_key(function, loop.key, taken)
         body = (replace(loop, key=key, body=body, pragmas=loop.pragmas if unrolled else ()),)
     return body
 
@@ -370,10 +369,9 @@ def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="coarsen",
+        coarsen,
+        _coarsen_sites,
         summary="lets a group do the work of several",
-        apply=coarsen,
-        sites=_coarsen_sites,
         checked=False,
         languages=DEVICE,
         members=True,

@@ -9,8 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.spaces.source.directives import macro_words
-from tuner.spaces.source.operators.concealed import behind
-from tuner.spaces.source.operators.devices.threads import coordinate, is_barrier, is_shared, word_of_place
+from tuner.spaces.source.operators.devices.threads import (
+    coordinate,
+    is_barrier,
+    is_shared,
+    over_launch,
+    word_of_place,
+)
+from tuner.spaces.source.operators.naming import behind
 from tuner.spaces.source.syntax import Binary, Cast, Decl, Expr, Function, Name, Stmt
 from tuner.spaces.source.walks import (
     assigned_names,
@@ -56,10 +62,8 @@ def counts_on_group(function: Function, axis: int) -> str:
 
 def _over_the_launch(language: str, axis: int) -> set[Expr]:
     """The number of an item in the whole launch, and how many there are of them, as people write them."""
-    group, item, items, groups = (coordinate(language, part, axis) for part in _PARTS)
-    products = (Binary("*", group, items), Binary("*", items, group))
-    numbers = {form for p in products for form in (Binary("+", p, item), Binary("+", item, p))}
-    return {*numbers, Binary("*", groups, items), Binary("*", items, groups)}
+    items, groups = (coordinate(language, part, axis) for part in ("items", "groups"))
+    return {*over_launch(language, axis, items), Binary("*", groups, items), Binary("*", items, groups)}
 
 
 def _with_places(function: Function) -> tuple[Stmt, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.spaces.source.syntax import Assign, Block, Decl, For, If, Index, Name, Stmt, Unary
-from tuner.spaces.source.walks import names_in, root_of, subtrees
+from tuner.spaces.source.walks import inner_bodies, names_in, operands, root_of, subtrees
 
 __all__ = ["assigned", "differing", "reads_memory"]
 
@@ -33,17 +33,12 @@ def differing(body: Sequence[Stmt], seeds: set[str]) -> set[str]:
             if isinstance(stmt, Decl):
                 if under or (stmt.init is not None and not found.isdisjoint(names_in(stmt.init))):
                     found.add(stmt.name)
-            elif isinstance(stmt, For):
-                moves = under or not found.isdisjoint(names_in((stmt.start, stmt.limit, stmt.step)))
-                if moves:
+            elif isinstance(stmt, For | If | Block):
+                moves = under or not found.isdisjoint(names_in(tuple(operands(stmt))))
+                if moves and isinstance(stmt, For):
                     found.add(stmt.var)
-                visit(stmt.body, moves)
-            elif isinstance(stmt, If):
-                moves = under or not found.isdisjoint(names_in(stmt.condition))
-                visit(stmt.then, moves)
-                visit(stmt.other, moves)
-            elif isinstance(stmt, Block):
-                visit(stmt.body, under)
+                for part in inner_bodies(stmt):
+                    visit(part, moves)
             elif under or not found.isdisjoint(names_in(stmt)):
                 found.update(assigned([stmt]))
 

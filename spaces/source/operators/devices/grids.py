@@ -81,7 +81,7 @@ def grid_stride(function: Function, args: Args) -> Function:
     before = [s for s in threads.before if s.name not in moved]
     launch = launch_of(function)
     grid = [e.text for e in launch.grid]
-    grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
+    grid[axis] = f"ceil(({grid[axis]}) / {count.id})"
     return with_launch(replace(made, body=(*ids, *before, loop)), grid=grid)
 
 
@@ -156,7 +156,7 @@ def block_size(function: Function, args: Args) -> Function:
     if old in words or re.search(rf"\b{re.escape(old)}\b", function.head):
         raise Refused(f"the kernel counts on groups of {old}")
     made, (size,) = define(function, args, 1)
-    name = size.id if isinstance(size, Name) else ""
+    name = size.id
     grid[axis] = f"ceil({found[1].strip()} / {name})"
     block = [name if i == axis else e.text for i, e in enumerate(launch.block)]
     made = with_launch(made, grid=grid, block=block)
@@ -193,18 +193,16 @@ def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="grid_stride",
+        grid_stride,
+        _stride_sites,
         summary="lets fewer items stride over the problem",
-        apply=grid_stride,
-        sites=_stride_sites,
         languages=DEVICE,
         members=True,
     ),
     Operator(
-        name="block_size",
+        block_size,
+        _block_sites,
         summary="makes the size of a group a tunable",
-        apply=block_size,
-        sites=_block_sites,
         languages=DEVICE,
         members=True,
     ),

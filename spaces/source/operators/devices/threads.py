@@ -15,8 +15,8 @@ from tuner.core.expressions import parse
 from tuner.core.types import Launch
 from tuner.spaces.source.kinds import is_narrow, plain_type, writable
 from tuner.spaces.source.operators.base import Refused
-from tuner.spaces.source.operators.concealed import behind
 from tuner.spaces.source.operators.devices.guards import conjuncts, is_counted, is_harmless, negated
+from tuner.spaces.source.operators.naming import behind
 from tuner.spaces.source.syntax import (
     Binary,
     Call,
@@ -38,6 +38,7 @@ from tuner.spaces.source.walks import names_in, opaque_words, statements, substi
 __all__ = [
     "Threads",
     "barrier",
+    "block_items",
     "block_text",
     "coordinate",
     "dims_of",
@@ -46,6 +47,7 @@ __all__ = [
     "is_return",
     "is_shared",
     "launch_of",
+    "over_launch",
     "place_names",
     "read_only",
     "read_threads",
@@ -88,6 +90,13 @@ def coordinate(language: str, what: str, axis: int) -> Expr:
     if what == "total":
         return Binary("*", coordinate(language, "groups", axis), coordinate(language, "items", axis))
     return Name(f"{_WORDS[what]}.{_AXES[axis]}")
+
+
+def over_launch(language: str, axis: int, items: Expr) -> set[Expr]:
+    """The number of an item in the whole launch, of groups of so many ``items``, as people write it."""
+    group, item = (coordinate(language, what, axis) for what in ("group", "item"))
+    products = (Binary("*", group, items), Binary("*", items, group))
+    return {form for p in products for form in (Binary("+", p, item), Binary("+", item, p))}
 
 
 def barrier(language: str) -> Stmt:
@@ -165,6 +174,12 @@ def block_text(function: Function, axis: int) -> str:
     if not _WHOLE.fullmatch(text) or not params.isdisjoint(block[axis].names):
         raise Refused(f"the block {block[axis].text!r} is not known where the kernel is compiled")
     return text if re.fullmatch(r"\w+", text) else f"({text})"
+
+
+def block_items(function: Function, axis: int) -> Expr:
+    """:func:`block_text` as an expression."""
+    text = block_text(function, axis)
+    return Number(text) if text.isdigit() else Name(text)
 
 
 def place_names(function: Function, axis: int | None = None) -> set[str]:
@@ -257,7 +272,9 @@ def _check(function: Function, made: Threads) -> None:
     parts: tuple[Stmt, ...] = (*made.before, *made.body, *(ExprStmt(c) for c in made.conditions))
     if place_names(replace(function, body=parts)):
         raise Refused("the kernel asks for its place in more than one way")
-    _check_words(function, made, parts)
+    found = works_with_group(function, parts)
+    if found:
+        raise Refused(f"the kernel asks for its place, or works with its group, by {found}")
     if any(is_barrier(n) or isinstance(n, OpaqueStmt) for n in subtrees(parts)):
         raise Refused("the kernel waits for its group or is only known as text")
     shared = [n.type for n in subtrees(parts) if isinstance(n, Decl)] + [p.base for p in function.params]
@@ -265,13 +282,6 @@ def _check(function: Function, made: Threads) -> None:
         raise Refused("the kernel shares memory already")
     if not set(made.ids.values()).isdisjoint(written_names(parts)):
         raise Refused("the number of an item changes")
-
-
-def _check_words(function: Function, made: Threads, parts: tuple[Stmt, ...]) -> None:
-    """Refuses what names hide: an item's place, work together with its group, variables, halves of conditions."""
-    found = works_with_group(function, parts)
-    if found:
-        raise Refused(f"the kernel asks for its place, or works with its group, by {found}")
 
 
 def filled(threads: Threads, expr: Expr) -> Expr:
@@ -321,9 +331,6 @@ def _global_axis(function: Function, value: Expr, count: int) -> int | None:
         if axis < len(launch_of(function).block):
             text = launch_of(function).block[axis].text
             sizes |= {Name(text)} if text.isidentifier() else {Number(text)}
-        group, item = (coordinate(function.language, w, axis) for w in ("group", "item"))
-        for size in sizes:
-            products = (Binary("*", group, size), Binary("*", size, group))
-            if any(value in (Binary("+", p, item), Binary("+", item, p)) for p in products):
-                return axis
+        if any(value in over_launch(function.language, axis, size) for size in sizes):
+            return axis
     return None

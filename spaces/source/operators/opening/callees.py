@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.spaces.source.casts import MAY_BE_CAST, types_in
 from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.directives import macros_in, unread
+from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.lexical import tokens, words
@@ -24,7 +25,6 @@ from tuner.spaces.source.operators.opening.text_places import with_places
 from tuner.spaces.source.own_names import with_own_calls, with_own_names
 from tuner.spaces.source.parse import declared_functions, parse_file
 from tuner.spaces.source.printer import statement_text
-from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.syntax import (
     Assign,
     Call,

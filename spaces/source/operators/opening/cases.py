@@ -8,14 +8,15 @@ computed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.kinds import all_types_of, element_types_of, is_integer, is_pure
 from tuner.spaces.source.lexical import code, words
-from tuner.spaces.source.operators.base import HOST, Args, Operator, Refused, rekeyed
+from tuner.spaces.source.operators.base import HOST, Args, Operator, Refused, rekeyed, where_it_applies
+from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.own_names import with_own_calls
 from tuner.spaces.source.switches import Case, Switch, is_switch, read_switch
 from tuner.spaces.source.syntax import (
@@ -71,11 +72,6 @@ def cases_to_branches(function: Function, _: Args) -> Function:
     return replace(function, body=transform(function.body, change))
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    if _found(function)[0]:
-        yield {}
-
-
 def _found(function: Function) -> tuple[dict[int, Stmt], str]:
     """What switches become, by the identity of their statement; and why one stays."""
     made: dict[int, Stmt] = {}
@@ -108,8 +104,8 @@ def _branches(function: Function, stmt: OpaqueStmt, *, in_loop: bool) -> Stmt:
                 raise Refused("a switch in a loop holds calls")
     chain: tuple[Stmt, ...] = next((c.body for c in found.cases if c.default), ())
     for case in reversed([c for c in found.cases if not c.default]):
-        tests: list[Expr] = [Binary("==", found.value, label) for label in case.labels]
-        chain = (If(reduce(lambda a, b: Binary("||", a, b), tests), case.body, chain),)
+        tests = [Binary("==", found.value, label) for label in case.labels]
+        chain = (If(joined("||", tests), case.body, chain),)
     made = chain[0] if len(chain) == 1 and isinstance(chain[0], If) else Block(chain)
     (marked,) = with_own_calls(replace(function, body=(made,)), dict(function.own)).body
     return marked
@@ -186,10 +182,9 @@ def _words(part: Any) -> frozenset[str]:
 
 OPERATORS = (
     Operator(
-        name="cases_to_branches",
+        cases_to_branches,
+        where_it_applies(cases_to_branches),
         summary="a switch as branches",
-        apply=cases_to_branches,
-        sites=_sites,
         opens=True,
         languages=HOST,
     ),

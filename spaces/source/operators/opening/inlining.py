@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +59,9 @@ class Inlining:
         helper: that is called, with one exit.
         used: the names that it uses.
     """
+
+    changed_for_caller: AbstractSet[str] = frozenset()
+    """Names that the function changes through references to them."""
 
     def __init__(self, function: Function, helper: Function, used: set[str]) -> None:
         helper = replace(helper, params=tuple(_decayed(p, function) for p in helper.params))
@@ -181,6 +185,10 @@ class Inlining:
             return part
 
         return made, map_expressions(stmt, change)
+
+    def is_quiet(self, expr: Expr) -> bool:
+        """Whether an expression is evaluated without effects, and all of it is known."""
+        return is_pure(expr)
 
     def _as_it_is(self, value: Expr) -> bool:
         """Whether a value is the same where the call was: whole numbers do not round, and a load computes nothing."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.operators.base import Args, Operator
+from tuner.spaces.source.operators.base import Args, opener, where_it_applies
 from tuner.spaces.source.operators.opening.callees import callees
 from tuner.spaces.source.operators.opening.membership import types_in, with_members
 from tuner.spaces.source.syntax import Call, Function
@@ -42,21 +40,10 @@ def _opens_calls(function: Function) -> bool:
     return any(before[name].body != after[name].body for name in called & before.keys())
 
 
-def _member_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    try:
-        read_members(function, {})
-    except Refused:
-        return
-    yield {}
-
-
 OPERATORS = (
-    Operator(
-        name="read_members",
+    opener(
+        read_members,
+        where_it_applies(read_members),
         summary="members of structures and first values as what they are, no longer text",
-        apply=read_members,
-        sites=_member_sites,
-        opens=True,
-        members=True,
     ),
 )

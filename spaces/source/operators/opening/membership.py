@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any
 
 from tuner.spaces.source.directives import macros_in, unread
+from tuner.spaces.source.fragments import parse_expression, parse_items, parse_place
 from tuner.spaces.source.kinds import is_pure, keeps_value, plain_type, writable
 from tuner.spaces.source.operators.base import fresh_key, fresh_name
+from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.operators.naming import RETURN, declared_as_text
 from tuner.spaces.source.operators.opening.references import dereferenced, references, with_pointers
 from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.reading import parse_expression, parse_items, parse_place
 from tuner.spaces.source.structures import Member, Structures, structures
 from tuner.spaces.source.syntax import (
     Assign,
@@ -181,10 +182,7 @@ class _Reader:
         read = [map_expressions(self.named(i), self._inner) for i in items]
         if not all(is_pure(i) for i in read):
             return expr
-        made = read[0]
-        for item in read[1:]:
-            made = Binary(",", made, item)
-        return Cast(kind, made)
+        return Cast(kind, joined(",", read))
 
     def _typed(self, place: Expr) -> tuple[Expr, Member] | None:
         """A place with the types of its members, and what it is; ``None`` where it is not known to be one."""

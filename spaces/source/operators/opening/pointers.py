@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_integer, is_pure, lasts, plain_type, types_of
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.base import Args, Operator, argument, replace_statement
+from tuner.spaces.source.operators.base import Args, argument, opener, replace_statement
 from tuner.spaces.source.operators.naming import is_array, names_known
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -146,12 +146,9 @@ def _kind_of(name: str) -> str:
 
 
 OPERATORS = (
-    Operator(
-        name="forward_pointer",
+    opener(
+        forward_pointer,
+        _forward_sites,
         summary="an array with a subscript further on in the place of a local pointer into it",
-        apply=forward_pointer,
-        sites=_forward_sites,
-        opens=True,
-        members=True,
     ),
 )

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
+from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import is_pure, plain_type, types_of
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.naming import is_array
-from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import Decl, Expr, For, Function, Index, Name, Number, OpaqueStmt, Unary
 from tuner.spaces.source.walks import map_expressions, statements, transform

@@ -22,7 +22,14 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.base import HOST, Args, Operator, argument, replace_statement
+from tuner.spaces.source.operators.base import (
+    HOST,
+    Args,
+    argument,
+    opener,
+    replace_statement,
+    where_it_applies,
+)
 from tuner.spaces.source.operators.naming import names_known
 from tuner.spaces.source.operators.opening.pointers import require_subscripts_only, whole_type
 from tuner.spaces.source.syntax import (
@@ -187,12 +194,6 @@ def _may_store_address(target: Expr, apart: set[str], types: dict[str, str]) -> 
     return not number or kind.count("*") != len(subscripts)
 
 
-def _heed_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    tables = _tables(function).items()
-    if any(n not in function.rows and _is_heeded(function, n, levels) for n, levels in tables):
-        yield {"assumes": list(_ASSUMED)}
-
-
 def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for stmt in statements(function.body):
         if isinstance(stmt, Decl) and "*" in stmt.type and not stmt.dims and isinstance(stmt.init, Index):
@@ -200,22 +201,16 @@ def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS = (
-    Operator(
-        name="forward_row",
+    opener(
+        forward_row,
+        _forward_sites,
         summary="an element of an array of rows in the place of one of a local pointer to a row",
-        apply=forward_row,
-        sites=_forward_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
-    Operator(
-        name="heed_rows",
+    opener(
+        heed_rows,
+        where_it_applies(heed_rows, *_ASSUMED),
         summary="goes by rows that are found by their addresses",
-        apply=heed_rows,
-        sites=_heed_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
 )

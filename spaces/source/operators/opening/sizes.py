@@ -6,13 +6,11 @@ changes, from an array that is as long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.changes import exposed_names
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure
-from tuner.spaces.source.operators.base import Args, Operator, fresh_name
+from tuner.spaces.source.operators.base import Args, fresh_name, opener, where_it_applies
 from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Index, Name, Number
 from tuner.spaces.source.walks import map_expressions, names_in, statements, subtrees, written_names
 
@@ -41,11 +39,6 @@ def read_sizes(function: Function, _: Args) -> Function:
         for element in found
     )
     return replace(function, body=(*constants, *map_expressions(function.body, change)))
-
-
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    if _sizes(function):
-        yield {}
 
 
 def _sizes(function: Function) -> list[Index]:
@@ -80,12 +73,7 @@ def _place(element: Index) -> int:
 
 
 OPERATORS = (
-    Operator(
-        name="read_sizes",
-        summary="sizes that a file keeps in an array, as constants",
-        apply=read_sizes,
-        sites=_sites,
-        opens=True,
-        members=True,
+    opener(
+        read_sizes, where_it_applies(read_sizes), summary="sizes that a file keeps in an array, as constants"
     ),
 )

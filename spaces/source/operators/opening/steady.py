@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.changes import changed_names
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure
-from tuner.spaces.source.operators.base import Args, Operator
-from tuner.spaces.source.syntax import (
-    Decl,
-    For,
-    Function,
-    Index,
-)
+from tuner.spaces.source.operators.base import Args, opener, where_it_applies
+from tuner.spaces.source.syntax import Decl, For, Function, Index
 from tuner.spaces.source.walks import names_in, statements, subtrees, transform
 
 __all__ = ["OPERATORS"]
@@ -46,11 +40,6 @@ def settle_locals(function: Function, _: Args) -> Function:
         return part
 
     return replace(function, body=transform(function.body, change))
-
-
-def _settle_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    if _steady(function):
-        yield {}
 
 
 def _steady(function: Function) -> set[str]:
@@ -91,12 +80,9 @@ def _counting(function: Function) -> set[str]:
 
 
 OPERATORS = (
-    Operator(
-        name="settle_locals",
+    opener(
+        settle_locals,
+        where_it_applies(settle_locals),
         summary="constants of local whole numbers that nothing changes",
-        apply=settle_locals,
-        sites=_settle_sites,
-        opens=True,
-        members=True,
     ),
 )

@@ -15,8 +15,9 @@ from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads, words
-from tuner.spaces.source.operators.base import Args, Operator, fresh_name
+from tuner.spaces.source.operators.base import Args, fresh_name, opener, where_it_applies
 from tuner.spaces.source.operators.opening.effects import Effects, effects
+from tuner.spaces.source.operators.opening.text_places import is_reference
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import (
     Assign,
@@ -47,10 +48,8 @@ __all__ = ["OPERATORS"]
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _STEP = re.compile(r"(->|\.)([A-Za-z_]\w*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*[A-Za-z_]\w*")
 _CLOSED = re.compile(r"\bdefault\s*\(\s*none\b")
 _CONST = re.compile(r"^\s*const\b|\bconst\s*(?=\*)")
-_ASSUMED = ["separate buffers", "elements exist"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +137,6 @@ def _as_text(expr: Expr, fields: dict[str, Field]) -> Expr:
     return Opaque(text)
 
 
-def _take_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    try:
-        take_members(function, {})
-    except Refused:
-        return
-    yield {"assumes": list(_ASSUMED)}
-
-
 def _require_seen_through(function: Function, written: Effects) -> None:
     """Nothing may pass by the place where members are read, nor list what its text may name."""
     if written.jumps:
@@ -166,9 +157,8 @@ def _roots(function: Function, written: Effects) -> list[str]:
 
 def _is_structure(param: Param, language: str) -> bool:
     """Whether a parameter is of a type, points to one, or in C++ refers to one."""
-    if language == "c++" and param.suffix == "?" and not param.stars:
-        return _REFERENCE.fullmatch(param.text.strip()) is not None
-    return not (param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text)
+    plain = not (param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text)
+    return plain or is_reference(param, language)
 
 
 def _plain(expr: Opaque) -> str:
@@ -342,13 +332,10 @@ def _is_safe(text: str, certain: set[str]) -> bool:
 
 
 OPERATORS = (
-    Operator(
-        name="take_members",
+    opener(
+        take_members,
+        where_it_applies(take_members, "separate buffers", "elements exist"),
         summary="members of structures that stay as they are, read once into locals",
-        apply=take_members,
-        sites=_take_sites,
-        opens=True,
         languages=("c", "c++"),
-        members=True,
     ),
 )

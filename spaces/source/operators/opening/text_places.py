@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.spaces.source.fragments import parse_place
 from tuner.spaces.source.kinds import plain_type
 from tuner.spaces.source.operators.opening.membership import declared_kinds, types_in
 from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.reading import parse_place
 from tuner.spaces.source.structures import Member, Structures
 from tuner.spaces.source.syntax import Expr, Field, Function, Index, Name, Number, Opaque, Param, Unary
 from tuner.spaces.source.walks import map_expressions, transform

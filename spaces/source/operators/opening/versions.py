@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from tuner.spaces.source.affine import Poly
@@ -20,15 +19,17 @@ from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
-    Operator,
     Refused,
     all_loops,
     argument,
     find_loop,
+    opener,
     rekeyed,
     replace_statement,
     require_known,
+    where_it_applies,
 )
+from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.overflow_checks import facts_without_overflow, require_no_overflow
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.rows import needed_rows
@@ -95,11 +96,6 @@ def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
 def _nests(function: Function) -> list[For]:
     """Loops that hold others."""
     return [f for f in all_loops(function) if any(isinstance(s, For) for s in statements(f.body))]
-
-
-def _heed_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    if _gains(function):
-        yield {}
 
 
 def assume_rows(function: Function, args: Args) -> Function:
@@ -177,7 +173,7 @@ def _joined(needed: Sequence[Poly], function: Function, part: Sequence[For]) -> 
         bounds.append(Binary("<=", Name(name), Number(str(_FAR))))
         if not is_signless(kinds[name]):
             bounds.append(Binary(">=", Name(name), Unary("-", Number(str(_FAR)))))
-    return reduce(lambda a, b: Binary("&&", a, b), [*bounds, *plain])
+    return joined("&&", [*bounds, *plain])
 
 
 def _asked(poly: Poly, kinds: Mapping[str, str]) -> tuple[Expr, list[str]]:
@@ -215,7 +211,7 @@ def _sum(terms: _Terms, rest: int) -> Expr:
         parts.append(wide if factor == 1 else Binary("*", Number(str(factor)), wide))
     if rest:
         parts.append(Number(str(rest)))
-    return reduce(lambda a, b: Binary("+", a, b), parts)
+    return joined("+", parts)
 
 
 def _number(value: int) -> Expr:
@@ -274,22 +270,16 @@ def _applies(function: Function, first: For, last: For) -> bool:
 
 
 OPERATORS = (
-    Operator(
-        name="heed_conditions",
+    opener(
+        heed_conditions,
+        where_it_applies(heed_conditions),
         summary="goes by the conditions around loops",
-        apply=heed_conditions,
-        sites=_heed_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
-    Operator(
-        name="assume_rows",
+    opener(
+        assume_rows,
+        _row_sites,
         summary="a version of loops for arrays whose rows do not overlap",
-        apply=assume_rows,
-        sites=_row_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.operators.base import analyse, body_of
+from tuner.spaces.source.operators.base import body_of, not_independent
 from tuner.spaces.source.syntax import Assign, Block, For, Function, If, Name, Stmt
-from tuner.spaces.source.walks import declared_names, names_in, subtrees
+from tuner.spaces.source.walks import declared_names, inner_bodies, names_in, subtrees
 
 __all__ = ["require_same_conditions", "require_same_stores"]
 
@@ -33,10 +33,7 @@ def require_same_stores(made: Function, loop: For, changed: For) -> None:
     for place, (ifs, loops) in _stores(body_of(changed), loop.var):
         if any(place == other and ifs >= i and loops >= n for other, (i, n) in before):
             continue
-        try:
-            reason = analyse(made, [changed], {}).carried_by(changed.key, sums=True)
-        except Refused as refusal:
-            reason = str(refusal)
+        reason = not_independent(made, changed, sums=True)
         if reason:
             raise Refused(
                 f"{place[0]} would be stored to in iterations of the shared loop {loop.key} that may not: {reason}"
@@ -61,19 +58,13 @@ def _stores(part: tuple[Stmt, ...], counter: str) -> Iterator[tuple[_Place, _Gua
 
     def visit(body: tuple[Stmt, ...], ifs: int, loops: int) -> Iterator[tuple[_Place, _Guards]]:
         for stmt in body:
-            match stmt:
-                case For(body=inner):
-                    yield from visit(inner, ifs, loops + 1)
-                case If(then=then, other=other):
-                    yield from visit((*then, *other), ifs + 1, loops)
-                case Block(body=inner):
-                    yield from visit(inner, ifs, loops)
-                case _:
-                    for part in subtrees(stmt):
-                        if isinstance(part, Assign):
-                            # Of a member of an element too: the array or the structure comes first.
-                            base = next((n.id for n in subtrees(part.target) if isinstance(n, Name)), "")
-                            if base not in own:
-                                yield (base, counter in names_in(part.target)), (ifs, loops)
+            for inner in inner_bodies(stmt):
+                yield from visit(inner, ifs + isinstance(stmt, If), loops + isinstance(stmt, For))
+            for part in () if isinstance(stmt, For | If | Block) else subtrees(stmt):
+                if isinstance(part, Assign):
+                    # Of a member of an element too: the array or the structure comes first.
+                    base = next((n.id for n in subtrees(part.target) if isinstance(n, Name)), "")
+                    if base not in own:
+                        yield (base, counter in names_in(part.target)), (ifs, loops)
 
     yield from visit(part, 0, 0)

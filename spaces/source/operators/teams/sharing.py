@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from tuner.spaces.source.arithmetic import is_whole
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, all_types_of, is_integer, plain_type, types_of
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.syntax import Assign, Cast, Decl, For, Function, Name
 from tuner.spaces.source.walks import names_in, statements, subtrees
+from tuner.spaces.source.widths import is_whole
 
 __all__ = ["require_plain_sums", "require_same_for_all"]
 

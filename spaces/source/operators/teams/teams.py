@@ -187,7 +187,7 @@ def parallelise(function: Function, args: Args) -> Function:
     made = function
     if schedule == "dynamic":
         made, (chunk,) = define(function, args, 1)
-        schedule = f"dynamic, {chunk.id}" if isinstance(chunk, Name) else "dynamic"
+        schedule = f"dynamic, {chunk.id}"
     listed = f" reduction(+ : {', '.join(sums)})" if sums else ""
     directive = f"omp parallel for schedule({schedule}){listed}"
     return replace_statement(made, loop, [replace(loop, pragmas=(directive,))])
@@ -255,12 +255,5 @@ def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS = (
-    Operator(
-        name="parallelise",
-        summary="has OpenMP's threads share a loop",
-        apply=parallelise,
-        sites=_sites,
-        languages=HOST,
-        openmp=True,
-    ),
+    Operator(parallelise, _sites, summary="has OpenMP's threads share a loop", languages=HOST, openmp=True),
 )

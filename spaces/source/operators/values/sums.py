@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tuner.spaces.source.kinds import plain_type, types_of, writable
@@ -17,18 +18,19 @@ from tuner.spaces.source.operators.base import (
     Operator,
     Refused,
     all_loops,
-    analyse,
     argument,
     body_of,
+    copied_range,
     counter_type,
     define,
     find_loop,
-    fresh_key,
     fresh_name,
     loops_of,
+    new_key,
     parameter,
     rekeyed,
     replace_statement,
+    require_independent,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
@@ -79,17 +81,14 @@ def partial_sums(function: Function, args: Args) -> Function:
         raise Refused("partial sums add in another order, which numerics does not allow")
     loop = find_loop(function, argument(args, "loop"))
     require_simple_loop(function, loop)
-    found = analyse(function, [loop], args)
-    reason = found.carried_by(loop.key)
-    if reason:
-        raise Refused(reason)
+    require_independent(function, loop, args)
     kinds = types_of(function)
     sums = _sums(loop, kinds)
     element = type_of(next(iter(sums.values())), kinds)
     if element not in LANES or any(type_of(t, kinds) != element for t in sums.values()):
         raise Refused(f"loop {loop.key} does not sum in one floating-point type")
     made, (vectors, width) = define(function, args, 2)
-    text = width.id if isinstance(width, Name) else ""
+    text = width.id
     vector = fresh_name(made, f"{element}_{text.lower()}")
     narrow = fresh_name(made, f"float_{text.lower()}") if element == "double" else ""
     summed = _summed(made, loop, sums, (vector, element, narrow), (vectors, width))
@@ -132,7 +131,7 @@ def _summed(
     loop: For,
     sums: dict[str, Expr],
     types: tuple[str, str, str],
-    sizes: tuple[Expr, Expr],
+    sizes: tuple[Name, Name],
 ) -> list[Stmt]:
     vector, element, narrow = types
     vectors, width = sizes
@@ -171,17 +170,11 @@ def _summed(
     unroll = fully_unrolled(function)
     limit = Binary("+", Name(base), size)
     taken = {f.key for f in all_loops(function)}
-
-    def key(stem: str) -> str:
-        made = fresh_key(function, stem, taken)
-        taken.add(made)
-        return made
-
+    key = partial(new_key, function, taken=taken)
     points = For(loop.key, kind, loop.var, Name(base), "<", limit, width, tuple(body), unroll)
     main = For(key(base), kind, base, loop.start, "<", whole, size, (points,))
-    tail = For(
-        key(loop.var), kind, loop.var, whole, "<", end, Number("1"), rekeyed(function, loop.body, taken)
-    )
+    plain = replace(loop, key=loop.var, type=kind, pragmas=())
+    tail = copied_range(function, plain, whole, end, taken)
     zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
     declare: list[Stmt] = [Decl(vector, n, (vectors,)) for n in names.values()]
     if steps in names_in(tuple(body)):
@@ -245,16 +238,7 @@ def several_sums(function: Function, args: Args) -> Function:
     main = replace(
         loop, type=kind, op="<", limit=whole, step=Number(str(count)), body=tuple(copies), pragmas=()
     )
-    key = fresh_key(function, loop.key, taken)
-    rest = replace(
-        loop,
-        key=key,
-        type=kind,
-        start=whole,
-        op="<",
-        limit=end,
-        body=rekeyed(function, loop.body, {*taken, key}),
-    )
+    rest = replace(copied_range(function, loop, whole, end, taken), type=kind)
     return replace_statement(function, loop, [*before, main, *join, rest])
 
 
@@ -269,14 +253,9 @@ def _scalar_sums(function: Function, loop: For) -> list[str]:
         if isinstance(update.target, Name) and update.target.id not in names_in(update.value):
             added[update.target.id] += 1
     uses = Counter(n.id for n in subtrees(loop.body) if isinstance(n, Name))
-    written = Counter(
-        n.target.id for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)
-    )
-    long = Counter(
-        n.target.id
-        for n in subtrees(loop.body)
-        if isinstance(n, Assign) and n.op == "=" and isinstance(n.target, Name) and update_of(n) is not None
-    )
+    stores = [n for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)]
+    written = Counter(expression_text(n.target) for n in stores)
+    long = Counter(expression_text(n.target) for n in stores if n.op == "=" and update_of(n) is not None)
     found = [
         name
         for name, times in added.items()
@@ -327,18 +306,16 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="partial_sums",
+        partial_sums,
+        _sum_sites,
         summary="adds up in several vectors (another order of additions)",
-        apply=partial_sums,
-        sites=_sum_sites,
         languages=HOST,
         members=True,
     ),
     Operator(
-        name="several_sums",
+        several_sums,
+        _several_sites,
         summary="adds up in several variables by turns (another order of additions)",
-        apply=several_sums,
-        sites=_several_sites,
         members=True,
     ),
 )

@@ -277,7 +277,7 @@ def _assigned(loop: For) -> frozenset[str]:
 
 
 def with_lanes(
-    function: Function, loop: For, element: str, width: Expr, declared: Sequence[Decl] = ()
+    function: Function, loop: For, element: str, width: Name, declared: Sequence[Decl] = ()
 ) -> tuple[Function, Lanes]:
     """The function with a vector type of ``width`` elements defined, and what turning a loop's statements needs.
 
@@ -289,7 +289,7 @@ def with_lanes(
         declared: local arrays that hold a vector for each place.
     """
     kinds = types_of(function)
-    text = width.id if isinstance(width, Name) else ""
+    text = width.id
     # The tunable's name is the only one of its kind in the program, so the type's is.
     name = fresh_name(function, f"{element}_{text.lower()}")
     made = replace(function, preamble=(*function.preamble, vector_type(name, element, text)))
