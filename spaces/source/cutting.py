@@ -15,7 +15,7 @@ from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import definition_start, function_nodes, parse_file
-from tuner.spaces.source.spelling import respelled
+from tuner.spaces.source.presenting import respelled
 
 __all__ = ["SourceFile", "Units", "cut_at_entry", "cut_at_marks", "units_of", "with_regions"]
 

@@ -158,8 +158,7 @@ class _Decider:
         return (stmt,)
 
     def _expression(self, expr: Expr, known: Known) -> Expr:
-        made: Expr = map_expressions(expr, lambda e: self._node(e, known))
-        return made
+        return map_expressions(expr, lambda e: self._node(e, known))
 
     def _node(self, expr: Expr, known: Known) -> Expr:
         match expr:

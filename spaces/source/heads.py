@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spaces.source.kinds import is_integer, is_pure, types_of
+from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure, types_of
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.syntax import (
     Binary,
@@ -32,7 +32,6 @@ __all__ = ["with_begins", "with_counters"]
 _HEAD = re.compile(r"\bfor\s*\(([^;(){}]*);([^;{}]*);([^;{}()]*)\)")
 _STEP = re.compile(r"\s*(?:(?P<a>[A-Za-z_]\w*)\s*(?:\+\+|--|[+-]=.*)|(?:\+\+|--)\s*(?P<b>[A-Za-z_]\w*))\s*")
 _AHEAD = re.compile(r"\s*(?P<var>[A-Za-z_]\w*)\s*\+\s*(?P<by>\d+|[A-Za-z_]\w*)\s*<=(?P<limit>.+)", re.DOTALL)
-_UNSIGNED = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
 
 
 def with_begins(text: str) -> str:
@@ -85,7 +84,7 @@ def _unsure(function: Function, stmt: Stmt) -> bool:
 
 
 def _signed(kind: str) -> bool:
-    return is_integer(kind) and _UNSIGNED.search(kind) is None
+    return is_integer(kind) and MAY_WRAP.search(kind) is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tuner.spaces.source.syntax import Assign, Call, Decl, Expr, For, Function, 
 from tuner.spaces.source.walks import scoped, statements, subtrees
 
 __all__ = [
+    "MAY_WRAP",
     "Refused",
     "all_types_of",
     "element_types_of",
@@ -44,6 +45,8 @@ _NARROW = re.compile(
 )
 _UNSIGNED = re.compile(r"\b(unsigned|size_t|uint(32|64)?(_t)?|uintptr_t|ulong)\b")
 _LASTING = frozenset({"static", "_Thread_local", "thread_local", "__thread"})
+MAY_WRAP = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
+"""Types of whole numbers, or their elements', that have no sign or too few bits."""
 _FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
 _CONSTANT = ("const", "constexpr", "register")
 _SAYS_NOTHING = frozenset(
@@ -76,7 +79,7 @@ def types_of(function: Function) -> dict[str, str]:
 
 @kept_by_identity(1 << 10)
 def _types(function: Function) -> dict[str, str]:
-    found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
+    found: dict[str, str] = {}
     several = set[str]()
     for name, kind, _ in _variables(function):
         if name in found and _compared(found[name]) != _compared(kind):
@@ -92,8 +95,6 @@ def _compared(kind: str) -> tuple[str, bool]:
 def all_types_of(function: Function) -> dict[str, set[str]]:
     """All types that names are declared with, of parameters and variables; of any array a star."""
     found: dict[str, set[str]] = {}
-    for param in function.params:
-        found.setdefault(param.name, set()).add("*" if param.is_array else param.base)
     for name, kind, is_array in _variables(function):
         found.setdefault(name, set()).add("*" if is_array else kind)
     return found
@@ -102,8 +103,6 @@ def all_types_of(function: Function) -> dict[str, set[str]]:
 def element_types_of(function: Function) -> dict[str, str]:
     """Plain types by name, of arrays their elements'; none of names that repeat with another type."""
     found: dict[str, set[str]] = {}
-    for param in function.params:
-        found.setdefault(param.name, set()).add(plain_type(param.base))
     for name, kind, _ in _variables(function):
         found.setdefault(name, set()).add(plain_type(kind))
     return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
@@ -111,11 +110,12 @@ def element_types_of(function: Function) -> dict[str, str]:
 
 @kept_by_identity(1 << 10)
 def _variables(function: Function) -> tuple[tuple[str, str, bool], ...]:
-    """Variables with their types and whether they are arrays; the counters of loops last."""
+    """Parameters, then variables, with their types and whether they are arrays; the counters of loops last."""
     within = list(statements(function.body))
     declared = (*function.variables, *function.outer, *(s for s in within if isinstance(s, Decl)))
     counters = (s for s in within if isinstance(s, For) and s.type)
     return (
+        *((p.name, f"{p.base} *" if p.is_array else p.base, p.is_array) for p in function.params),
         *((d.name, d.type, bool(d.dims)) for d in declared),
         *((loop.var, loop.type, False) for loop in counters),
     )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-__all__ = ["code", "damage", "overloads", "tokens", "unbalanced", "unused", "words"]
+__all__ = ["code", "damage", "is_switch", "overloads", "tokens", "unbalanced", "unused", "words"]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -22,6 +22,7 @@ _PIECE = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_SWITCH = re.compile(r"switch\b")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_OPENING.values())
 _DEEPEST = 120
@@ -79,6 +80,11 @@ def tokens(text: str) -> list[str]:
     return [
         "#" + m["word"] if m["directive"] else m[0] for m in _PIECE.finditer(text) if m["comment"] is None
     ]
+
+
+def is_switch(text: str) -> bool:
+    """Whether a statement's text is a ``switch``."""
+    return _SWITCH.match(text) is not None
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from tuner.spaces.source.kinds import is_known_name
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.parse import function_nodes, parse_file
 from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Opaque, OpaqueStmt
-from tuner.spaces.source.walks import map_expressions, subtrees
+from tuner.spaces.source.walks import T, map_expressions, subtrees
 
 __all__ = ["UNKNOWN", "own_names", "with_own_calls", "with_own_names"]
 
@@ -61,8 +61,7 @@ def with_own_calls(function: Function, own: Mapping[str, str]) -> Function:
 def with_own_names(expr: Expr, function: Function) -> Expr:
     """An expression that was read by itself, as :func:`with_own_calls` would have it in a function."""
     names = _meanings(function, dict(function.own))
-    marked: Expr = _marked(expr, names) if names else expr
-    return marked
+    return _marked(expr, names) if names else expr
 
 
 def _meanings(function: Function, own: Mapping[str, str]) -> dict[str, str]:
@@ -76,7 +75,7 @@ def _meanings(function: Function, own: Mapping[str, str]) -> dict[str, str]:
     return {**own, **dict.fromkeys(found, UNKNOWN)}
 
 
-def _marked(part: Any, names: Mapping[str, str]) -> Any:
+def _marked(part: T, names: Mapping[str, str]) -> T:
     def mark(expr: Any) -> Any:
         what = names.get(expr.function, "") if isinstance(expr, Call) else ""
         return replace(expr, own=what) if what else expr

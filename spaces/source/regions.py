@@ -13,8 +13,7 @@ from tuner.core.compilers import CLANG
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
 from tuner.spaces.source.cutting import SourceFile, Units, cut_at_entry, cut_at_marks, units_of, with_regions
-from tuner.spaces.source.definitions import functions_inside
-from tuner.spaces.source.file_variables import with_file_variables
+from tuner.spaces.source.definitions import functions_inside, with_file_variables
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import Kept

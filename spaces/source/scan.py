@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tuner.spaces.source.accesses import Access, Accesses, Scope
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure, keeps_value
-from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.places import member_variable, places_in, touched
 from tuner.spaces.source.printer import statement_text
 from tuner.spaces.source.syntax import (
@@ -31,7 +32,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.walks import inner_bodies, names_in, subtrees
 
 __all__ = ["Leaf", "Scan", "scan"]
 
@@ -91,7 +92,7 @@ class Scan:
         return bool(self.written) and len(self.pointers) > 1 and bool(loose)
 
 
-_SCANNED: Kept[tuple[Function, tuple[Stmt, ...], Scan | str]] = Kept(1024)
+_SCANNED: Kept[tuple[Any, Scan | Refused]] = Kept(1024)
 """By function and part: many moves ask the same of one program."""
 
 
@@ -105,17 +106,8 @@ def scan(function: Function, part: Sequence[Stmt]) -> Scan:
     Raises:
         Refused: something in the part cannot be seen through.
     """
-    key = (id(function), *map(id, part))
-    found = _SCANNED.get(key)
-    if found is None:
-        try:
-            found = (function, tuple(part), _scanned(function, part))
-        except Refused as refusal:
-            found = (function, tuple(part), str(refusal))
-        _SCANNED.put(key, found)
-    if isinstance(found[2], str):
-        raise Refused(found[2])
-    return found[2]
+    key, held = (id(function), *map(id, part)), (function, tuple(part))
+    return kept_or_raised(_SCANNED, key, held, lambda: _scanned(function, part), Refused)
 
 
 def _scanned(function: Function, part: Sequence[Stmt]) -> Scan:
@@ -161,11 +153,9 @@ class _Walker:
                     scope = self._declare(stmt, scope, own, inside=now)
                 case For():
                     self._loop(stmt, scope, own if now else loops, here, now)
-                case Block(body=inner):
-                    self.visit(inner, scope, own if now else loops, here, now)
-                case If(condition=_, then=then, other=other) if not now:
-                    self.visit(then, scope, loops, at, False)
-                    self.visit(other, scope, loops, at, False)
+                case Block() | If() if not now or isinstance(stmt, Block):
+                    for part in inner_bodies(stmt):
+                        self.visit(part, scope, own if now else loops, here, now)
                 case Comment():
                     pass
                 case _ if now:

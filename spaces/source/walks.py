@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
@@ -65,6 +65,9 @@ __all__ = [
 ]
 
 Node = Any
+
+T = TypeVar("T")
+"""A kind of node that stays of its kind: statements, or any expression."""
 
 _PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Own")
 
@@ -176,8 +179,8 @@ def bodies(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
             yield from bodies(part)
 
 
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """All statements, nested ones included, parents first."""
+def statements(body: tuple[Stmt, ...], *, spares: bool = True) -> Iterator[Stmt]:
+    """All statements, nested ones included, parents first; ``spares``: also those of :attr:`If.spare` branches."""
     stack = [*reversed(body)]
     pop, extend = stack.pop, stack.extend
     while stack:
@@ -187,7 +190,8 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         if kind is For or kind is Block:
             extend(reversed(cast("For | Block", stmt).body))
         elif kind is If:
-            extend(reversed(cast("If", stmt).other))
+            if spares or not cast("If", stmt).spare:
+                extend(reversed(cast("If", stmt).other))
             extend(reversed(cast("If", stmt).then))
 
 
@@ -206,24 +210,12 @@ def scoped(
 
 def offered(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """:func:`statements` without those that are only there for where a condition does not hold (``If.spare``)."""
-    stack = [*reversed(body)]
-    while stack:
-        stmt = stack.pop()
-        yield stmt
-        match stmt:
-            case For(body=inner) | Block(body=inner):
-                stack += reversed(inner)
-            case If():
-                stack += () if stmt.spare else reversed(stmt.other)
-                stack += reversed(stmt.then)
+    return statements(body, spares=False)
 
 
 def without_spares(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The same without those."""
-    made: tuple[Stmt, ...] = transform(
-        body, lambda n: replace(n, other=()) if isinstance(n, If) and n.spare else n
-    )
-    return made
+    return transform(body, lambda n: replace(n, other=()) if isinstance(n, If) and n.spare else n)
 
 
 def expressions(node: Node) -> Iterator[Expr]:
@@ -335,11 +327,11 @@ def root_of(expr: Expr) -> Expr:
     return expr
 
 
-def transform(node: Node, change: Callable[[Node], Node]) -> Node:
+def transform(node: T, change: Callable[[Any], Any]) -> T:
     """The tree with ``change`` applied to every node, children first. Shares what stays as it is."""
-    if type(node) is tuple:
+    if isinstance(node, tuple):
         parts = tuple(transform(n, change) for n in node)
-        return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
+        return node if all(a is b for a, b in zip(parts, node, strict=True)) else cast("T", parts)
     names = _PARTS.get(type(node))
     if names is None:
         return node
@@ -349,20 +341,21 @@ def transform(node: Node, change: Callable[[Node], Node]) -> Node:
         made = transform(value, change)
         if made is not value:
             updates[name] = made
-    return change(replace(cast("Any", node), **updates) if updates else node)
+    changed: T = change(replace(cast("Any", node), **updates) if updates else node)
+    return changed
 
 
-def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
+def map_expressions(node: T, change: Callable[[Expr], Expr]) -> T:
     """:func:`transform` for expressions only."""
     return transform(node, lambda n: change(n) if isinstance(n, Expr) else n)
 
 
-def exchanged(node: Node, old: Expr, new: Expr) -> Node:
+def exchanged(node: T, old: Expr, new: Expr) -> T:
     """A node with every expression that is equal to one replaced by another."""
     return map_expressions(node, lambda e: new if e == old else e)
 
 
-def substitute(node: Node, name: str, value: Expr) -> Node:
+def substitute(node: T, name: str, value: Expr) -> T:
     """A node with an identifier replaced by an expression."""
     if name not in names_in(node):
         return node

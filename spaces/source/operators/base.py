@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.changes import require_steady_bounds
 from tuner.spaces.source.dependence import Dependences, dependences
 from tuner.spaces.source.kinds import (
     Refused,
@@ -33,7 +34,6 @@ from tuner.spaces.source.operators.operator import (
     opener,
     where_it_applies,
 )
-from tuner.spaces.source.operators.other_names import require_steady_bounds
 from tuner.spaces.source.syntax import (
     Cast,
     Comment,
@@ -155,8 +155,7 @@ def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tupl
     def change(node: Any) -> Any:
         return replace(node, key=new_key(function, node.key, taken)) if isinstance(node, For) else node
 
-    made: tuple[Stmt, ...] = transform(body, change)
-    return made
+    return transform(body, change)
 
 
 def all_loops(function: Function) -> list[For]:

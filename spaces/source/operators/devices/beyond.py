@@ -11,8 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.operators.devices.differing import assigned
-from tuner.spaces.source.operators.devices.guards import conjuncts, loses_sign, may_be_negative, negated
+from tuner.spaces.source.operators.devices.guards import (
+    assigned,
+    conjuncts,
+    loses_sign,
+    may_be_negative,
+    negated,
+)
 from tuner.spaces.source.operators.devices.threads import is_barrier, is_shared
 from tuner.spaces.source.syntax import (
     Assign,
@@ -122,9 +127,8 @@ class Beyond:
             for number, part in enumerate(parts):
                 self._look(part, any(map(self._bounds, parts[:number])))
             return
-        if isinstance(node, Index) and not self._is_local(node):
-            raise Refused("an element is read that may lie beyond the launch")
-        if isinstance(node, Unary) and node.op == "*":
+        element = isinstance(node, Index) and not self._is_local(node)
+        if element or (isinstance(node, Unary) and node.op == "*"):
             raise Refused("an element is read that may lie beyond the launch")
         for child in operands(node):
             self._look(child, False)

@@ -29,8 +29,14 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.operators.devices.beyond import Beyond
-from tuner.spaces.source.operators.devices.differing import assigned, differing, reads_memory
-from tuner.spaces.source.operators.devices.guards import conjuncts, negated, truth
+from tuner.spaces.source.operators.devices.guards import (
+    assigned,
+    conjuncts,
+    differing,
+    negated,
+    reads_memory,
+    truth,
+)
 from tuner.spaces.source.operators.devices.threads import (
     coordinate,
     dims_of,
@@ -153,8 +159,7 @@ def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[
             return own
         return everywhere if expr == Call("get_global_id", (Number(str(axis)),)) else expr
 
-    changed: tuple[Stmt, ...] = map_expressions(function.body, change)
-    return tuple(s for s in changed if not isinstance(s, Comment))
+    return tuple(s for s in map_expressions(function.body, change) if not isinstance(s, Comment))
 
 
 def _require_in_sight(function: Function) -> None:

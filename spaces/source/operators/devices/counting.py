@@ -69,7 +69,7 @@ def _over_the_launch(language: str, axis: int) -> set[Expr]:
 def _with_places(function: Function) -> tuple[Stmt, ...]:
     """The body with variables that are nothing but a coordinate written out, and coordinates without casts."""
     places = {coordinate(function.language, part, a) for part in _PARTS for a in _AXES}
-    body: tuple[Stmt, ...] = map_expressions(
+    body = map_expressions(
         function.body, lambda e: e.operand if isinstance(e, Cast) and e.operand in places else e
     )
     changed = assigned_names(body)
@@ -80,7 +80,4 @@ def _with_places(function: Function) -> tuple[Stmt, ...]:
         assert holder.init is not None
         body = substitute(body, holder.name, holder.init)
     held = {s.name for s in holders}
-    made: tuple[Stmt, ...] = transform(
-        body, lambda n: replace(n, init=None) if isinstance(n, Decl) and n.name in held else n
-    )
-    return made
+    return transform(body, lambda n: replace(n, init=None) if isinstance(n, Decl) and n.name in held else n)

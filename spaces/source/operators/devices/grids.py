@@ -21,8 +21,8 @@ from tuner.spaces.source.operators.base import (
     fresh_key,
     parameter,
 )
-from tuner.spaces.source.operators.devices.differing import differing
 from tuner.spaces.source.operators.devices.guards import (
+    differing,
     is_harmless,
     limits_of,
     loses_sign,

@@ -1,4 +1,5 @@
-"""Conditions under which an item of a launch works, and what may be computed by items that do not.
+"""Conditions under which an item of a launch works, what may be computed by items that do not, and what differs between
+the parts of a kernel that are done together.
 
 May not change a tree.
 """
@@ -25,6 +26,7 @@ from tuner.spaces.source.syntax import (
     Expr,
     ExprStmt,
     Field,
+    For,
     Function,
     If,
     Index,
@@ -35,10 +37,12 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, operands, subtrees
+from tuner.spaces.source.walks import inner_bodies, names_in, operands, root_of, subtrees
 
 __all__ = [
+    "assigned",
     "conjuncts",
+    "differing",
     "is_always_read",
     "is_counted",
     "is_harmless",
@@ -47,6 +51,7 @@ __all__ = [
     "may_be_negative",
     "negated",
     "reaches",
+    "reads_memory",
     "truth",
 ]
 
@@ -274,3 +279,39 @@ def _limit_text(limit: Poly) -> str:
     """A limit in the language of launches, in which a division of whole numbers is written with two strokes."""
     terms = [" * ".join((str(c), *(f"({name.replace('/', '//')})" for name in m))) for m, c in limit.items()]
     return " + ".join(terms) or "0"
+
+
+def reads_memory(stmt: Stmt) -> bool:
+    """Whether a statement touches elements or follows pointers."""
+    return any(isinstance(n, Index) or (isinstance(n, Unary) and n.op in ("*", "&")) for n in subtrees(stmt))
+
+
+def assigned(body: Sequence[Stmt]) -> set[str]:
+    """Names of variables and arrays that statements assign to."""
+    targets = (n.target for n in subtrees(tuple(body)) if isinstance(n, Assign))
+    return {b.id for b in map(root_of, targets) if isinstance(b, Name)}
+
+
+def differing(body: Sequence[Stmt], seeds: set[str]) -> set[str]:
+    """Names whose values may differ where those of the seeds do."""
+    found = set(seeds)
+
+    def visit(stmts: Sequence[Stmt], under: bool) -> None:
+        for stmt in stmts:
+            if isinstance(stmt, Decl):
+                if under or (stmt.init is not None and not found.isdisjoint(names_in(stmt.init))):
+                    found.add(stmt.name)
+            elif isinstance(stmt, For | If | Block):
+                moves = under or not found.isdisjoint(names_in(tuple(operands(stmt))))
+                if moves and isinstance(stmt, For):
+                    found.add(stmt.var)
+                for part in inner_bodies(stmt):
+                    visit(part, moves)
+            elif under or not found.isdisjoint(names_in(stmt)):
+                found.update(assigned([stmt]))
+
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        visit(body, False)
+    return found

@@ -327,10 +327,7 @@ def _staged_body(function: Function, plan: _Plan, first: Expr, buffer: Expr | No
             made = Index(made, step)
         places[tile.read] = made
 
-    body: tuple[Stmt, ...] = map_expressions(
-        plan.loop.body, lambda e: places.get(e, e) if isinstance(e, Index) else e
-    )
-    return body
+    return map_expressions(plan.loop.body, lambda e: places.get(e, e) if isinstance(e, Index) else e)
 
 
 def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:

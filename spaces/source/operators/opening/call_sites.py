@@ -80,23 +80,13 @@ def first_site(
         before = stmt
         if bound:
             continue
-        for root in _roots(function, stmt, name, helpers) if surely else _all_roots(stmt):
+        every = operands(stmt) if isinstance(stmt, If | For) else _plain_root(stmt)
+        for root in _roots(function, stmt, name, helpers) if surely else every:
             for call in _calls(root, function, helpers, surely=surely):
                 once = surely or sum(1 for node in subtrees(stmt) if node is call) == 1
                 if call.function == name and once:
                     return CallSite(stmt, root, call)
     raise Refused(f"no statement calls {name} {'in any case' if surely else 'where that can be seen'}")
-
-
-def _all_roots(stmt: Stmt) -> Iterator[Expr]:
-    """The expressions that a statement itself evaluates, however often."""
-    match stmt:
-        case If(condition=condition):
-            yield condition
-        case For(start=start, limit=limit, step=step):
-            yield from (start, limit, step)
-        case _:
-            yield from _plain_root(stmt)
 
 
 def _plain_root(stmt: Stmt) -> Iterator[Expr]:

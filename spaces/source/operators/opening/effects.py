@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.spaces.source.directives import macros_in, unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import code
-from tuner.spaces.source.memo import kept_by_identity
+from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Context, Declared, Written, declared_in
 from tuner.spaces.source.operators.opening.writing import written_by
 from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
@@ -74,12 +74,8 @@ class Effects:
     jumps: bool
 
 
-@kept_by_identity(1 << 8)
-def _known(function: Function) -> Effects | str:
-    try:
-        return _effects(function)
-    except Refused as refusal:
-        return str(refusal)
+_EFFECTS: Kept[tuple[Any, Effects | Refused]] = Kept(1 << 8)
+"""By function."""
 
 
 def effects(function: Function) -> Effects:
@@ -91,10 +87,7 @@ def effects(function: Function) -> Effects:
     Raises:
         Refused: it may write anything; why.
     """
-    found = _known(function)
-    if isinstance(found, str):
-        raise Refused(found)
-    return found
+    return kept_or_raised(_EFFECTS, id(function), function, lambda: _effects(function), Refused)
 
 
 def _effects(function: Function) -> Effects:

@@ -134,8 +134,7 @@ def _without_pointers(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             return Opaque(expression_text(expr))
         return expr
 
-    made: tuple[Stmt, ...] = map_expressions(body, change)
-    return made
+    return map_expressions(body, change)
 
 
 class _Reader:
@@ -163,13 +162,11 @@ class _Reader:
         if typed is None or typed[0] is None:
             return expr
         # Subscripts may hold members of their own.
-        made: Expr = map_expressions(typed[0], self._inner)
-        return made
+        return map_expressions(typed[0], self._inner)
 
     def named(self, expr: Expr) -> Expr:
         """What was just read, with what names of references stand for."""
-        made: Expr = map_expressions(expr, lambda e: dereferenced(e, self._references))
-        return made
+        return map_expressions(expr, lambda e: dereferenced(e, self._references))
 
     def _inner(self, expr: Expr) -> Expr:
         return self.expression(expr) if isinstance(expr, Opaque) else expr
@@ -303,20 +300,11 @@ class _Lists:
 
     def _told(self, decl: Decl, given: tuple[Expr, ...], *, within: bool) -> list[Stmt]:
         """The declaration without its list, and what gives it its values; nothing where that is not known."""
-        words = set(decl.type.split())
-        if (
-            "*" in decl.type
-            or "&" in decl.type
-            or keeps_value(decl)
-            or words & {"static", "constexpr", "volatile"}
-        ):
-            return []
-        if "const" in words and not within:
-            # A table that nothing changes is worth more as it is.
-            return []
-        if "const" in words and self._chooses(decl.name):
-            return []
-        if len(given) > _MOST_ITEMS:
+        kind = set(decl.type.split())
+        strange = keeps_value(decl) or kind & {"static", "constexpr", "volatile"} or {"*", "&"} & {*decl.type}
+        # A table that nothing changes is worth more as it is.
+        fixed = "const" in kind and (not within or self._chooses(decl.name))
+        if strange or fixed or len(given) > _MOST_ITEMS:
             return []
         items = [map_expressions(i, self._reader._inner) for i in given]
         if not all(is_pure(i) and self._reader.is_number(i) for i in items) or decl.name in names_in(

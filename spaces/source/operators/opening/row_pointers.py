@@ -21,7 +21,6 @@ from tuner.spaces.source.kinds import (
     plain_type,
     types_of,
 )
-from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -30,8 +29,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     where_it_applies,
 )
-from tuner.spaces.source.operators.naming import names_known
-from tuner.spaces.source.operators.opening.pointers import require_subscripts_only, whole_type
+from tuner.spaces.source.operators.opening.pointers import kept_subscript, require_subscripts_only, whole_type
 from tuner.spaces.source.syntax import (
     Assign,
     Call,
@@ -41,7 +39,6 @@ from tuner.spaces.source.syntax import (
     Function,
     Index,
     Name,
-    Number,
     Opaque,
     OpaqueStmt,
     Param,
@@ -101,11 +98,8 @@ def forward_row(function: Function, args: Args) -> Function:
     require_subscripts_only(function, name, types)
     _require_steady(function, rows)
     _require_known(function, _behind(function.body, decl), types)
-    kind = whole_type(index, types)
-    kept: list[Stmt] = []
-    if not isinstance(index, Number):
-        at = unused(f"{name}_at", names_known(function))
-        kept, index = [Decl(f"const {kind}", at, (), index)], Name(at)
+    whole_type(index, types)
+    kept, index = kept_subscript(function, name, index, types)
 
     def change(expr: Expr) -> Expr:
         if isinstance(expr, Index) and expr.base == Name(name):

@@ -1,9 +1,9 @@
-"""Members of structures that a function takes, read once into locals: other operators then see buffers and sizes.
+"""Members of structures that a function takes, read as what they are, or once into locals.
 
-``c->density[i * c->nx + j]`` is text to them; ``c_density[i * c_nx + j]`` is an array. May not change what is computed:
-members that the function may write stay where they are. That no buffer overlaps the structure, nor another buffer, is
-the assumption that is made of buffers that are passed by themselves; that a loop has an iteration, that of loads
-which move before a loop.
+``c->density[i * c->nx + j]`` is text to other operators; ``c_density[i * c_nx + j]`` is an array. May not change what
+is computed: members that the function may write stay where they are. That no buffer overlaps the structure, nor another
+buffer, is the assumption that is made of buffers that are passed by themselves; that a loop has an iteration, that of
+loads which move before a loop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads, words
 from tuner.spaces.source.operators.base import Args, fresh_name, opener, where_it_applies
+from tuner.spaces.source.operators.opening.callees import callees
 from tuner.spaces.source.operators.opening.effects import Effects, effects
+from tuner.spaces.source.operators.opening.membership import types_in, with_members
 from tuner.spaces.source.operators.opening.text_places import is_reference
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import (
@@ -331,7 +333,38 @@ def _is_safe(text: str, certain: set[str]) -> bool:
     return all(any(other.startswith(f"{pointer}->") for other in certain) for pointer in followed)
 
 
+def read_members(function: Function, args: Args) -> Function:
+    """Reads members of plain structures and vectors, and lists of first values, where their types are known.
+
+    From then on those of functions that are called are read as well.
+
+    Args:
+        function: to change.
+        args: none.
+    """
+    del args
+    types = types_in(function)
+    made = function if types is None else with_members(function, types)
+    if types is None or (made.body == function.body and not _opens_calls(function)):
+        raise Refused("there are no members of structures or first values that can be read")
+    return replace(made, members=True)
+
+
+def _opens_calls(function: Function) -> bool:
+    """Whether a function that is called has members that have not been read."""
+    if function.members:
+        return False
+    called = {n.function for n in subtrees(function.body) if isinstance(n, Call)}
+    before, after = callees(function), callees(replace(function, members=True))
+    return any(before[name].body != after[name].body for name in called & before.keys())
+
+
 OPERATORS = (
+    opener(
+        read_members,
+        where_it_applies(read_members),
+        summary="members of structures and first values as what they are, no longer text",
+    ),
     opener(
         take_members,
         where_it_applies(take_members, "separate buffers", "elements exist"),

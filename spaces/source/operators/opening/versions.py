@@ -13,7 +13,13 @@ from typing import Any
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
-from tuner.spaces.source.facts import declared_before, facts_at, steady_numbers
+from tuner.spaces.source.facts import (
+    declared_before,
+    facts_at,
+    facts_without_overflow,
+    require_no_overflow,
+    steady_numbers,
+)
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
@@ -30,7 +36,6 @@ from tuner.spaces.source.operators.base import (
     where_it_applies,
 )
 from tuner.spaces.source.operators.bounds import joined
-from tuner.spaces.source.overflow_checks import facts_without_overflow, require_no_overflow
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.rows import needed_rows
 from tuner.spaces.source.scan import scan

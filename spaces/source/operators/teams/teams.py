@@ -27,17 +27,30 @@ from tuner.spaces.source.operators.base import (
     find_loop,
     fresh_name,
     loops_of,
+    not_independent,
     parameter,
     perfect_nest,
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.teams.exposure import require_same_conditions, require_same_stores
 from tuner.spaces.source.operators.teams.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.places import has_members
-from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
+from tuner.spaces.source.syntax import (
+    Assign,
+    Block,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Name,
+    OpaqueStmt,
+    Stmt,
+)
 from tuner.spaces.source.walks import (
     declared_names,
+    inner_bodies,
     names_in,
     opaque_words,
     statements,
@@ -46,7 +59,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS", "keep_teams", "parallelise"]
+__all__ = ["OPERATORS", "keep_teams", "parallelise", "require_same_conditions", "require_same_stores"]
 
 _SCHEDULES = ("static", "dynamic")
 _CHUNKS = (1, 4, 16, 64, 256)
@@ -62,6 +75,8 @@ _NO_WORD = re.compile(r"/\*.*?\*/|\\\n?", re.DOTALL)
 """What may stand between a directive's words and says nothing."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
 _LISTS = frozenset({"private", "firstprivate", "lastprivate", "linear", "reduction", "copyin", "copyprivate"})
+_Place = tuple[str, bool]
+_Guards = tuple[int, int]
 
 
 def keep_teams(before: Function, made: Function) -> None:
@@ -85,10 +100,8 @@ def keep_teams(before: Function, made: Function) -> None:
             # A region inside a parallel one, or a function that is called from there.
             require_same_conditions(before, made)
         return
-    if _elsewhere(before) or _elsewhere(made):
-        raise Refused(
-            "the function has directives of OpenMP beside those of loops: what they order is not known"
-        )
+    _require_on_loops(before)
+    _require_on_loops(made)
     now = _team_loops(made)
     if len(now) != len(shared):
         raise Refused("a loop that threads share would be there another number of times")
@@ -111,6 +124,13 @@ def _said(loop: For) -> list[str]:
 def _elsewhere(function: Function) -> bool:
     """Where an attribute says it."""
     return "omp" in opaque_words(function.body)
+
+
+def _require_on_loops(function: Function) -> None:
+    if _elsewhere(function):
+        raise Refused(
+            "the function has directives of OpenMP beside those of loops: what they order is not known"
+        )
 
 
 def _require_same_heads(function: Function, loop: For, changed: For) -> None:
@@ -163,10 +183,7 @@ def parallelise(function: Function, args: Args) -> Function:
     """
     if not function.openmp:
         raise Refused("the kernel is not built with OpenMP")
-    if _elsewhere(function):
-        raise Refused(
-            "the function has directives of OpenMP beside those of loops: what they order is not known"
-        )
+    _require_on_loops(function)
     loop = find_loop(function, argument(args, "loop"))
     require_simple_loop(function, loop)
     for other in _team_loops(function):
@@ -257,3 +274,55 @@ def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
 OPERATORS = (
     Operator(parallelise, _sites, summary="has OpenMP's threads share a loop", languages=HOST, openmp=True),
 )
+
+
+def require_same_stores(made: Function, loop: For, changed: For) -> None:
+    """Refuses a shared loop that stores where it did not for sure, unless its iterations are shown to be apart.
+
+    ``if (mine(i)) c[k] += x;`` is right for threads that own different elements; ``t = c[k]; …; c[k] = t;`` around it
+    is not.
+
+    Args:
+        made: the function after the edit.
+        loop: that threads share, as it was.
+        changed: as it is now.
+    """
+    before = list(_stores(body_of(loop), loop.var))
+    for place, (ifs, loops) in _stores(body_of(changed), loop.var):
+        if any(place == other and ifs >= i and loops >= n for other, (i, n) in before):
+            continue
+        reason = not_independent(made, changed, sums=True)
+        if reason:
+            raise Refused(
+                f"{place[0]} would be stored to in iterations of the shared loop {loop.key} that may not: {reason}"
+            )
+        return
+
+
+def require_same_conditions(function: Function, made: Function) -> None:
+    """Refuses a store that an edit takes out of a condition, in a function that threads may be in at once.
+
+    Which iterations they are in is for those that call it to say, so nothing shows that they are apart.
+    """
+    before = list(_stores(function.body, ""))
+    for (name, _), (ifs, _) in _stores(made.body, ""):
+        if all(name != other or ifs < i for (other, _), (i, _) in before):
+            raise Refused(f"{name} would be stored to on fewer conditions, where threads may be at once")
+
+
+def _stores(part: tuple[Stmt, ...], counter: str) -> Iterator[tuple[_Place, _Guards]]:
+    """Elements of outside that statements store to, each with the number of conditions and loops around."""
+    own = declared_names(part, all_counters=True)
+
+    def visit(body: tuple[Stmt, ...], ifs: int, loops: int) -> Iterator[tuple[_Place, _Guards]]:
+        for stmt in body:
+            for inner in inner_bodies(stmt):
+                yield from visit(inner, ifs + isinstance(stmt, If), loops + isinstance(stmt, For))
+            for part in () if isinstance(stmt, For | If | Block) else subtrees(stmt):
+                if isinstance(part, Assign):
+                    # Of a member of an element too: the array or the structure comes first.
+                    base = next((n.id for n in subtrees(part.target) if isinstance(n, Name)), "")
+                    if base not in own:
+                        yield (base, counter in names_in(part.target)), (ifs, loops)
+
+    yield from visit(part, 0, 0)

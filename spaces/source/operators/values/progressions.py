@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tuner.spaces.source.accesses import own_variables, update_of
 from tuner.spaces.source.kinds import is_pure, is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -45,7 +46,6 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
 )
-from tuner.spaces.source.updates import own_variables, update_of
 from tuner.spaces.source.walks import exchanged, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]

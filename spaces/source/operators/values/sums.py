@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tuner.spaces.source.accesses import own_variables, update_of
 from tuner.spaces.source.kinds import plain_type, types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -61,7 +62,6 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.updates import own_variables, update_of
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
