@@ -46,8 +46,6 @@ _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
 _INTEGER_TYPES = re.compile(
     r"(const )?(unsigned |signed )?(int|long|long long|size_t|ptrdiff_t|u?int(32|64)_t)"
 )
-
-
 _MOST_LENGTHS = 3
 """Dimensions with a length of their own name."""
 
@@ -185,17 +183,18 @@ class Rows:
     widths: tuple[Poly, ...]
 
 
-def rows_of(polys: Sequence[Poly], moving: Collection[str]) -> list[Rows] | None:
+def rows_of(polys: Sequence[Poly], moving: Collection[str], *, sums: bool = True) -> list[Rows] | None:
     """The ways to take flat subscripts apart, none where there are no rows.
 
     Args:
         polys: the subscripts.
         moving: names that change in the part that is looked at.
+        sums: whether the length of a row may be a sum.
 
     Returns:
         ``None`` where strides do not divide one another.
     """
-    named, lengths = _with_names(polys, moving)
+    named, lengths = _with_names(polys, moving) if sums else (polys, {})
     strides = strides_of(named, moving)
     if strides is None:
         return None

@@ -6,21 +6,10 @@ the part; problem sizes and the counters of loops around the part are parameters
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import (
-    Monomial,
-    Poly,
-    Rows,
-    is_empty,
-    over,
-    polynomial,
-    rows_of,
-    split_by_strides,
-    strides_of,
-)
+from tuner.spaces.source.affine import Poly, is_empty, polynomial, rows_of
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
@@ -70,7 +59,8 @@ class Conditions:
             if self._moving.isdisjoint(s for m in fact for s in m):
                 self._context.append(f"{self._text(fact, {})} >= 0")
         self._splits: dict[tuple[str, tuple[Expr, ...]], tuple[Poly, ...]] = {}
-        self._split_subscripts(found)
+        for variable, uses in uses_of_written(found).items():
+            self._split_variable(variable, uses)
 
     # Orders
 
@@ -120,7 +110,12 @@ class Conditions:
 
     def domain(self, leaf: Leaf, side: str) -> str:
         """Which instances of a statement there are."""
-        return all_of([c for f, known in self._counters(leaf, side) for c in self._bounds(f, known, side)])
+        known: dict[str, str] = {}
+        found: list[str] = []
+        for loop in leaf.loops:
+            found += self._bounds(loop, known, side)
+            known[loop.var] = f"{side}{self._numbers[loop.key]}"
+        return all_of(found)
 
     def place(self, access: Access) -> tuple[Poly, ...]:
         """The subscripts of an array that is written, flat ones taken apart by their strides."""
@@ -159,12 +154,6 @@ class Conditions:
         return is_empty(text)
 
     # Bounds
-
-    def _counters(self, leaf: Leaf, side: str) -> Iterator[tuple[For, dict[str, str]]]:
-        known: dict[str, str] = {}
-        for loop in leaf.loops:
-            yield loop, dict(known)
-            known[loop.var] = f"{side}{self._numbers[loop.key]}"
 
     def _names(self, leaf: Leaf, side: str) -> dict[str, str]:
         return {f.var: f"{side}{self._numbers[f.key]}" for f in leaf.loops}
@@ -256,10 +245,6 @@ class Conditions:
 
     # Subscripts
 
-    def _split_subscripts(self, found: Scan) -> None:
-        for variable, uses in uses_of_written(found).items():
-            self._split_variable(variable, uses)
-
     def _split_variable(self, variable: str, uses: Sequence[tuple[Access, Leaf]]) -> None:
         name = variable.split("@")[0]
         for access, _ in uses:
@@ -270,50 +255,32 @@ class Conditions:
             return
         counters = {f.var for _, leaf in uses for f in leaf.loops} | self._outer_vars
         whole = [p[0] for _, _, p in flat]
-        if self._anywhere:
-            self._split_anywhere(name, flat, rows_of(whole, counters | self._moving))
-            return
-        strides = strides_of(whole, counters | self._moving)
-        if strides is None:
-            raise Refused(f"a subscript of {name} is not affine")
-        if len(strides) == 1:
-            return
-        for keep_low in (False, True):
-            parts = [tuple(split_by_strides(p, strides, keep_low=keep_low)) for p in whole]
-            if all(self._fits(part, leaf, strides) for part, (_, leaf, _) in zip(parts, flat, strict=True)):
-                for part, (access, _, _) in zip(parts, flat, strict=True):
-                    self._splits[access.variable, access.subscripts] = part
-                return
-        raise Refused(f"a subscript of {name} may run over the end of a row")
-
-    def _split_anywhere(
-        self, name: str, flat: Sequence[tuple[Access, Leaf, tuple[Poly, ...]]], ways: Sequence[Rows] | None
-    ) -> None:
-        """Subscripts as those of rows that may begin anywhere."""
+        ways = rows_of(whole, counters | self._moving, sums=self._anywhere)
         if ways is None:
             raise Refused(f"a subscript of {name} is not affine")
         for rows in ways:
-            if self._near([(p, leaf) for p, (_, leaf, _) in zip(rows.parts, flat, strict=True)], rows):
+            used = [(p, leaf) for p, (_, leaf, _) in zip(rows.parts, flat, strict=True)]
+            if (self._near if self._anywhere else self._fit)(used, rows.widths):
                 for part, (access, _, _) in zip(rows.parts, flat, strict=True):
                     self._splits[access.variable, access.subscripts] = part
                 return
         if ways:
             raise Refused(f"a subscript of {name} may run over the end of a row")
 
-    def _fits(self, parts: Sequence[Poly], leaf: Leaf, strides: Sequence[Monomial]) -> bool:
+    def _fit(self, used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly]) -> bool:
         """Whether each lower subscript lies within its row, for all instances."""
-        known = self._names(leaf, "x")
-        domain = self.domain(leaf, "x")
-        widths = [over(large, small) for small, large in pairwise(strides)]
-        for part, width in zip(reversed(parts[1:]), widths, strict=True):
-            text, size = self._text(part, known), self._text({width: 1}, known)
-            if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
-                return False
+        for parts, leaf in used:
+            known = self._names(leaf, "x")
+            domain = self.domain(leaf, "x")
+            for part, width in zip(reversed(parts[1:]), widths, strict=True):
+                text, size = self._text(part, known), self._text(width, known)
+                if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
+                    return False
         return True
 
-    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], rows: Rows) -> bool:
+    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly]) -> bool:
         """Whether any two columns are less than a row apart, wherever they begin: then rows tell places apart."""
-        for level, width in enumerate(rows.widths):
+        for level, width in enumerate(widths):
             columns = {
                 (id(leaf.loops), *sorted(p[-1 - level].items())): (p[-1 - level], leaf) for p, leaf in used
             }
@@ -322,12 +289,11 @@ class Conditions:
                     names = self._names(first, "x"), self._names(second, "y")
                     apart = f"{self._text(one, names[0])} - {self._text(two, names[1])}"
                     far = f"{apart} >= {self._text(width, {})}"
-                    if not self.empty(first, second, all_of([*self._both(first, second), far])):
+                    if not self.empty(
+                        first, second, all_of([self.domain(first, "x"), self.domain(second, "y"), far])
+                    ):
                         return False
         return True
-
-    def _both(self, first: Leaf, second: Leaf) -> tuple[str, str]:
-        return self.domain(first, "x"), self.domain(second, "y")
 
 
 def uses_of_written(found: Scan) -> dict[str, list[tuple[Access, Leaf]]]:

@@ -51,18 +51,8 @@ _FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
 _CONSTANT = ("const", "constexpr", "register")
 _SAYS_NOTHING = frozenset(
     {
-        *(
-            "static",
-            "inline",
-            "extern",
-            "__inline",
-            "__inline__",
-            "__forceinline__",
-            "__device__",
-            "__host__",
-        ),
-        *("restrict", "__restrict", "__restrict__"),
-        *_CONSTANT,
+        *("static", "inline", "extern", "__inline", "__inline__", "__forceinline__"),
+        *("__device__", "__host__", "restrict", "__restrict", "__restrict__", *_CONSTANT),
     }
 )
 """Words of a declaration that say nothing of the values; ``volatile`` does: they change by themselves."""

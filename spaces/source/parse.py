@@ -83,8 +83,7 @@ def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:
     while stack:
         node = stack.pop()
         if node.type == "function_definition":
-            declarator = _function_declarator(node)
-            name = None if declarator is None else declarator.child_by_field_name("declarator")
+            name = _name_of(node)
             if name is not None:
                 yield node_text(name), node
             continue
@@ -142,9 +141,13 @@ def definition_start(node: Node) -> int:
 
 def name_start(node: Node) -> int:
     """Where a function definition's name begins."""
-    declarator = _function_declarator(node)
-    name = None if declarator is None else declarator.child_by_field_name("declarator")
+    name = _name_of(node)
     return node.start_byte if name is None else name.start_byte
+
+
+def _name_of(node: Node) -> Node | None:
+    declarator = _function_declarator(node)
+    return None if declarator is None else declarator.child_by_field_name("declarator")
 
 
 def _function_declarator(node: Node) -> Node | None:

@@ -46,7 +46,9 @@ def needed_rows(found: Scan, facts: Sequence[Poly], types: Mapping[str, str]) ->
         needed += _of_array(found, variable.split("@")[0], uses, [*facts, *needed])
     if needed:
         needed += _without_wrapping(found, types)
-    kept = (*_simplest(needed, facts), *_unknown(short_lengths(found, types), facts))
+    lengths = short_lengths(found, types)
+    unknown = [p for p in lengths if not never([*facts, minus(constant(-1), p)])]
+    kept = (*_simplest(needed, facts), *unknown)
     if len(kept) > _MOST:
         raise Refused(f"{len(kept)} conditions are too many to ask for before a loop")
     return kept
@@ -148,10 +150,6 @@ def short_lengths(found: Scan, types: Mapping[str, str]) -> list[Poly]:
             factors = {s for m in poly if len(m) > 1 for s in m} - counters
             names |= dict.fromkeys(sorted(s for s in factors if width(Name(s), types) in ("s32", "u32")))
     return [{(): _MOST_LENGTH, (name,): -1} for name in names]
-
-
-def _unknown(needed: Sequence[Poly], facts: Sequence[Poly]) -> list[Poly]:
-    return [p for p in needed if not never([*facts, minus(constant(-1), p)])]
 
 
 def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]:

@@ -184,14 +184,13 @@ class _Walker:
         constants.pop(decl.name, None)
         private.pop(decl.name, None)
         words = decl.type.split()
-        plain = decl.init is not None and is_pure(decl.init) and not _calls(decl.init)
+        # A name is a symbol where an element, or what a call gives, is nothing that bounds can be reasoned about with.
+        known = not any(isinstance(e, Call | Field | Index) for e in subtrees(decl.init))
+        plain = decl.init is not None and is_pure(decl.init) and known
         # The expression stands for the name only while it still has the value that the name was given.
         counted = self.accesses.shared_vars - scope.variables
         unsteady = self.assigned | self.accesses.fractions | counted
         if is_narrow(decl.type) or not unsteady.isdisjoint(names_in((decl.init,))):
-            plain = False
-        if any(isinstance(e, Field | Index) for e in subtrees(decl.init)):
-            # A name is a symbol where an element is nothing that bounds can be reasoned about with.
             plain = False
         if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and plain:
             constants[decl.name] = scope.fill(decl.init)
@@ -240,11 +239,6 @@ class _Walker:
             floating=floating,
         )
         self.leaves.append(made)
-
-
-def _calls(expr: Expr) -> bool:
-    """Whether a value is no arithmetic of its own: then its name stands for it."""
-    return any(isinstance(e, Call) for e in subtrees(expr))
 
 
 def _simple(stmt: Stmt) -> Iterator[Expr]:

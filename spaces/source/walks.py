@@ -9,17 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
-    Binary,
     Block,
     Call,
-    Cast,
-    Comment,
     Decl,
     Define,
     Expr,
@@ -30,13 +27,10 @@ from tuner.spaces.source.syntax import (
     If,
     Index,
     Name,
-    Number,
     Opaque,
     OpaqueStmt,
     Param,
     Stmt,
-    Ternary,
-    Unary,
 )
 
 __all__ = [
@@ -73,25 +67,7 @@ _PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Own")
 
 _PARTS: dict[type, tuple[str, ...]] = {
     cls: tuple(f.name for f in fields(cls) if f.type not in _PLAIN)
-    for cls in (
-        *(
-            Name,
-            Number,
-            Unary,
-            Binary,
-            Ternary,
-            Index,
-            Field,
-            Call,
-            Cast,
-            Assign,
-            Opaque,
-            ExprStmt,
-            Decl,
-            For,
-        ),
-        *(If, Block, Comment, OpaqueStmt, Param, Define, Function),
-    )
+    for cls in (*get_args(Expr), *get_args(Stmt), Param, Define, Function)
 }
 """Fields of each kind of node that can hold nodes."""
 

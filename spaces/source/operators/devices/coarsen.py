@@ -38,6 +38,7 @@ from tuner.spaces.source.operators.devices.guards import (
     truth,
 )
 from tuner.spaces.source.operators.devices.threads import (
+    AXES,
     coordinate,
     dims_of,
     is_barrier,
@@ -68,7 +69,6 @@ from tuner.spaces.source.walks import map_expressions, names_in, statements, sub
 
 __all__ = ["OPERATORS"]
 
-_AXES = "xyz"
 _ELSEWHERE = re.compile(
     r"get_(global|group|num|enqueued)_\w+|(blockIdx|gridDim)(\..*)?|\w*barrier\w*|__syncthreads\w*|grid_group|this_grid"
 )
@@ -100,7 +100,7 @@ def coarsen(function: Function, args: Args) -> Function:
     body, grid = made.body, [e.text for e in launch.grid]
     loops: list[For] = []
     for axis, count in zip(axes, counts, strict=True):
-        part = fresh_name(made, f"part_{_AXES[axis]}")
+        part = fresh_name(made, f"part_{AXES[axis]}")
         body = _renumbered(replace(made, body=body), axis, part, count)
         key = fresh_key(made, part)
         loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
@@ -145,7 +145,7 @@ def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[
     """The body as one of ``count`` groups in the place of one does it."""
     language = function.language
     require_known(tuple(s for s in function.body if not _is_exit(s)), "the kernel")
-    if place_names(function, axis).isdisjoint({"get_group_id", "get_global_id", f"blockIdx.{_AXES[axis]}"}):
+    if place_names(function, axis).isdisjoint({"get_group_id", "get_global_id", f"blockIdx.{AXES[axis]}"}):
         raise Refused("the kernel does not ask for its group along this axis")
     group, item, items = (coordinate(language, w, axis) for w in ("group", "item", "items"))
     own: Expr = Binary("+", Binary("*", group, count), Name(part))
@@ -301,19 +301,15 @@ def _split(parts: Sequence[Piece], own: frozenset[str]) -> tuple[Piece, ...]:
         if isinstance(piece, Inner):
             made.append(replace(piece, parts=_split(piece.parts, own)))
             continue
-        cheap = _repeated(piece.stmts, parts, own)
+        cheap, once = _repeated(piece.stmts, parts, own), False
         for offset, stmt in enumerate(piece.stmts):
             last = made[-1] if made else None
-            once = _same_for_all(stmt, own) and id(stmt) not in cheap
-            if isinstance(last, Run) and offset and _is_once(last, own, cheap) == once:
+            before, once = once, _same_for_all(stmt, own) and id(stmt) not in cheap
+            if isinstance(last, Run) and offset and before == once:
                 made[-1] = replace(last, stmts=(*last.stmts, stmt))
             else:
                 made.append(Run(first=piece.first + offset, stmts=(stmt,)))
     return tuple(made)
-
-
-def _is_once(run: Run, own: frozenset[str], cheap: set[int]) -> bool:
-    return _same_for_all(run.stmts[-1], own) and id(run.stmts[-1]) not in cheap
 
 
 def _repeated(stmts: Sequence[Stmt], parts: Sequence[Piece], own: frozenset[str]) -> set[int]:
@@ -368,7 +364,7 @@ def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for axis in axes:
             taken = [p["name"] for p in found]
-            found.append(parameter(function, f"COARSEN_{_AXES[axis]}", _COUNTS, 2, taken))
+            found.append(parameter(function, f"COARSEN_{AXES[axis]}", _COUNTS, 2, taken))
         yield {"axes": axes, "parameters": found}
 
 

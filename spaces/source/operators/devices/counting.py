@@ -51,19 +51,17 @@ def counts_on_group(function: Function, axis: int) -> str:
         return f"the items of a group share {shared[0]}"
     if any(is_barrier(node) for node in subtrees(function.body)):
         return "the items of a group wait for one another"
-    whole = {form for a in _AXES for form in _over_the_launch(function.language, a)}
+    whole: set[Expr] = set()
+    for a in _AXES:
+        items, groups = (coordinate(function.language, part, a) for part in ("items", "groups"))
+        whole |= over_launch(function.language, a, items)
+        whole |= {Binary("*", groups, items), Binary("*", items, groups)}
     aside = {coordinate(function.language, part, a) for part in _PARTS for a in _AXES if a != axis}
     body = map_expressions(_with_places(function), lambda e: _PLAIN if e in whole else e)
     body = map_expressions(body, lambda e: _PLAIN if e in aside else e)
     words = names_in(body) | opaque_words(body) | behind(function, body) | macro_words(function.source)
     word = word_of_place(words - _WHOLE)
     return f"{word} is used for more than the number of an item" if word else ""
-
-
-def _over_the_launch(language: str, axis: int) -> set[Expr]:
-    """The number of an item in the whole launch, and how many there are of them, as people write them."""
-    items, groups = (coordinate(language, part, axis) for part in ("items", "groups"))
-    return {*over_launch(language, axis, items), Binary("*", groups, items), Binary("*", items, groups)}
 
 
 def _with_places(function: Function) -> tuple[Stmt, ...]:

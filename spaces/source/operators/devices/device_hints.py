@@ -178,7 +178,7 @@ def vector_loads(function: Function, args: Args) -> Function:
 def _require_lanes(function: Function, loop: For, array: str, read: Index) -> None:
     """Refuses a loop of which four iterations together would read, or do, what they did not one by one."""
     require_no_wrap(function, loop)
-    if not is_always_read(function, loop.body, read):
+    if not is_always_read(loop.body, read):
         raise Refused(f"{array} is not read in every iteration of loop {loop.key}")
     # In CUDA it depends on the item, by its alignment, which of two loops it goes through.
     if function.language == "cuda" and works_with_group(function, loop.body):

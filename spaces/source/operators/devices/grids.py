@@ -30,21 +30,22 @@ from tuner.spaces.source.operators.devices.guards import (
     reaches,
 )
 from tuner.spaces.source.operators.devices.threads import (
+    AXES,
     Threads,
     coordinate,
     dims_of,
     filled,
     launch_of,
+    numbered,
     read_threads,
     uniform_names,
     with_launch,
 )
-from tuner.spaces.source.syntax import Binary, Decl, Expr, For, Function, If, Name, Number, Stmt
+from tuner.spaces.source.syntax import Binary, Expr, For, Function, If, Name, Number, Stmt
 from tuner.spaces.source.walks import names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
-_AXES = "xyz"
 _STRIDES = (1, 2, 4, 8, 16)
 _BLOCKS = {1: (32, 64, 128, 256, 512), 2: (4, 8, 16, 32)}
 _MOST_ITEMS = {"opencl": 256, "cuda": 1024}
@@ -73,11 +74,7 @@ def grid_stride(function: Function, args: Args) -> Function:
     language = function.language
     step, first = coordinate(language, "total", axis), coordinate(language, "global", axis)
     loop = For(fresh_key(made, name), kind, name, first, "<", limit, step, (*inner, *body))
-    ids = [
-        Decl(f"const {threads.kinds[a]}", n, (), coordinate(language, "global", a))
-        for a, n in threads.ids.items()
-        if a != axis
-    ]
+    ids = numbered(language, threads, but=axis)
     before = [s for s in threads.before if s.name not in moved]
     launch = launch_of(function)
     grid = [e.text for e in launch.grid]
@@ -171,7 +168,7 @@ def _axis_sites(
     if function.launch is None or not function.whole:
         return
     for axis in range(dims_of(function)):
-        found = parameter(function, f"{stem}_{_AXES[axis]}", values, default)
+        found = parameter(function, f"{stem}_{AXES[axis]}", values, default)
         yield {"axis": axis, "parameters": [found]}
 
 

@@ -133,7 +133,7 @@ def is_harmless(expr: Expr | tuple[Expr, ...] | None, uniform: Collection[str]) 
     return True
 
 
-def is_always_read(function: Function, body: Sequence[Stmt], element: Expr) -> bool:
+def is_always_read(body: Sequence[Stmt], element: Expr) -> bool:
     """Whether statements read an element whenever they are executed, under no condition."""
     return any(element in _always(part) for stmt in body for part in _unconditional(stmt))
 

@@ -37,6 +37,7 @@ from tuner.spaces.source.operators.devices.threads import (
     coordinate,
     dims_of,
     filled,
+    numbered,
     read_only,
     read_threads,
     shared_type,
@@ -137,10 +138,7 @@ def _check_loop(function: Function, threads: Threads, loop: For) -> None:
 
 def _emit(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     language, threads, loop = function.language, plan.threads, plan.loop
-    numbers = [
-        Decl(f"const {threads.kinds[axis]}", name, (), coordinate(language, "global", axis))
-        for axis, name in threads.ids.items()
-    ]
+    numbers = numbered(language, threads)
     tiles = [_declared(function, plan, tile) for tile in plan.tiles]
     at = next(i for i, s in enumerate(threads.body) if s is loop)
     work: list[Stmt] = [Decl("const int", plan.own, (), _own_item(function))]

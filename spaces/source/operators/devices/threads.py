@@ -36,6 +36,7 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import names_in, opaque_words, statements, substitute, subtrees, written_names
 
 __all__ = [
+    "AXES",
     "Threads",
     "barrier",
     "block_items",
@@ -47,6 +48,7 @@ __all__ = [
     "is_return",
     "is_shared",
     "launch_of",
+    "numbered",
     "over_launch",
     "place_names",
     "read_only",
@@ -58,7 +60,7 @@ __all__ = [
     "works_with_group",
 ]
 
-_AXES = "xyz"
+AXES = "xyz"
 _WORDS = {"group": "blockIdx", "item": "threadIdx", "items": "blockDim", "groups": "gridDim"}
 _CALLS = {
     "group": "get_group_id",
@@ -89,7 +91,7 @@ def coordinate(language: str, what: str, axis: int) -> Expr:
         return Binary("+", Binary("*", group, items), coordinate(language, "item", axis))
     if what == "total":
         return Binary("*", coordinate(language, "groups", axis), coordinate(language, "items", axis))
-    return Name(f"{_WORDS[what]}.{_AXES[axis]}")
+    return Name(f"{_WORDS[what]}.{AXES[axis]}")
 
 
 def over_launch(language: str, axis: int, items: Expr) -> set[Expr]:
@@ -190,7 +192,7 @@ def place_names(function: Function, axis: int | None = None) -> set[str]:
             if axis is None or node.arguments == (Number(str(axis)),):
                 found.add(node.function)
         elif isinstance(node, Name) and node.id.split(".")[0] in _WORDS.values():
-            found |= {node.id} if axis is None or node.id.endswith(f".{_AXES[axis]}") else set()
+            found |= {node.id} if axis is None or node.id.endswith(f".{AXES[axis]}") else set()
     return found
 
 
@@ -282,6 +284,15 @@ def _check(function: Function, made: Threads) -> None:
         raise Refused("the kernel shares memory already")
     if not set(made.ids.values()).isdisjoint(written_names(parts)):
         raise Refused("the number of an item changes")
+
+
+def numbered(language: str, threads: Threads, *, but: int | None = None) -> list[Decl]:
+    """The variables that number items as they are declared, all or those of the other axes."""
+    return [
+        Decl(f"const {threads.kinds[axis]}", name, (), coordinate(language, "global", axis))
+        for axis, name in threads.ids.items()
+        if axis != but
+    ]
 
 
 def filled(threads: Threads, expr: Expr) -> Expr:

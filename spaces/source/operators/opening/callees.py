@@ -126,13 +126,12 @@ def _defined(text: str, language: str, own: Own = ()) -> dict[str, Function]:
         made = with_counters(function)
         if made is not None and name in found:
             found[name] = made
-    return {name: _without_attributes(with_own_calls(f, dict(own))) for name, f in found.items()}
-
-
-def _without_attributes(function: Function) -> Function:
-    """A function without attributes that say nothing of what it computes."""
-    head, signature = (_HARMLESS.sub(" ", text) for text in (function.head, function.signature))
-    return replace(function, head=head, signature=signature)
+    marked = {name: with_own_calls(f, dict(own)) for name, f in found.items()}
+    # Attributes that say nothing of what a function computes are left out.
+    return {
+        name: replace(f, head=_HARMLESS.sub(" ", f.head), signature=_HARMLESS.sub(" ", f.signature))
+        for name, f in marked.items()
+    }
 
 
 def local_names(function: Function) -> set[str]:

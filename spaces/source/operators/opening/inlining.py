@@ -67,7 +67,9 @@ class Inlining:
         helper = replace(helper, params=tuple(_decayed(p, function) for p in helper.params))
         self.function, self.helper = function, helper
         self._types = types_of(function)
-        self._taken = names_known(function) | _words_taken(function)
+        # Words would mean something else if a variable had their name: types that are used, macros.
+        kinds = (n.type for n in subtrees(function.body) if isinstance(n, Decl | Cast | For))
+        self._taken = names_known(function).union(function.macros, *map(words, kinds))
         own_names = declared_names(helper.body)
         params = {p.name for p in helper.params}
         if own_names & params:
@@ -243,12 +245,6 @@ def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
         case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
             return is_whole_expression(left, types) and is_whole_expression(right, types)
     return False
-
-
-def _words_taken(function: Function) -> set[str]:
-    """Words that would mean something else if a variable had their name: types that are used, macros."""
-    kinds = (n.type for n in subtrees(function.body) if isinstance(n, Decl | Cast | For))
-    return set(function.macros.union(*map(words, kinds)))
 
 
 def is_small(text: str) -> bool:

@@ -129,11 +129,9 @@ def whole_type(expr: Expr, types: dict[str, str]) -> str:
         if isinstance(node, Number) and not node.text.isdigit():
             raise Refused(f"{node.text} is no plain whole number")
         if isinstance(node, Name | Field):
-            kind = (
-                node.type
-                if isinstance(node, Field)
-                else types.get(node.id, _kind_of(node.id)).replace("*", "")
-            )
+            # A name that the function does not declare is a macro's number.
+            unknown = "int" if isinstance(node, Name) and node.id.isupper() else ""
+            kind = node.type if isinstance(node, Field) else types.get(node.id, unknown).replace("*", "")
             if not is_integer(kind) or MAY_WRAP.search(kind):
                 raise Refused(f"{expression_text(node)} is not known to be a signed whole number")
             wide = wide or bool(re.search(r"\b(long|ptrdiff_t|ssize_t|int64_t)\b", kind))
@@ -143,11 +141,6 @@ def whole_type(expr: Expr, types: dict[str, str]) -> str:
             raise Refused("a subscript is no plain expression")
         waiting += children(node)
     return "long" if wide else "int"
-
-
-def _kind_of(name: str) -> str:
-    """The type of a name that the function does not declare: a macro's number."""
-    return "int" if name.isupper() else ""
 
 
 OPERATORS = (

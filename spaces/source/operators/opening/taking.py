@@ -215,13 +215,12 @@ def _own_locals(function: Function, effect: Effects) -> set[str]:
     unread = (n for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt) and not _is_chain(n))
     texts = opaque_words(tuple(unread))
     kinds = {param.name: param.base for param in function.params}
-    written = [node.name for node in subtrees(function.body) if isinstance(node, Decl)]
-    written += [node.var for node in subtrees(function.body) if isinstance(node, For)]
-    for node in subtrees(function.body):
-        target = (
-            node.target if isinstance(node, Assign) else node.operand if isinstance(node, Unary) else None
-        )
-        written += [target.id] if isinstance(target, Name) else []
+    nodes = list(subtrees(function.body))
+    written = [n.name if isinstance(n, Decl) else n.var for n in nodes if isinstance(n, Decl | For)]
+    changed_places = [
+        n.target if isinstance(n, Assign) else n.operand for n in nodes if isinstance(n, Assign | Unary)
+    ]
+    written += [place.id for place in changed_places if isinstance(place, Name)]
     found = set()
     for stmt in function.body:
         if isinstance(stmt, Decl) and isinstance(stmt.init, Opaque) and _loads(stmt):

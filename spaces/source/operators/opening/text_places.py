@@ -134,11 +134,6 @@ class Kinds:
         """What a function returns, likewise."""
         return self._meant(function.head.replace("*", " "), function.head.count("*"))
 
-    def of_param(self, param: Param) -> tuple[str, int] | None:
-        """The type of a parameter, likewise."""
-        found = self.names.get(param.name)
-        return None if found is None or found.depth < 0 else self._meant(found.type, found.depth)
-
     def _meant(self, kind: str, depth: int) -> tuple[str, int] | None:
         kind = plain_type(kind)
         if "volatile" in kind.split() or "_Atomic" in kind:

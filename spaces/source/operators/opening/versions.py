@@ -29,6 +29,7 @@ from tuner.spaces.source.operators.base import (
     all_loops,
     argument,
     find_loop,
+    loops_of,
     opener,
     rekeyed,
     replace_statement,
@@ -82,7 +83,9 @@ def _gains(function: Function) -> bool:
     """Whether a nest is known with its conditions that is not without."""
     made = replace(function, conditions=True)
     return not function.conditions and any(
-        _is_known(made, [loop]) and not _is_known(function, [loop]) for loop in _nests(function)
+        _is_known(made, [loop]) and not _is_known(function, [loop])
+        for loop in all_loops(function)
+        if len(loops_of(loop)) > 1
     )
 
 
@@ -96,11 +99,6 @@ def _is_known(function: Function, part: Sequence[Stmt]) -> bool:
 
 def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
     return Conditions(scan(function, part), facts=facts_without_overflow(function, part))
-
-
-def _nests(function: Function) -> list[For]:
-    """Loops that hold others."""
-    return [f for f in all_loops(function) if any(isinstance(s, For) for s in statements(f.body))]
 
 
 def assume_rows(function: Function, args: Args) -> Function:

@@ -106,10 +106,10 @@ def keep_teams(before: Function, made: Function) -> None:
     if len(now) != len(shared):
         raise Refused("a loop that threads share would be there another number of times")
     for loop, changed in zip(shared, now, strict=True):
-        _require_same_heads(before, loop, changed)
+        _require_same_heads(loop, changed)
         # What was text and is read now was written to before.
         hidden = opaque_words(loop.body) if has_members(made) and not has_members(before) else set()
-        _require_same_sharing(before, loop, changed, hidden)
+        _require_same_sharing(loop, changed, hidden)
         require_same_stores(made, loop, changed)
 
 
@@ -133,17 +133,17 @@ def _require_on_loops(function: Function) -> None:
         )
 
 
-def _require_same_heads(function: Function, loop: For, changed: For) -> None:
+def _require_same_heads(loop: For, changed: For) -> None:
     """Also of those below it that the directive deals out together with it."""
     nest, others = perfect_nest(loop), perfect_nest(changed)
-    for number in range(_depth(function, loop)):
+    for number in range(_depth(loop)):
         if number >= len(nest) or number >= len(others) or _head(nest[number]) != _head(others[number]):
             raise Refused(
                 f"loop {loop.key} is shared by threads as it is: its head and directive have to stay"
             )
 
 
-def _depth(function: Function, loop: For) -> int:
+def _depth(loop: For) -> int:
     """How many loops the directive deals out; very many where that is no number."""
     said = [m[1].strip() for p in _said(loop) for m in _DEEP.finditer(p)]
     return max((int(s) if s.isdigit() else 1 << 10 for s in said), default=1)
@@ -153,7 +153,7 @@ def _head(loop: For) -> tuple[object, ...]:
     return loop.type, loop.var, loop.start, loop.op, loop.limit, loop.step, loop.pragmas
 
 
-def _require_same_sharing(function: Function, loop: For, changed: For, hidden: AbstractSet[str]) -> None:
+def _require_same_sharing(loop: For, changed: For, hidden: AbstractSet[str]) -> None:
     was, is_now = _written_outside(loop), _written_outside(changed)
     added = is_now - was - hidden
     if added:

@@ -64,7 +64,7 @@ def pack(function: Function, args: Args) -> Function:
         raise Refused(f"{array} is written in loop {loop.key}, or is no array of the caller")
     if any(isinstance(n, If) for n in subtrees(loop.body)):
         raise Refused(f"loop {loop.key} holds a condition that may guard {array}")
-    reference, points = _tile_of(function, loop, array)
+    reference, points = _tile_of(loop, array)
     sizes = [_size(function, p) for p in points]
     if args.get("swap") is True:
         points, sizes = points[::-1], sizes[::-1]
@@ -84,7 +84,7 @@ def pack(function: Function, args: Args) -> Function:
     return replace_statement(function, loop, [made])
 
 
-def _tile_of(function: Function, loop: For, array: str) -> tuple[Index, list[For]]:
+def _tile_of(loop: For, array: str) -> tuple[Index, list[For]]:
     """The one reference to an array in a loop, and the point loops that move it, as its subscript names them."""
     refs = references(loop.body, array)
     if not refs or any(r != refs[0] for r in refs):
@@ -143,7 +143,7 @@ def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         }
         for array in sorted(arrays - written_names(loop.body)):
             try:
-                points = _tile_of(function, loop, array)[1]
+                points = _tile_of(loop, array)[1]
                 sizes = [_size(function, p) for p in points]
             except Refused:
                 continue

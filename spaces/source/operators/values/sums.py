@@ -40,6 +40,7 @@ from tuner.spaces.source.operators.values.vectors import (
     LANES,
     WIDENS,
     Lanes,
+    splat,
     type_of,
     vector_statement,
     vector_type,
@@ -58,7 +59,6 @@ from tuner.spaces.source.syntax import (
     Index,
     Name,
     Number,
-    Opaque,
     Stmt,
     Unary,
 )
@@ -83,7 +83,7 @@ def partial_sums(function: Function, args: Args) -> Function:
     require_simple_loop(function, loop)
     require_independent(function, loop, args)
     kinds = types_of(function)
-    sums = _sums(loop, kinds)
+    sums = _sums(loop)
     element = type_of(next(iter(sums.values())), kinds)
     if element not in LANES or any(type_of(t, kinds) != element for t in sums.values()):
         raise Refused(f"loop {loop.key} does not sum in one floating-point type")
@@ -99,7 +99,7 @@ def partial_sums(function: Function, args: Args) -> Function:
     return replace_statement(made, loop, summed)
 
 
-def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
+def _sums(loop: For) -> dict[str, Expr]:
     """Places that a loop adds to beside what it stores, by the names of their partial sums."""
     found: dict[str, Expr] = {}
     for stmt in body_of(loop):
@@ -183,15 +183,10 @@ def _summed(
             Decl(vector, steps, ()),
             For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), (each,)),
         ]
-    clear = [
-        ExprStmt(Assign("=", Index(Name(n), Name(part)), Binary("-", zero, _zeros(vector))))
-        for n in names.values()
-    ]
-    join: list[Stmt] = []
-    for old, target in sums.items():
-        value = Index(Index(Name(names[old]), Name(part)), Name(lane))
-        join.append(ExprStmt(Assign("+=", target, value)))
-    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), tuple(join))
+    clear = [ExprStmt(Assign("=", Index(Name(n), Name(part)), splat(zero, lanes))) for n in names.values()]
+    parts = {old: Index(Index(Name(names[old]), Name(part)), Name(lane)) for old in sums}
+    join = tuple(ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items())
+    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), join)
     return [
         *declare,
         For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
@@ -281,10 +276,6 @@ def _several_sites(function: Function, reassociate: bool) -> Iterator[dict[str, 
             yield {"loop": loop.key, "count": count, "reassociate": True}
 
 
-def _zeros(vector: str) -> Expr:
-    return Opaque(f"({vector}){{0}}")
-
-
 def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
     if not reassociate:
         return
@@ -293,7 +284,7 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
         if len(loops_of(loop)) > 1:
             continue
         try:
-            sums = _sums(loop, kinds)
+            sums = _sums(loop)
         except Refused:
             continue
         element = type_of(next(iter(sums.values())), kinds)
