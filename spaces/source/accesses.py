@@ -1,15 +1,16 @@
 """What expressions and assignments read and write: variables, elements, members, with constants filled in.
 
-Refuses what cannot be seen through. May not know of statements, but by the names that a function declares.
+And which assignments add to what they assign to, however they are written: ``s += x``, ``s = s + x``,
+``s = x + s - y``. Refuses what cannot be seen through. May not know of statements, but by the names that a function
+declares, nor decide whether the order of additions matters.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tuner.spaces.source.arithmetic import is_whole
 from tuner.spaces.source.kinds import Refused, is_floating, is_integer, is_pure, types_of
 from tuner.spaces.source.places import (
     Place,
@@ -24,8 +25,6 @@ from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
-    Call,
-    Cast,
     Decl,
     Expr,
     Field,
@@ -35,13 +34,20 @@ from tuner.spaces.source.syntax import (
     Name,
     Number,
     OpaqueStmt,
-    Ternary,
     Unary,
 )
-from tuner.spaces.source.updates import update_of
-from tuner.spaces.source.walks import index_chain, map_expressions, names_in, root_of, statements, subtrees
+from tuner.spaces.source.walks import (
+    index_chain,
+    map_expressions,
+    names_in,
+    operands,
+    root_of,
+    statements,
+    subtrees,
+)
+from tuner.spaces.source.widths import is_whole
 
-__all__ = ["Access", "Accesses", "Scope"]
+__all__ = ["Access", "Accesses", "Scope", "Update", "own_variables", "update_of"]
 
 _REFERENCE = re.compile(r"^[\w\s:<>]*[\w>]\s*&\s*([A-Za-z_]\w*)\s*[={(]")
 
@@ -77,8 +83,7 @@ class Scope:
         def change(e: Expr) -> Expr:
             return self.constants.get(e.id, e) if isinstance(e, Name) else e
 
-        made: Expr = map_expressions(expr, change)
-        return made
+        return map_expressions(expr, change)
 
 
 class Accesses:
@@ -148,7 +153,7 @@ class Accesses:
             elif isinstance(part, Name):
                 found += self.of_place(place_of(part), scope, write=False)
             else:
-                stack += _children(part)
+                stack += operands(part)
         return found
 
     def of_place(self, place: Place, scope: Scope, *, write: bool) -> list[Access]:
@@ -187,29 +192,27 @@ class Accesses:
             raise Refused(f"{name} counts a loop and is used outside it")
         if write and name in scope.variables:
             raise Refused(f"the loop variable {name} is written in its loop")
-        if subscripts:
-            param = self._params.get(name)
-            if param is not None:
-                if name in self._rows or (param.is_array and (param.stars + bool(param.suffix)) == 1):
-                    self.pointers[name] = "restrict" in param.text or "restrict" in " ".join(param.qualifiers)
-                    if write:
-                        self.written.add(name)
-                    return
+        if not subscripts:
+            return
+        param = self._params.get(name)
+        if param is not None:
+            if name not in self._rows and not (param.is_array and param.stars + bool(param.suffix) == 1):
                 raise Refused(f"{name} is more than a pointer to elements")
-            if name in self._variables:
-                # No other array has a place in an array, but a pointer may lead there.
-                self.pointers[name] = "*" not in self._variables[name].type
-                if write:
-                    self.written.add(name)
-                return
-            if name not in self._local:
-                raise Refused(f"{name} is not declared in this function")
-            if name in self._taken or name in self._rows:
-                self.pointers[name] = False
-                if write:
-                    self.written.add(name)
-            elif "*" in self.types.get(name, ""):
-                raise Refused(f"{name} is a pointer of its own")
+            apart = "restrict" in param.text or "restrict" in " ".join(param.qualifiers)
+        elif name in self._variables:
+            # No other array has a place in an array, but a pointer may lead there.
+            apart = "*" not in self._variables[name].type
+        elif name not in self._local:
+            raise Refused(f"{name} is not declared in this function")
+        elif name in self._taken or name in self._rows:
+            apart = False
+        elif "*" in self.types.get(name, ""):
+            raise Refused(f"{name} is a pointer of its own")
+        else:
+            return
+        self.pointers[name] = apart
+        if write:
+            self.written.add(name)
 
     def updated(self, expr: Assign, scope: Scope) -> tuple[Access | None, bool]:
         """The place that an associative update changes, ``None`` where it is none; and whether in floating point."""
@@ -241,15 +244,59 @@ class Accesses:
         return found[0] if len(found) == 1 else None
 
 
-def _children(expr: Expr) -> Iterator[Expr]:
-    match expr:
-        case Unary(operand=operand):
-            yield operand
-        case Binary(left=left, right=right):
-            yield from (left, right)
-        case Ternary(condition=condition, then=then, other=other):
-            yield from (condition, then, other)
-        case Call(arguments=arguments):
-            yield from arguments
-        case Cast(operand=operand):
-            yield operand
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """A place, and what is added to it (``op`` is ``+``) or taken from it (``-``)."""
+
+    target: Expr
+    op: str
+    value: Expr
+
+    @property
+    def assignment(self) -> Assign:
+        """In its short form."""
+        return Assign(f"{self.op}=", self.target, self.value)
+
+
+def update_of(expr: Assign) -> Update | None:
+    """The sum that an assignment goes on with; ``None`` where it is none.
+
+    ``s = s + x - y`` is read as ``s += x - y``, which adds in another order.
+    """
+    if expr.op in ("+=", "-="):
+        return Update(target=expr.target, op=expr.op[0], value=expr.value)
+    if expr.op != "=":
+        return None
+    rest = _without(expr.value, expr.target)
+    if rest is None:
+        return None
+    if isinstance(rest, Unary) and rest.op == "-":
+        return Update(target=expr.target, op="-", value=rest.operand)
+    return Update(target=expr.target, op="+", value=rest)
+
+
+def own_variables(function: Function, loop: For) -> set[str]:
+    """Parameters and locals from outside of a loop whose address nobody takes: only their names lead to them."""
+    found = {p.name for p in function.params}
+    found |= {n.name for n in subtrees(function.body) if isinstance(n, Decl)}
+    found -= {n.name for n in subtrees(loop.body) if isinstance(n, Decl)}
+    taken = (n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&")
+    return found - {n.id for n in taken if isinstance(n, Name)}
+
+
+def _without(expr: Expr, target: Expr) -> Expr | None:
+    """What a sum adds to one of its terms; ``None`` where that is no term of it."""
+    if not isinstance(expr, Binary) or expr.op not in ("+", "-"):
+        return None
+    if expr.left == target:
+        return expr.right if expr.op == "+" else Unary("-", expr.right)
+    if expr.right == target:
+        return expr.left if expr.op == "+" else None
+    left = _without(expr.left, target)
+    if left is None:
+        return None
+    if isinstance(left, Unary) and left.op == "-":
+        # -(a) + b and -(a) - b.
+        other = Binary("-" if expr.op == "+" else "+", left.operand, expr.right)
+        return Unary("-", other)
+    return Binary(expr.op, left, expr.right)

@@ -1,21 +1,40 @@
 """Integer polynomials of a source's expressions, and subscripts of flat arrays taken apart by their strides.
 
 ``a[(i - 1) * n + j]`` is an access to row ``i - 1`` and column ``j`` of an array with rows of ``n`` as long as
-``0 <= j < n``; whoever uses the parts has to prove that. May not know loops or dependences.
+``0 <= j < n``; whoever uses the parts has to prove that. Where the length of a row is a sum, as in
+``a[(k - low) * (nx + 5) + j]``, it is taken apart as if ``nx + 5`` had a name of its own. May not know loops or
+dependences.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
+from tuner.core.errors import MachineError
 from tuner.spaces.source.kinds import is_integer, is_narrow
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import names_in, subtrees
 
-__all__ = ["Monomial", "Poly", "constant", "minus", "polynomial", "split_by_strides", "strides_of"]
+__all__ = [
+    "Monomial",
+    "Poly",
+    "Rows",
+    "constant",
+    "is_empty",
+    "minus",
+    "never",
+    "over",
+    "polynomial",
+    "rows_of",
+    "split_by_strides",
+    "strides_of",
+]
 
 Monomial = tuple[str, ...]
 """A product of symbols, sorted; empty for the number one."""
@@ -27,6 +46,8 @@ _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
 _INTEGER_TYPES = re.compile(
     r"(const )?(unsigned |signed )?(int|long|long long|size_t|ptrdiff_t|u?int(32|64)_t)"
 )
+_MOST_LENGTHS = 3
+"""Dimensions with a length of their own name."""
 
 
 def constant(value: int) -> Poly:
@@ -118,13 +139,16 @@ def strides_of(polys: Iterable[Poly], moving: Collection[str]) -> list[Monomial]
     return ordered
 
 
-def _quotient(large: Monomial, small: Monomial) -> Monomial | None:
+def over(large: Monomial, small: Monomial) -> Monomial:
+    """A product without factors that are known to be in it."""
     rest = list(large)
     for symbol in small:
-        if symbol not in rest:
-            return None
         rest.remove(symbol)
     return tuple(rest)
+
+
+def _quotient(large: Monomial, small: Monomial) -> Monomial | None:
+    return over(large, small) if all(large.count(s) >= small.count(s) for s in small) else None
 
 
 def split_by_strides(poly: Poly, strides: Sequence[Monomial], *, keep_low: bool = False) -> list[Poly]:
@@ -144,3 +168,125 @@ def split_by_strides(poly: Poly, strides: Sequence[Monomial], *, keep_low: bool 
             parts[position][rest] = parts[position].get(rest, 0) + coefficient
             break
     return [dict(p) for p in reversed(parts)]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One way to see flat subscripts as those of rows.
+
+    Attributes:
+        parts: of each subscript, that of the widest stride first.
+        widths: of the rows, the innermost first.
+    """
+
+    parts: tuple[tuple[Poly, ...], ...]
+    widths: tuple[Poly, ...]
+
+
+def rows_of(polys: Sequence[Poly], moving: Collection[str], *, sums: bool = True) -> list[Rows] | None:
+    """The ways to take flat subscripts apart, none where there are no rows.
+
+    Args:
+        polys: the subscripts.
+        moving: names that change in the part that is looked at.
+        sums: whether the length of a row may be a sum.
+
+    Returns:
+        ``None`` where strides do not divide one another.
+    """
+    named, lengths = _with_names(polys, moving) if sums else (polys, {})
+    strides = strides_of(named, moving)
+    if strides is None:
+        return None
+    ways: list[Rows] = []
+    widths = tuple(_plain({over(large, small): 1}, lengths) for small, large in pairwise(strides))
+    for keep_low in (False, True) if widths else ():
+        parts = (split_by_strides(p, strides, keep_low=keep_low) for p in named)
+        ways.append(Rows(tuple(tuple(_plain(p, lengths) for p in own) for own in parts), widths))
+    return ways
+
+
+def _with_names(polys: Sequence[Poly], moving: Collection[str]) -> tuple[list[Poly], dict[str, Poly]]:
+    """Subscripts with a name for each length that is a sum, and what the names stand for."""
+    made, lengths = list(polys), dict[str, Poly]()
+    for number in range(_MOST_LENGTHS):
+        sums = [s for p in made for v in moving if len(s := _factor(p, v)) > 1]
+        found = next(
+            ((s, m[0], s[m]) for s in sorted(sums, key=len) for m in s if _tells(s, m, moving)), None
+        )
+        if found is None:
+            break
+        length, symbol, sign = found
+        name = f"@{number}"
+        lengths[name] = length
+        # The symbol is the new name less what the sum has beside it.
+        rest = minus(length, {(symbol,): sign})
+        value = {m: sign * c for m, c in minus({(name,): 1}, rest).items()}
+        made = [_with(p, symbol, value) for p in made]
+    return made, lengths
+
+
+def _factor(poly: Poly, var: str) -> Poly:
+    """What a counter is multiplied with, without the lengths that all of it has in common."""
+    found = {tuple(s for s in m if s != var): c for m, c in poly.items() if m.count(var) == 1}
+    common = [s for s in {s for m in found for s in m} if s[0] == "@" and all(s in m for m in found)]
+    for symbol in common:
+        found = {over(m, (symbol,)): c for m, c in found.items()}
+    return found
+
+
+def _tells(length: Poly, monomial: Monomial, moving: Collection[str]) -> bool:
+    """Whether a sum says what one of its symbols is."""
+    alone = len(monomial) == 1 and abs(length[monomial]) == 1 and monomial[0][0] != "@"
+    within = {s for m in length if m != monomial for s in m}
+    return alone and monomial[0] not in within and within.isdisjoint(moving) and monomial[0] not in moving
+
+
+def _with(poly: Poly, symbol: str, value: Poly) -> Poly:
+    """A polynomial with another in the place of a symbol."""
+    made: Poly = {}
+    for monomial, factor in poly.items():
+        term: Poly = {tuple(s for s in monomial if s != symbol): factor}
+        for _ in range(monomial.count(symbol)):
+            term = _product(term, value)
+        made = minus(made, {m: -c for m, c in term.items()})
+    return made
+
+
+def _plain(poly: Poly, lengths: dict[str, Poly]) -> Poly:
+    """A polynomial without the names of lengths."""
+    for name in reversed(lengths):
+        poly = _with(poly, name, lengths[name])
+    return poly
+
+
+def never(polys: Sequence[Poly]) -> bool:
+    """Whether no numbers make all of some polynomials at least 0.
+
+    Args:
+        polys: over any symbols.
+    """
+    symbols: dict[Monomial, str] = {}
+    sums = []
+    for poly in polys:
+        terms = []
+        for monomial, factor in poly.items():
+            # A product of symbols is a number of which nothing else is known.
+            name = symbols.setdefault(monomial, f"p{len(symbols)}") if monomial else ""
+            terms.append(f"{factor} {name}".strip())
+        sums.append(f"{' + '.join(terms) or '0'} >= 0")
+    return is_empty(f"[{', '.join(symbols.values())}] -> {{ : {' and '.join(sums) or '1 = 1'} }}")
+
+
+@lru_cache(maxsize=1 << 14)
+def is_empty(text: str) -> bool:
+    """Asks isl; the same part of a kernel is asked about for many variants."""
+    return bool(_islpy().Set(text).is_empty())
+
+
+def _islpy() -> Any:
+    try:
+        import islpy
+    except ImportError as error:
+        raise MachineError(f"source transformations need islpy: {error}", "pip install islpy") from None
+    return islpy

@@ -48,32 +48,23 @@ _DECLARING = frozenset(
 def without_parentheses(root: Node, text: bytes) -> bytes:
     """The text with spaces for the parentheses around such variables; itself where there are none."""
     casts: list[tuple[Node, Node]] = []
-    declared: dict[bytes, set[int]] = {}
-    types: set[bytes] = set()
-    stack: list[tuple[Node, int]] = [(root, 0)]
+    stack = [root]
     while stack:
-        node, function = stack.pop()
-        if node.type == "function_definition":
-            function = node.start_byte + 1
-        if node.type == "cast_expression":
-            named = _bare_type(node)
-            if named is not None:
-                casts.append((named, node))
-        elif node.type in _DECLARING:
-            for declarator in node.children_by_field_name("declarator"):
-                name = _declared(declarator)
-                if name is not None:
-                    declared.setdefault(name, set()).add(function)
-        elif node.type in ("type_definition", "alias_declaration"):
-            types |= {c.text or b"" for c in node.named_children if c.type == "type_identifier"}
-        stack.extend((child, function) for child in node.children)
+        node = stack.pop()
+        if node.type == "cast_expression" and (named := _bare_type(node)) is not None:
+            casts.append((named, node))
+        stack.extend(node.children)
+    if not casts:
+        return text
+    _, variables, defined = _declarations(text, root)
     made = bytearray(text)
     for named, cast in casts:
         name = named.text or b""
         within = _function_of(cast)
         # Nothing is cast to an array or a function.
         element = named.next_named_sibling is not None
-        if element or within in declared.get(name, ()) or (0 in declared.get(name, ()) and name not in types):
+        outside = (name, 0) in variables and name not in defined
+        if element or (name, within) in variables or outside:
             for child in cast.children:
                 if child.type in ("(", ")"):
                     made[child.start_byte : child.end_byte] = b" "
@@ -158,7 +149,7 @@ def _root(node: Node) -> Node:
 def _names_type(named: Node) -> bool:
     """Whether the text declares something with this name as its type, and within this function nothing of this name."""
     root = _root(named)
-    types, variables = _declarations(root.text or b"", root)
+    types, variables, _ = _declarations(root.text or b"", root)
     name = named.text or b""
     return name in types and (name, _function_of(named)) not in variables
 
@@ -174,16 +165,20 @@ class _Text(bytes):
     root: Node
 
 
-def _declarations(text: bytes, root: Node) -> tuple[frozenset[bytes], frozenset[tuple[bytes, int]]]:
+_Declarations = tuple[frozenset[bytes], frozenset[tuple[bytes, int]], frozenset[bytes]]
+"""Types that something is declared with; variables with the function that they are in; types that are defined."""
+
+
+def _declarations(text: bytes, root: Node) -> _Declarations:
     keyed = _Text(text)
     keyed.root = root
     return _declared_in(keyed)
 
 
 @lru_cache(maxsize=64)
-def _declared_in(text: _Text) -> tuple[frozenset[bytes], frozenset[tuple[bytes, int]]]:
-    """Names of types that something is declared with, and names of variables with the function that they are in."""
+def _declared_in(text: _Text) -> _Declarations:
     types: set[bytes] = set()
+    defined: set[bytes] = set()
     variables: set[tuple[bytes, int]] = set()
     stack: list[tuple[Node, int]] = [(text.root, 0)]
     while stack:
@@ -195,7 +190,9 @@ def _declared_in(text: _Text) -> tuple[frozenset[bytes], frozenset[tuple[bytes, 
             if kind is not None and kind.type == "type_identifier":
                 types.add(kind.text or b"")
         if node.type in ("type_definition", "alias_declaration", "type_parameter_declaration"):
-            types |= {c.text or b"" for c in node.named_children if c.type == "type_identifier"}
+            found = {c.text or b"" for c in node.named_children if c.type == "type_identifier"}
+            types |= found
+            defined |= found if node.type != "type_parameter_declaration" else set()
         if node.type == "preproc_def":
             value = node.child_by_field_name("value")
             name = node.child_by_field_name("name")
@@ -203,11 +200,10 @@ def _declared_in(text: _Text) -> tuple[frozenset[bytes], frozenset[tuple[bytes, 
                 types.add(name.text or b"")
         if node.type in _DECLARING:
             for declarator in node.children_by_field_name("declarator"):
-                found = _declared(declarator)
-                if found is not None:
-                    variables.add((found, function))
+                if (variable := _declared(declarator)) is not None:
+                    variables.add((variable, function))
         stack.extend((child, function) for child in node.children)
-    return frozenset(types), frozenset(variables)
+    return frozenset(types), frozenset(variables), frozenset(defined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +269,7 @@ def _may_be_of_header(node: Node) -> bool:
         return False
     root = _root(node)
     text = root.text or b""
-    _, variables = _declarations(text, root)
+    _, variables, _ = _declarations(text, root)
     known = {(found[1], 0), (found[1], _function_of(node))}
     defined = re.search(rb"\benum\b|#[ \t]*define[ \t]+%s\b" % found[1], text)
     return known.isdisjoint(variables) and defined is None and _OWN_HEADER.search(text) is not None

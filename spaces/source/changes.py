@@ -1,13 +1,23 @@
-"""Which names of a function something may change, besides what they are declared with.
+"""Which names of a function something may change, besides what they are declared with, or under another name.
 
-For numbers that other parts of the package reason with, and for locals that are to be moved. May not look at values.
+For numbers that other parts of the package reason with, for bounds of loops, and for locals that are to be moved. May
+not look at values or reason about dependences.
 """
 
 from __future__ import annotations
 
 import re
 
-from tuner.spaces.source.kinds import element_types_of, is_floating, is_integer, is_pure, plain_type
+from tuner.spaces.source.kinds import (
+    Refused,
+    element_types_of,
+    is_floating,
+    is_integer,
+    is_pure,
+    plain_type,
+    types_of,
+)
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
@@ -27,11 +37,11 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import names_in, root_of, subtrees
 
-__all__ = ["EXIT", "changed_names", "exposed_names"]
+__all__ = ["EXIT", "changed_names", "exposed_names", "require_steady_bounds"]
 
 EXIT = re.compile(r"(return\b[^;]*|continue|break)\s*;")
 """Statements known as text that change nothing."""
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_REFERENCE = re.compile(r"&\s*([A-Za-z_]\w*)\s*[={(]")
 
 
 def changed_names(function: Function) -> set[str]:
@@ -70,7 +80,7 @@ def exposed_names(function: Function) -> frozenset[str]:
             case OpaqueStmt(text=text) if EXIT.fullmatch(text.strip()) and "=" not in text:
                 pass
             case Opaque(text=text) | OpaqueStmt(text=text):
-                found |= set(_WORD.findall(text))
+                found |= words(text)
     return frozenset(found)
 
 
@@ -92,3 +102,56 @@ def _is_declared(name: str, function: Function) -> bool:
     return (
         not {"define", "return", "else", "do", "goto", "case"}.issuperset(before) and "define" not in before
     )
+
+
+def require_steady_bounds(function: Function, loop: For) -> None:
+    """Refuses a loop that may change, by a call or by another name, what its bounds are made of."""
+    bounds = (loop.start, loop.limit)
+    pointed, referring = _other_names(function)
+    types = types_of(function)
+    # What a parameter points to is taken to be its own, unless it is made to point elsewhere.
+    given = _given(function)
+    followed = {root_of(n) for n in subtrees(bounds) if isinstance(n, Index | Field)}
+    elsewhere = any(
+        not isinstance(n, Name) or (n.id not in given and "*" in types.get(n.id, "*")) for n in followed
+    )
+    elsewhere |= not names_in(bounds).isdisjoint(referring)
+    if not (
+        elsewhere
+        or any(isinstance(n, Field) for n in subtrees(bounds))
+        or not pointed.isdisjoint(names_in(bounds))
+    ):
+        return
+    if any(isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body)):
+        raise Refused(f"a call in loop {loop.key} may change what a bound is made of")
+    for node in subtrees(loop.body):
+        if not isinstance(node, Assign):
+            continue
+        target = root_of(node.target)
+        # A name that is not known may be a pointer too, or stand for something else.
+        if not isinstance(target, Name) or (target.id not in given and "*" in types.get(target.id, "*")):
+            raise Refused(f"a pointer in loop {loop.key} may lead to what a bound is made of")
+        kind = node.target.type if isinstance(node.target, Field) else types.get(target.id, "")
+        if elsewhere and not is_floating(kind):
+            raise Refused(f"loop {loop.key} may change what a bound points or refers to")
+
+
+@kept_by_identity(1 << 10)
+def _given(function: Function) -> set[str]:
+    """Parameters that nothing is assigned to."""
+    moved = {n.target for n in subtrees(function.body) if isinstance(n, Assign)}
+    return {p.name for p in function.params if Name(p.name) not in moved}
+
+
+@kept_by_identity(1 << 10)
+def _other_names(function: Function) -> tuple[set[str], set[str]]:
+    """Variables whose address is taken or that are referred to, and local references that are known as text."""
+    pointed: set[str] = set()
+    referring: set[str] = set()
+    for node in subtrees(function.body):
+        if isinstance(node, Unary) and node.op == "&":
+            pointed |= names_in(node.operand)
+        elif isinstance(node, Opaque | OpaqueStmt) and "&" in node.text:
+            pointed |= words(node.text)
+            referring |= set(_REFERENCE.findall(node.text))
+    return pointed, referring

@@ -6,27 +6,16 @@ the part; problem sizes and the counters of loops around the part are parameters
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
 
-from tuner.core.errors import MachineError
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import (
-    Monomial,
-    Poly,
-    polynomial,
-    split_by_strides,
-    strides_of,
-)
+from tuner.spaces.source.affine import Poly, is_empty, polynomial, rows_of
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.pitches import Rows, rows_of
 from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 from tuner.spaces.source.walks import names_in
 
-__all__ = ["Conditions", "Order", "all_of", "any_of", "is_empty", "uses_of_written"]
+__all__ = ["Conditions", "Order", "all_of", "any_of", "uses_of_written"]
 
 Order = tuple[int | str, ...]
 """When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j+1``
@@ -70,7 +59,8 @@ class Conditions:
             if self._moving.isdisjoint(s for m in fact for s in m):
                 self._context.append(f"{self._text(fact, {})} >= 0")
         self._splits: dict[tuple[str, tuple[Expr, ...]], tuple[Poly, ...]] = {}
-        self._split_subscripts(found)
+        for variable, uses in uses_of_written(found).items():
+            self._split_variable(variable, uses)
 
     # Orders
 
@@ -120,7 +110,12 @@ class Conditions:
 
     def domain(self, leaf: Leaf, side: str) -> str:
         """Which instances of a statement there are."""
-        return all_of([c for f, known in self._counters(leaf, side) for c in self._bounds(f, known, side)])
+        known: dict[str, str] = {}
+        found: list[str] = []
+        for loop in leaf.loops:
+            found += self._bounds(loop, known, side)
+            known[loop.var] = f"{side}{self._numbers[loop.key]}"
+        return all_of(found)
 
     def place(self, access: Access) -> tuple[Poly, ...]:
         """The subscripts of an array that is written, flat ones taken apart by their strides."""
@@ -160,12 +155,6 @@ class Conditions:
 
     # Bounds
 
-    def _counters(self, leaf: Leaf, side: str) -> Iterator[tuple[For, dict[str, str]]]:
-        known: dict[str, str] = {}
-        for loop in leaf.loops:
-            yield loop, dict(known)
-            known[loop.var] = f"{side}{self._numbers[loop.key]}"
-
     def _names(self, leaf: Leaf, side: str) -> dict[str, str]:
         return {f.var: f"{side}{self._numbers[f.key]}" for f in leaf.loops}
 
@@ -189,7 +178,7 @@ class Conditions:
         shift = ""
         if loop.op in ("<", ">") and bound is loop.limit:
             shift = " + 1" if low else " - 1"
-        left_over = _left_over(bound)
+        left_over = _leftover(bound)
         if left_over is None:
             return [f"{b}{shift}" for b in self._sides(bound, known, smallest=not low)]
         top, begin, size = left_over
@@ -207,7 +196,7 @@ class Conditions:
 
     def _whole_tiles(self, loop: For, counter: str, size: str, known: dict[str, str]) -> list[str]:
         """A loop over whole tiles ends before what they leave over."""
-        left_over = _left_over(loop.limit)
+        left_over = _leftover(loop.limit)
         if left_over is None or loop.op != "<":
             return []
         top, begin, step = left_over
@@ -256,10 +245,6 @@ class Conditions:
 
     # Subscripts
 
-    def _split_subscripts(self, found: Scan) -> None:
-        for variable, uses in uses_of_written(found).items():
-            self._split_variable(variable, uses)
-
     def _split_variable(self, variable: str, uses: Sequence[tuple[Access, Leaf]]) -> None:
         name = variable.split("@")[0]
         for access, _ in uses:
@@ -270,50 +255,32 @@ class Conditions:
             return
         counters = {f.var for _, leaf in uses for f in leaf.loops} | self._outer_vars
         whole = [p[0] for _, _, p in flat]
-        if self._anywhere:
-            self._split_anywhere(name, flat, rows_of(whole, counters | self._moving))
-            return
-        strides = strides_of(whole, counters | self._moving)
-        if strides is None:
-            raise Refused(f"a subscript of {name} is not affine")
-        if len(strides) == 1:
-            return
-        for keep_low in (False, True):
-            parts = [tuple(split_by_strides(p, strides, keep_low=keep_low)) for p in whole]
-            if all(self._fits(part, leaf, strides) for part, (_, leaf, _) in zip(parts, flat, strict=True)):
-                for part, (access, _, _) in zip(parts, flat, strict=True):
-                    self._splits[access.variable, access.subscripts] = part
-                return
-        raise Refused(f"a subscript of {name} may run over the end of a row")
-
-    def _split_anywhere(
-        self, name: str, flat: Sequence[tuple[Access, Leaf, tuple[Poly, ...]]], ways: Sequence[Rows] | None
-    ) -> None:
-        """Subscripts as those of rows that may begin anywhere."""
+        ways = rows_of(whole, counters | self._moving, sums=self._anywhere)
         if ways is None:
             raise Refused(f"a subscript of {name} is not affine")
         for rows in ways:
-            if self._near([(p, leaf) for p, (_, leaf, _) in zip(rows.parts, flat, strict=True)], rows):
+            used = [(p, leaf) for p, (_, leaf, _) in zip(rows.parts, flat, strict=True)]
+            if (self._near if self._anywhere else self._fit)(used, rows.widths):
                 for part, (access, _, _) in zip(rows.parts, flat, strict=True):
                     self._splits[access.variable, access.subscripts] = part
                 return
         if ways:
             raise Refused(f"a subscript of {name} may run over the end of a row")
 
-    def _fits(self, parts: Sequence[Poly], leaf: Leaf, strides: Sequence[Monomial]) -> bool:
+    def _fit(self, used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly]) -> bool:
         """Whether each lower subscript lies within its row, for all instances."""
-        known = self._names(leaf, "x")
-        domain = self.domain(leaf, "x")
-        widths = [_over(large, small) for small, large in pairwise(strides)]
-        for part, width in zip(reversed(parts[1:]), widths, strict=True):
-            text, size = self._text(part, known), self._text({width: 1}, known)
-            if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
-                return False
+        for parts, leaf in used:
+            known = self._names(leaf, "x")
+            domain = self.domain(leaf, "x")
+            for part, width in zip(reversed(parts[1:]), widths, strict=True):
+                text, size = self._text(part, known), self._text(width, known)
+                if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
+                    return False
         return True
 
-    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], rows: Rows) -> bool:
+    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly]) -> bool:
         """Whether any two columns are less than a row apart, wherever they begin: then rows tell places apart."""
-        for level, width in enumerate(rows.widths):
+        for level, width in enumerate(widths):
             columns = {
                 (id(leaf.loops), *sorted(p[-1 - level].items())): (p[-1 - level], leaf) for p, leaf in used
             }
@@ -322,12 +289,11 @@ class Conditions:
                     names = self._names(first, "x"), self._names(second, "y")
                     apart = f"{self._text(one, names[0])} - {self._text(two, names[1])}"
                     far = f"{apart} >= {self._text(width, {})}"
-                    if not self.empty(first, second, all_of([*self._both(first, second), far])):
+                    if not self.empty(
+                        first, second, all_of([self.domain(first, "x"), self.domain(second, "y"), far])
+                    ):
                         return False
         return True
-
-    def _both(self, first: Leaf, second: Leaf) -> tuple[str, str]:
-        return self.domain(first, "x"), self.domain(second, "y")
 
 
 def uses_of_written(found: Scan) -> dict[str, list[tuple[Access, Leaf]]]:
@@ -342,13 +308,6 @@ def uses_of_written(found: Scan) -> dict[str, list[tuple[Access, Leaf]]]:
 
 
 _NOTHING = Leaf(stmt=None, loops=(), position=(), accesses=())  # type: ignore[arg-type]
-
-
-def _over(large: Monomial, small: Monomial) -> Monomial:
-    rest = list(large)
-    for symbol in small:
-        rest.remove(symbol)
-    return tuple(rest)
 
 
 def _points(tile: For, leaf: Leaf) -> list[For]:
@@ -369,7 +328,7 @@ def _extreme(expr: Expr, *, smallest: bool) -> tuple[Expr, Expr] | None:
     return None
 
 
-def _left_over(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
+def _leftover(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
     """``top - (top - begin) % size``, the first element that whole tiles leave over, as its three parts."""
     match bound:
         case Binary(op="-", left=top, right=Binary(op="%", left=length, right=size)):
@@ -378,17 +337,3 @@ def _left_over(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
             if isinstance(length, Binary) and length.op == "-" and length.left == top:
                 return top, length.right, size
     return None
-
-
-@lru_cache(maxsize=1 << 14)
-def is_empty(text: str) -> bool:
-    """Asks isl; the same part of a kernel is asked about for many variants."""
-    return bool(_islpy().Set(text).is_empty())
-
-
-def _islpy() -> Any:
-    try:
-        import islpy
-    except ImportError as error:
-        raise MachineError(f"source transformations need islpy: {error}", "pip install islpy") from None
-    return islpy

@@ -13,7 +13,6 @@ from tuner.spaces.source.affine import Poly, minus
 from tuner.spaces.source.integers import Known, rank
 from tuner.spaces.source.kinds import all_types_of, is_pure
 from tuner.spaces.source.syntax import (
-    Assign,
     Binary,
     Block,
     Cast,
@@ -30,13 +29,19 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, names_in, statements, subtrees
+from tuner.spaces.source.walks import (
+    assigned_names,
+    index_chain,
+    map_expressions,
+    names_in,
+    statements,
+    subtrees,
+)
 
 __all__ = ["decided", "known_in", "within"]
 
 _ONE: Poly = {(): 1}
 _FLOATING = ("float", "double")
-_SPELT = {"long": "long", "size_t": "size_t"}
 
 
 def known_in(function: Function, loop: For) -> Known:
@@ -70,11 +75,9 @@ def _around(body: Sequence[Stmt], loop: For) -> list[For]:
 
 def _assigned(body: Sequence[Stmt]) -> set[str]:
     """Variables that get another value in statements, or may by their address."""
-    found: set[str] = set()
+    found = assigned_names(tuple(body))
     for node in subtrees(tuple(body)):
-        if isinstance(node, Assign) and isinstance(node.target, Name):
-            found.add(node.target.id)
-        elif isinstance(node, For) and not node.type:
+        if isinstance(node, For) and not node.type:
             found.add(node.var)
         elif isinstance(node, Unary) and node.op == "&" and isinstance(node.operand, Name):
             found.add(node.operand.id)
@@ -155,8 +158,7 @@ class _Decider:
         return (stmt,)
 
     def _expression(self, expr: Expr, known: Known) -> Expr:
-        made: Expr = map_expressions(expr, lambda e: self._node(e, known))
-        return made
+        return map_expressions(expr, lambda e: self._node(e, known))
 
     def _node(self, expr: Expr, known: Known) -> Expr:
         match expr:
@@ -186,7 +188,7 @@ class _Decider:
                 found = known.integer(made)
                 if found is None or found[0] != rest:
                     return whole
-                return made if found[1] == kind else Cast(_SPELT[kind], made)
+                return made if found[1] == kind else Cast(kind, made)
         return whole
 
     def _condition(self, expr: Expr, known: Known) -> tuple[Expr, bool | None]:

@@ -1,21 +1,43 @@
-"""Definitions of functions as trees: one of a file, or all that a text has at its outermost level.
+"""Definitions of functions as trees, of a whole text or within a region, and what a file declares outside of them.
 
 May not transform.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.parse import definition_start, function_nodes, name_start, parameters, parse_file
+from tuner.core.dtypes import C_TYPES
+from tuner.core.errors import Place, SpecError
+from tuner.core.types import Variable
+from tuner.spaces.source.cutting import SourceFile
+from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_type
+from tuner.spaces.source.parse import (
+    OUTERMOST,
+    definition_start,
+    function_nodes,
+    is_outermost,
+    name_start,
+    parameters,
+    parse_file,
+)
 from tuner.spaces.source.reading import parse_statements
-from tuner.spaces.source.syntax import Decl, Function, Stmt
+from tuner.spaces.source.structure_texts import definitions_of
+from tuner.spaces.source.syntax import Assign, Call, Decl, Function, Name, Stmt, Unary
+from tuner.spaces.source.walks import assigned_names, names_in, opaque_words, root_of, subtrees
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["read_definitions", "read_function"]
+__all__ = ["functions_inside", "read_definitions", "read_function", "with_file_variables"]
+
+_ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\b_?[aA]lignas\s*\([^()]*\)")
+_UNLIKE = re.compile(r"[*&{]|\b(volatile|_Atomic|_Thread_local|thread_local|__thread|__shared__)\b")
+_SCOPES = ("linkage_specification", "declaration_list")
 
 
 def read_definitions(text: str, language: str) -> dict[str, Function]:
@@ -27,7 +49,7 @@ def read_definitions(text: str, language: str) -> dict[str, Function]:
     twice: set[str] = set()
     for name, node in function_nodes(parse_file(text.encode(), language)):
         body = node.child_by_field_name("body")
-        if body is None or body.type != "compound_statement" or not _outermost(node):
+        if body is None or body.type != "compound_statement" or not is_outermost(node, OUTERMOST):
             twice.add(name)
             continue
         function = read_function(name, node, parse_statements(body.named_children), text)
@@ -35,15 +57,6 @@ def read_definitions(text: str, language: str) -> dict[str, Function]:
             twice.add(name)
         found[name] = replace(function, language=language)
     return {name: f for name, f in found.items() if name not in twice and name.isidentifier()}
-
-
-def _outermost(node: Node) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.type not in ("translation_unit", "linkage_specification", "declaration_list"):
-            return False
-        around = around.parent
-    return True
 
 
 def read_function(
@@ -73,3 +86,161 @@ def read_function(
         outer=outer,
         source=text,
     )
+
+
+def functions_inside(
+    root: Node, begin: int, end: int, file: SourceFile
+) -> list[tuple[Function, int, int, int]]:
+    """Functions or parts of them in a region, each with first and last byte of the file and levels of indent.
+
+    Args:
+        root: of the file's tree.
+        begin: of the region, in bytes.
+        end: likewise.
+        file: for places in messages.
+
+    Raises:
+        SpecError: the region cuts through a statement.
+    """
+    found = []
+    for name, node in function_nodes(root):
+        body = node.child_by_field_name("body")
+        if body is None or body.type != "compound_statement":
+            continue
+        start = definition_start(node)
+        if begin <= start and node.end_byte <= end:
+            statements = parse_statements(body.named_children)
+            function = read_function(name, node, statements, file.text)
+            found.append((function, start, node.end_byte, 1))
+        elif body.start_byte < begin and end < body.end_byte:
+            made = _partial(name, node, body, (begin, end), file)
+            if made is not None:
+                found.append(made)
+    return found
+
+
+def _partial(
+    name: str, node: Node, body: Node, region: tuple[int, int], file: SourceFile
+) -> tuple[Function, int, int, int] | None:
+    begin, end = region
+    scope = body
+    while True:
+        inner = [c for c in _scopes(scope) if c.start_byte < begin and end <= c.end_byte]
+        if not inner:
+            break
+        scope = inner[0]
+    # The closing mark's comment begins where the region ends.
+    touched = [c for c in scope.named_children if c.start_byte < end and c.end_byte > begin]
+    for child in touched:
+        if child.start_byte < begin or child.end_byte > end:
+            place = Place(file=file.name, line=child.start_point[0] + 1)
+            raise SpecError(
+                "a region cuts through a statement", "move its marks between statements", place=place
+            )
+    if not touched:
+        return None
+    outer = tuple(_outer_declarations(body, begin, end))
+    function = read_function(name, node, parse_statements(touched), file.text, outer)
+    # Whole lines: the printer indents, and ends each statement with a line break.
+    text = file.text.encode()
+    start = text.rfind(b"\n", 0, touched[0].start_byte) + 1
+    if start < begin or text[start : touched[0].start_byte].strip():
+        start = touched[0].start_byte
+    stop = touched[-1].end_byte
+    while stop < end and text[stop : stop + 1] in b" \t\r":
+        stop += 1
+    stop += text[stop : stop + 1] == b"\n"
+    return replace(function, whole=False), start, stop, touched[0].start_point[1] // 4
+
+
+def _scopes(node: Node) -> list[Node]:
+    """Compound statements directly below a node, through statements of other kinds."""
+    found = []
+    stack = list(node.children)
+    while stack:
+        child = stack.pop()
+        if child.type == "compound_statement":
+            found.append(child)
+        else:
+            stack.extend(child.children)
+    return found
+
+
+def _outer_declarations(body: Node, begin: int, end: int) -> list[Decl]:
+    found: list[Decl] = []
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if begin <= node.start_byte and node.end_byte <= end:
+            continue
+        if node.type == "declaration":
+            found += [d for d in parse_statements([node]) if isinstance(d, Decl)]
+        stack.extend(reversed(node.children))
+    return found
+
+
+def with_file_variables(function: Function, text: str, variables: Sequence[Variable]) -> Function:
+    """The function with arrays and fractions that its file declares, but for names that it gives to something else.
+
+    Fractions are known that are arguments, or that no store of the function may change.
+
+    Args:
+        function: of the file.
+        text: of the file.
+        variables: of the kernel.
+    """
+    own = all_types_of(function).keys() | _moved(function)
+    pointers = (Decl(f"{C_TYPES[v.dtype]} *", v.name) for v in variables if v.pointer)
+    declared = tuple(d for d in (*_declared(text, function.language), *pointers) if d.name not in own)
+    # Arguments share no memory.
+    apart = {v.name for v in variables} | {d.name for d in declared if d.dims or "*" in d.type}
+    known = _stores_apart(function, {d.name for d in declared if d.dims})
+    found = tuple(d for d in declared if known or d.name in apart)
+    return replace(function, variables=found) if found else function
+
+
+def _stores_apart(function: Function, arrays: set[str]) -> bool:
+    """Whether all that a function stores to are arrays, or restrict: no number of the file is among it."""
+    apart = arrays | {p.name for p in function.params if "restrict" in p.text}
+    apart |= {n.name for n in subtrees(function.body) if isinstance(n, Decl) and n.dims}
+    targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
+    places = (t.operand if isinstance(t, Unary) else t for t in targets if not isinstance(t, Name))
+    roots = map(root_of, places)
+    calls = any(isinstance(n, Call) and not is_pure(n) for n in subtrees(function.body))
+    return not calls and all(isinstance(root, Name) and root.id in apart for root in roots)
+
+
+def _moved(function: Function) -> set[str]:
+    """Names that lead elsewhere after a function, or may."""
+    taken = (n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op in ("&", "++", "--"))
+    return assigned_names(function.body) | names_in(tuple(taken)) | opaque_words(function.body)
+
+
+@lru_cache(maxsize=64)
+def _declared(text: str, language: str) -> tuple[Decl, ...]:
+    """Declarations of arrays and fractions, none of a name that is declared with two types."""
+    plain = _ATTRIBUTE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    found: dict[str, set[Decl]] = {}
+    aliases: dict[str, str] = {}
+    stack = [parse_file(plain.encode(), language)]
+    while stack:
+        for node in stack.pop().named_children:
+            if node.type in _SCOPES:
+                stack.append(node)
+            elif node.type == "type_definition":
+                aliases |= dict(definitions_of(node))
+            elif node.type == "declaration":
+                for decl in parse_statements([node]):
+                    if not isinstance(decl, Decl) or _UNLIKE.search(decl.type):
+                        continue
+                    kind = _meant(decl.type, aliases)
+                    if decl.dims or is_floating(kind):
+                        found.setdefault(decl.name, set()).add(replace(decl, type=kind, init=None))
+    return tuple(decls.pop() for decls in found.values() if len(decls) == 1)
+
+
+def _meant(kind: str, aliases: Mapping[str, str]) -> str:
+    """What a type stands for, in a file whose names of types stand for other names before them."""
+    for _ in range(len(aliases) + 1):
+        kind = plain_type(aliases.get(plain_type(kind), kind))
+    return kind

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
-from tuner.spaces.source.heeding import heeded
+from tuner.spaces.source.facts import facts_without_overflow
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.scan import Leaf, Scan, scan
 from tuner.spaces.source.syntax import Expr, Function, Stmt
 
@@ -215,7 +216,7 @@ class Dependences:
                     )
 
 
-_FOUND: Kept[tuple[Scan, Dependences | str]] = Kept(512)
+_FOUND: Kept[tuple[Any, Dependences | Refused]] = Kept(512)
 """By scan and freedom: many moves ask the same of one program."""
 
 
@@ -227,19 +228,13 @@ def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool =
         MachineError: islpy is not installed.
     """
     scanned = scan(function, part)
-    key = (id(scanned), reassociate)
-    found = _FOUND.get(key)
-    if found is None:
-        try:
-            most = _MAX_LEAVES_WITH_MEMBERS if function.members else _MAX_LEAVES
-            facts = heeded(function, part)
-            found = (scanned, Dependences(scanned, reassociate=reassociate, most=most, facts=facts))
-        except Refused as refusal:
-            found = (scanned, str(refusal))
-        _FOUND.put(key, found)
-    if isinstance(found[1], str):
-        raise Refused(found[1])
-    return found[1]
+
+    def found() -> Dependences:
+        most = _MAX_LEAVES_WITH_MEMBERS if function.members else _MAX_LEAVES
+        facts = facts_without_overflow(function, part)
+        return Dependences(scanned, reassociate=reassociate, most=most, facts=facts)
+
+    return kept_or_raised(_FOUND, (id(scanned), reassociate), scanned, found, Refused)
 
 
 def _touching(first: Leaf, second: Leaf, *, reassociate: bool) -> Iterable[tuple[Access, Access, bool]]:

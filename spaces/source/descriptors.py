@@ -73,10 +73,8 @@ def _synchronisation(nodes: list[object]) -> int:
 
 def _intensity(function: Function) -> int:
     """Operations for each access to memory in innermost loops (in the body where there are none), in three classes."""
-    loops = [n for n in subtrees(function.body) if isinstance(n, For)]
-    innermost = [f.body for f in loops if not any(isinstance(n, For) for n in subtrees(f.body))]
     operations = accesses = 0
-    for body in innermost or [function.body]:
+    for body in [f.body for f in _innermost(function)] or [function.body]:
         inside = {id(n) for e in subtrees(body) if isinstance(e, Index) for n in subtrees(e.index)}
         for node in subtrees(body):
             if id(node) in inside:
@@ -88,6 +86,11 @@ def _intensity(function: Function) -> int:
     if operations < accesses:
         return 0
     return 1 if operations <= 2 * accesses else 2
+
+
+def _innermost(function: Function) -> list[For]:
+    loops = (n for n in subtrees(function.body) if isinstance(n, For))
+    return [f for f in loops if not any(isinstance(n, For) for n in subtrees(f.body))]
 
 
 def _tiles(part: object, depth: int = 0) -> int:
@@ -103,9 +106,7 @@ def _tiles(part: object, depth: int = 0) -> int:
 def _access(function: Function) -> int:
     """How the innermost loops walk: 0 when every moving access goes to the next element, 2 when none does."""
     near = far = 0
-    for loop in subtrees(function.body):
-        if not isinstance(loop, For) or any(isinstance(n, For) for n in subtrees(loop.body)):
-            continue
+    for loop in _innermost(function):
         inner = {id(n.base) for n in subtrees(loop.body) if isinstance(n, Index)}
         for node in subtrees(loop.body):
             if isinstance(node, Index) and id(node) not in inner:

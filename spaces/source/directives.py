@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.lexical import code
+from tuner.spaces.source.lexical import code, words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
@@ -19,7 +19,6 @@ __all__ = ["macro_words", "macros_in", "require_plain_text", "unread"]
 
 _DEFINE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", re.MULTILINE)
 _NUMBER = re.compile(r"[ \t]+\(?-?\.?\d[\w.]*\)?\s*(//.*|/\*.*)?")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*((?!pragma\b)\w+)", re.MULTILINE)
 _HARMLESS = re.compile(
     r"^[ \t]*#[ \t]*(?:"
@@ -45,7 +44,7 @@ def macros_in(text: str) -> frozenset[str]:
 @lru_cache(maxsize=64)
 def macro_words(text: str) -> frozenset[str]:
     """Words of all definitions of macros in a text."""
-    return frozenset(word for _, body in _DEFINE.findall(_plain(text)) for word in _WORD.findall(body))
+    return frozenset[str]().union(*(words(body) for _, body in _DEFINE.findall(_plain(text))))
 
 
 @lru_cache(maxsize=64)
@@ -66,7 +65,7 @@ def _hides(function: Function) -> str:
     if directive is not None:
         return f"the function has #{directive[1]} in it"
     macros = macros_in(function.source)
-    named = macros & set(_WORD.findall(function_text(function))) if macros else None
+    named = macros & words(function_text(function)) if macros else None
     return f"the function names {min(named)}, a macro" if named else ""
 
 

@@ -1,23 +1,23 @@
 """What the conditions around a part of a function say of whole numbers there, as polynomials that are not negative.
 
-Conditions that enclose the part, or that were left behind with ``return``, over numbers that nothing changes. May not
-analyse the part itself.
+Conditions that enclose the part, or that were left behind with ``return``, over numbers that nothing changes. Analyses
+compute with whole numbers; C cuts them off where a type does not hold them: where that may happen to those that the
+part's loops and subscripts compute with, nothing is concluded from conditions. May not judge an order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tuner.spaces.source.affine import Poly, constant, minus, polynomial
+from tuner.spaces.source.affine import Poly, constant, minus, never, polynomial
 from tuner.spaces.source.changes import EXIT, changed_names
 from tuner.spaces.source.integers import rank
-from tuner.spaces.source.kinds import (
-    all_types_of,
-    is_narrow,
-)
-from tuner.spaces.source.switches import is_switch
+from tuner.spaces.source.kinds import Refused, all_types_of, is_narrow, plain_type, types_of
+from tuner.spaces.source.lexical import is_switch, words
+from tuner.spaces.source.rows import short_lengths
+from tuner.spaces.source.scan import Scan, scan
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -31,6 +31,7 @@ from tuner.spaces.source.syntax import (
     For,
     Function,
     If,
+    Index,
     Name,
     Number,
     OpaqueStmt,
@@ -39,13 +40,12 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import names_in, statements, subtrees
-from tuner.spaces.source.widths import is_signless
+from tuner.spaces.source.widths import holds, is_signless
 
-__all__ = ["declared_before", "facts_at", "steady_numbers"]
+__all__ = ["declared_before", "facts_at", "facts_without_overflow", "require_no_overflow", "steady_numbers"]
 
 _JUMP = re.compile(r"\b(goto|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
 _CASE = re.compile(r"\b(case|default)\b")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _UNSTEADY = re.compile(r"[*&]|\b(volatile|static|extern|_Thread_local|thread_local|__thread|auto)\b")
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)([uUlL]*)")
 _ALIAS = re.compile(r"&\s*[({]*\s*(\w+\s*(?:[={(][^;]*)?)")
@@ -66,8 +66,8 @@ def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...]:
         # The part may be reached past the conditions.
         return ()
     reader = _Reader(steady_numbers(function))
-    for condition, holds in _conditions(function.body, part[0]) or ():
-        reader.take(condition, holds)
+    for condition, met in _conditions(function.body, part[0]) or ():
+        reader.take(condition, met)
     for name, kind in reader.kinds.items():
         if is_signless(kind):
             reader.facts.append({(name,): 1})
@@ -101,7 +101,7 @@ def _aliased(function: Function, names: set[str]) -> set[str]:
     text = function.file or function.source
     if _CAPTURE.search(text):
         return names
-    return {word for found in _ALIAS.findall(text) for word in _WORD.findall(found)}
+    return set[str]().union(*map(words, _ALIAS.findall(text)))
 
 
 def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] | None:
@@ -122,20 +122,17 @@ def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] |
             case For() | Block():
                 inner = _conditions(stmt.body, target)
             case If(condition=condition):
-                for branch, holds in ((stmt.then, True), (stmt.other, False)):
+                branches = ((stmt.then, True), (stmt.other, False))
+                for branch, met in branches:
                     inner = _conditions(branch, target)
                     if inner is not None:
-                        inner = [(condition, holds), *inner]
+                        inner = [(condition, met), *inner]
                         break
                 else:
-                    passed += [(condition, not h) for b, h in _branches(stmt) if _leaves(b)]
+                    passed += [(condition, not h) for b, h in branches if _leaves(b)]
         if inner is not None:
             return [*passed, *inner]
     return None
-
-
-def _branches(stmt: If) -> tuple[tuple[tuple[Stmt, ...], bool], ...]:
-    return ((stmt.then, True), (stmt.other, False))
 
 
 def _leaves(body: tuple[Stmt, ...]) -> bool:
@@ -243,3 +240,62 @@ def _alike(one: tuple[Poly, bool], two: tuple[Poly, bool]) -> bool:
         return True
     signed = one if one[1] else two
     return set(signed[0]) <= {()} and signed[0].get((), 0) >= 0
+
+
+def facts_without_overflow(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...] | None:
+    """What is known where a part runs; ``None`` where conditions do not count.
+
+    Args:
+        function: that holds the part.
+        part: neighbouring statements, by identity.
+
+    Raises:
+        Refused: something in the part cannot be seen through.
+    """
+    if not function.conditions:
+        return None
+    found, facts = scan(function, part), facts_at(function, part)
+    try:
+        require_no_overflow(function, part, found)
+        needed = short_lengths(found, types_of(function))
+    except Refused:
+        return None
+    return facts if all(never([*facts, minus(constant(-1), poly)]) for poly in needed) else None
+
+
+def require_no_overflow(function: Function, part: Sequence[Stmt], found: Scan) -> None:
+    """Refuses numbers that a type may cut off: where a loop begins, in a cast, or where a constant is declared.
+
+    Args:
+        function: that holds the part.
+        part: neighbouring statements.
+        found: the part, scanned.
+    """
+    types = types_of(function)
+    own = [n for n in subtrees(tuple(part)) if isinstance(n, For)]
+    for loop in (*found.outer, *own):
+        kind = loop.type or types.get(loop.var, "")
+        known = plain_type(kind) == "auto" or rank(kind) or is_signless(kind)
+        if not known or not holds(kind, loop.start, types):
+            raise Refused(f"the counter of loop {loop.key} may not hold where the loop begins")
+    computed = list(_computed((*found.outer, *part)))
+    used = names_in(tuple(computed))
+    for stmt in reversed([*function.outer, *statements(function.body)]):
+        if isinstance(stmt, Decl) and stmt.init and stmt.name in used and "const" in stmt.type.split():
+            used |= names_in(stmt.init)
+            computed.append(stmt.init)
+            if not holds(stmt.type, stmt.init, types, signs=True):
+                raise Refused(f"{stmt.name} may not hold what it is declared with")
+    for cast in (n for n in subtrees(tuple(computed)) if isinstance(n, Cast)):
+        if not holds(cast.type, cast.operand, types):
+            raise Refused(f"a cast to {cast.type} may cut its number off")
+
+
+def _computed(part: Sequence[Stmt]) -> Iterator[Expr]:
+    """Bounds and subscripts."""
+    for node in subtrees(tuple(part)):
+        match node:
+            case For(start=start, limit=limit, step=step):
+                yield from (start, limit, step)
+            case Index(index=index):
+                yield index

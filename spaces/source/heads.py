@@ -10,16 +10,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spaces.source.kinds import is_integer, is_pure, types_of
+from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure, types_of
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.syntax import (
     Binary,
-    Block,
     Decl,
     Expr,
     For,
     Function,
-    If,
     Index,
     Name,
     Number,
@@ -27,14 +25,13 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
+from tuner.spaces.source.walks import names_in, statements, subtrees, with_bodies, written_names
 
 __all__ = ["with_begins", "with_counters"]
 
 _HEAD = re.compile(r"\bfor\s*\(([^;(){}]*);([^;{}]*);([^;{}()]*)\)")
 _STEP = re.compile(r"\s*(?:(?P<a>[A-Za-z_]\w*)\s*(?:\+\+|--|[+-]=.*)|(?:\+\+|--)\s*(?P<b>[A-Za-z_]\w*))\s*")
 _AHEAD = re.compile(r"\s*(?P<var>[A-Za-z_]\w*)\s*\+\s*(?P<by>\d+|[A-Za-z_]\w*)\s*<=(?P<limit>.+)", re.DOTALL)
-_UNSIGNED = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
 
 
 def with_begins(text: str) -> str:
@@ -87,7 +84,7 @@ def _unsure(function: Function, stmt: Stmt) -> bool:
 
 
 def _signed(kind: str) -> bool:
-    return is_integer(kind) and _UNSIGNED.search(kind) is None
+    return is_integer(kind) and MAY_WRAP.search(kind) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +97,12 @@ class _Chain:
 
 
 def _scope(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tuple[Stmt, ...]:
-    made = [_inside(function, stmt, taken) for stmt in body]
+    made = [with_bodies(stmt, lambda part: _scope(function, part, taken)) for stmt in body]
     for at in range(len(made) - 1, -1, -1):
         chain = _chain(made, at)
         if chain is not None:
             made = _counted(function, made, chain, taken)
     return tuple(made)
-
-
-def _inside(function: Function, stmt: Stmt, taken: set[str]) -> Stmt:
-    match stmt:
-        case For() | Block():
-            return replace(stmt, body=_scope(function, stmt.body, taken))
-        case If():
-            return replace(
-                stmt, then=_scope(function, stmt.then, taken), other=_scope(function, stmt.other, taken)
-            )
-    return stmt
 
 
 def _chain(body: Sequence[Stmt], at: int) -> _Chain | None:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tuner.spaces.source.affine import Monomial, Poly, constant, minus, polynomial
-from tuner.spaces.source.conditions import is_empty
+from tuner.spaces.source.affine import Poly, constant, minus, never, polynomial
 from tuner.spaces.source.kinds import is_pure, plain_type
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Index, Name, Number, Unary
 
@@ -100,13 +99,9 @@ class Known:
 
     def implies(self, poly: Poly) -> bool:
         """Whether a polynomial is nowhere negative."""
-        symbols: dict[Monomial, str] = {}
         parts = [*self.facts, minus(constant(-1), poly)]
-        parts += [
-            p for symbol in sorted({s for f in parts for m in f for s in m}) for p in self._ends(symbol)
-        ]
-        text = " and ".join(f"{_text(p, symbols)} >= 0" for p in parts)
-        return is_empty(f"[{', '.join(symbols.values())}] -> {{ : {text} }}")
+        symbols = sorted({s for f in parts for m in f for s in m})
+        return never([*parts, *(p for symbol in symbols for p in self._ends(symbol))])
 
     @property
     def impossible(self) -> bool:
@@ -209,12 +204,3 @@ def _table(name: str, source: str) -> tuple[int, int] | None:
         # Elements that are not listed are zero.
         numbers += [0, *map(int, values)]
     return min(numbers), max(numbers)
-
-
-def _text(poly: Poly, symbols: dict[Monomial, str]) -> str:
-    """A sum in isl's notation; a product of symbols is a number of which nothing else is known."""
-    terms = []
-    for monomial, coefficient in poly.items():
-        name = symbols.setdefault(monomial, f"p{len(symbols)}") if monomial else ""
-        terms.append(f"{coefficient} {name}" if name else str(coefficient))
-    return " + ".join(terms) or "0"

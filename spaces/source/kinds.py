@@ -6,27 +6,15 @@ May not reason about dependences.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.parse import ADDRESS_SPACE
-from tuner.spaces.source.syntax import (
-    Assign,
-    Block,
-    Call,
-    Decl,
-    Expr,
-    For,
-    Function,
-    If,
-    Opaque,
-    Stmt,
-    Unary,
-)
-from tuner.spaces.source.walks import statements, subtrees
+from tuner.spaces.source.syntax import Assign, Call, Decl, Expr, For, Function, Opaque, Unary
+from tuner.spaces.source.walks import scoped, statements, subtrees
 
 __all__ = [
+    "MAY_WRAP",
     "Refused",
     "all_types_of",
     "element_types_of",
@@ -57,22 +45,14 @@ _NARROW = re.compile(
 )
 _UNSIGNED = re.compile(r"\b(unsigned|size_t|uint(32|64)?(_t)?|uintptr_t|ulong)\b")
 _LASTING = frozenset({"static", "_Thread_local", "thread_local", "__thread"})
+MAY_WRAP = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
+"""Types of whole numbers, or their elements', that have no sign or too few bits."""
 _FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
 _CONSTANT = ("const", "constexpr", "register")
 _SAYS_NOTHING = frozenset(
     {
-        *(
-            "static",
-            "inline",
-            "extern",
-            "__inline",
-            "__inline__",
-            "__forceinline__",
-            "__device__",
-            "__host__",
-        ),
-        *("restrict", "__restrict", "__restrict__"),
-        *_CONSTANT,
+        *("static", "inline", "extern", "__inline", "__inline__", "__forceinline__"),
+        *("__device__", "__host__", "restrict", "__restrict", "__restrict__", *_CONSTANT),
     }
 )
 """Words of a declaration that say nothing of the values; ``volatile`` does: they change by themselves."""
@@ -89,7 +69,7 @@ def types_of(function: Function) -> dict[str, str]:
 
 @kept_by_identity(1 << 10)
 def _types(function: Function) -> dict[str, str]:
-    found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
+    found: dict[str, str] = {}
     several = set[str]()
     for name, kind, _ in _variables(function):
         if name in found and _compared(found[name]) != _compared(kind):
@@ -105,8 +85,6 @@ def _compared(kind: str) -> tuple[str, bool]:
 def all_types_of(function: Function) -> dict[str, set[str]]:
     """All types that names are declared with, of parameters and variables; of any array a star."""
     found: dict[str, set[str]] = {}
-    for param in function.params:
-        found.setdefault(param.name, set()).add("*" if param.is_array else param.base)
     for name, kind, is_array in _variables(function):
         found.setdefault(name, set()).add("*" if is_array else kind)
     return found
@@ -115,8 +93,6 @@ def all_types_of(function: Function) -> dict[str, set[str]]:
 def element_types_of(function: Function) -> dict[str, str]:
     """Plain types by name, of arrays their elements'; none of names that repeat with another type."""
     found: dict[str, set[str]] = {}
-    for param in function.params:
-        found.setdefault(param.name, set()).add(plain_type(param.base))
     for name, kind, _ in _variables(function):
         found.setdefault(name, set()).add(plain_type(kind))
     return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
@@ -124,11 +100,12 @@ def element_types_of(function: Function) -> dict[str, str]:
 
 @kept_by_identity(1 << 10)
 def _variables(function: Function) -> tuple[tuple[str, str, bool], ...]:
-    """Variables with their types and whether they are arrays; the counters of loops last."""
+    """Parameters, then variables, with their types and whether they are arrays; the counters of loops last."""
     within = list(statements(function.body))
     declared = (*function.variables, *function.outer, *(s for s in within if isinstance(s, Decl)))
     counters = (s for s in within if isinstance(s, For) and s.type)
     return (
+        *((p.name, f"{p.base} *" if p.is_array else p.base, p.is_array) for p in function.params),
         *((d.name, d.type, bool(d.dims)) for d in declared),
         *((loop.var, loop.type, False) for loop in counters),
     )
@@ -177,29 +154,13 @@ def lasts(decl: Decl) -> bool:
 def hidden(function: Function) -> str:
     """A name that is declared again where it already means something; by names the two cannot be told apart."""
 
-    def visit(body: Iterable[Stmt], outside: frozenset[str]) -> str:
-        known = outside
-        for stmt in body:
-            found = ""
-            match stmt:
-                case Decl(name=name):
-                    if name in known:
-                        return name
-                    known |= {name}
-                case For(type=kind, var=var):
-                    own = frozenset({var}) if kind else frozenset[str]()
-                    found = next(iter(own & known), "") or visit(stmt.body, known | own)
-                case If():
-                    found = visit(stmt.then, known) or visit(stmt.other, known)
-                case Block():
-                    found = visit(stmt.body, known)
-            if found:
-                return found
-        return ""
-
-    return visit(
-        function.body, frozenset([*(p.name for p in function.params), *(d.name for d in function.outer)])
-    )
+    around = frozenset([*(p.name for p in function.params), *(d.name for d in function.outer)])
+    for stmt, known in scoped(function.body, around):
+        if isinstance(stmt, Decl) and stmt.name in known:
+            return stmt.name
+        if isinstance(stmt, For) and stmt.type and stmt.var in known:
+            return stmt.var
+    return ""
 
 
 def is_floating(kind: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-__all__ = ["code", "damage", "overloads", "tokens", "unbalanced", "unused"]
+__all__ = ["code", "damage", "is_switch", "overloads", "tokens", "unbalanced", "unused", "words"]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -21,6 +21,8 @@ _PIECE = re.compile(
     |(?P<token>\w+|[^\w\s])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SWITCH = re.compile(r"switch\b")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_OPENING.values())
 _DEEPEST = 120
@@ -80,6 +82,17 @@ def tokens(text: str) -> list[str]:
     ]
 
 
+def is_switch(text: str) -> bool:
+    """Whether a statement's text is a ``switch``."""
+    return _SWITCH.match(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def words(text: str) -> frozenset[str]:
+    """The names in a text, keywords and those in comments and strings among them."""
+    return frozenset(_WORD.findall(text))
+
+
 @lru_cache(maxsize=64)
 def overloads(text: str) -> bool:
     """Whether a text of C++ has operators of its own; what comments and strings say does not count."""
@@ -89,10 +102,10 @@ def overloads(text: str) -> bool:
     )
 
 
-def unused(stem: str, taken: Collection[str]) -> str:
-    """A name that is not taken: a stem, numbered where it is."""
+def unused(stem: str, taken: Collection[str], mark: str = "_") -> str:
+    """A name that is not taken: a stem, with a number behind a mark where it is."""
     name, number = stem, 1
     while name in taken:
         number += 1
-        name = f"{stem}_{number}"
+        name = f"{stem}{mark}{number}"
     return name

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-__all__ = ["Kept", "kept_by_identity"]
+__all__ = ["Kept", "kept_by_identity", "kept_or_raised"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+E = TypeVar("E", bound=Exception)
 
 
 class Kept(Generic[V]):
@@ -44,6 +45,31 @@ class Kept(Generic[V]):
         if len(self._young) >= self._size:
             self._old, self._young = self._young, {}
         self._young[key] = value
+
+
+def kept_or_raised(
+    kept: Kept[tuple[Any, V | E]], key: Any, held: Any, compute: Callable[[], V], error: type[E]
+) -> V:
+    """What is kept under a key, or is computed and kept then; an exception that it ends with is raised each time.
+
+    Args:
+        kept: by key.
+        key: with identities of objects in it.
+        held: those objects, kept as well so that their identities stay theirs.
+        compute: the value.
+        error: the exception that is kept.
+    """
+    found = kept.get(key)
+    if found is None:
+        try:
+            found = (held, compute())
+        except error as raised:
+            # A new one, without what it was raised from.
+            found = (held, error(*raised.args))
+        kept.put(key, found)
+    if isinstance(found[1], error):
+        raise error(*found[1].args)
+    return cast("V", found[1])
 
 
 def kept_by_identity(size: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:

@@ -13,16 +13,16 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.kinds import is_known_name
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.parse import function_nodes, parse_file
 from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Opaque, OpaqueStmt
-from tuner.spaces.source.walks import map_expressions, subtrees
+from tuner.spaces.source.walks import T, map_expressions, subtrees
 
 __all__ = ["UNKNOWN", "own_names", "with_own_calls", "with_own_names"]
 
 UNKNOWN = "unknown"
 """A function or a variable that may do anything."""
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 _NOT_CALLED = re.compile(r"(?<!std::)\b([A-Za-z_]\w*)\b(?!\s*\()")
@@ -36,7 +36,7 @@ def own_names(texts: Iterable[str], language: str) -> dict[str, str]:
 @lru_cache(maxsize=256)
 def _of_text(text: str, language: str) -> frozenset[str]:
     # Few texts have any, and most of those only call them.
-    if not any(map(is_known_name, set(_WORD.findall(text)))):
+    if not any(map(is_known_name, words(text))):
         return frozenset()
     plain = _TEXT.sub(" ", text.replace("\\\n", "  "))
     code = _DIRECTIVE.sub("", plain)
@@ -61,22 +61,21 @@ def with_own_calls(function: Function, own: Mapping[str, str]) -> Function:
 def with_own_names(expr: Expr, function: Function) -> Expr:
     """An expression that was read by itself, as :func:`with_own_calls` would have it in a function."""
     names = _meanings(function, dict(function.own))
-    marked: Expr = _marked(expr, names) if names else expr
-    return marked
+    return _marked(expr, names) if names else expr
 
 
 def _meanings(function: Function, own: Mapping[str, str]) -> dict[str, str]:
-    words = {w for w in _WORD.findall(function.signature) if is_known_name(w)} - {function.name}
+    found = set(filter(is_known_name, words(function.signature))) - {function.name}
     for node in subtrees((function.outer, function.body)):
         match node:
             case Decl(name=name) | For(var=name) if is_known_name(name):
-                words.add(name)
+                found.add(name)
             case Opaque(text=text) | OpaqueStmt(text=text):
-                words |= {w for w in _NOT_CALLED.findall(_TEXT.sub(" ", text)) if is_known_name(w)}
-    return {**own, **dict.fromkeys(words, UNKNOWN)}
+                found |= {w for w in _NOT_CALLED.findall(_TEXT.sub(" ", text)) if is_known_name(w)}
+    return {**own, **dict.fromkeys(found, UNKNOWN)}
 
 
-def _marked(part: Any, names: Mapping[str, str]) -> Any:
+def _marked(part: T, names: Mapping[str, str]) -> T:
     def mark(expr: Any) -> Any:
         what = names.get(expr.function, "") if isinstance(expr, Call) else ""
         return replace(expr, own=what) if what else expr

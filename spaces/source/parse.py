@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADDRESS_SPACE",
+    "OUTERMOST",
+    "declared_functions",
     "definition_start",
     "function_nodes",
+    "is_outermost",
     "name_start",
     "node_slice",
     "node_text",
     "parameters",
     "parse_file",
+    "statement_nodes",
 ]
 
 ADDRESS_SPACE = re.compile(
@@ -36,6 +40,9 @@ ADDRESS_SPACE = re.compile(
 )
 """Words of OpenCL C and CUDA that say where a variable lies."""
 
+
+OUTERMOST = ("translation_unit", "linkage_specification", "declaration_list")
+"""What definitions of functions lie in that lie in no other definition."""
 
 _MOST_READINGS = 8
 """A variable that is read as one may lay others bare."""
@@ -76,12 +83,49 @@ def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:
     while stack:
         node = stack.pop()
         if node.type == "function_definition":
-            declarator = _function_declarator(node)
-            name = None if declarator is None else declarator.child_by_field_name("declarator")
+            name = _name_of(node)
             if name is not None:
                 yield node_text(name), node
             continue
         stack.extend(reversed(node.children))
+
+
+def statement_nodes(text: str, language: str, *, before: str = "") -> list[Node]:
+    """Statements of a function that has nothing else in it; none where they cannot be read, or end the function.
+
+    Args:
+        text: of the statements.
+        language: that they are written in.
+        before: declarations in front of the function, a semicolon behind each.
+    """
+    root = parse_file(f"{before}void f(void) {{ {text} }}".encode(), language)
+    found = next(function_nodes(root), None)
+    whole = not root.has_error and len(root.named_children) == 1 + before.count(";")
+    body = found[1].child_by_field_name("body") if found is not None and whole else None
+    return [] if body is None else body.named_children
+
+
+def declared_functions(root: Node) -> Iterator[tuple[str, str, Node]]:
+    """All that is declared or defined as a function, wherever that is: bare name, parameters as text, declarator."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "function_declarator":
+            name, params = (node.child_by_field_name(f) for f in ("declarator", "parameters"))
+            if name is not None:
+                text = "" if params is None else " ".join(node_text(params).split())
+                yield node_text(name).split("::")[-1].strip(), text, node
+        stack.extend(node.children)
+
+
+def is_outermost(node: Node, around: Collection[str]) -> bool:
+    """Whether a node lies in nothing but nodes of some types."""
+    parent = node.parent
+    while parent is not None:
+        if parent.type not in around:
+            return False
+        parent = parent.parent
+    return True
 
 
 def definition_start(node: Node) -> int:
@@ -97,9 +141,13 @@ def definition_start(node: Node) -> int:
 
 def name_start(node: Node) -> int:
     """Where a function definition's name begins."""
-    declarator = _function_declarator(node)
-    name = None if declarator is None else declarator.child_by_field_name("declarator")
+    name = _name_of(node)
     return node.start_byte if name is None else name.start_byte
+
+
+def _name_of(node: Node) -> Node | None:
+    declarator = _function_declarator(node)
+    return None if declarator is None else declarator.child_by_field_name("declarator")
 
 
 def _function_declarator(node: Node) -> Node | None:

@@ -6,12 +6,12 @@ one only where one path begins with the other. May not know types.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.spaces.source.kinds import is_pure
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
@@ -131,7 +131,7 @@ def unsteady_members(function: Function) -> frozenset[str]:
                 # Of what lies elsewhere, and of what it is given.
                 found |= (pointers | names_in(node.arguments)) & paths.keys()
             case Opaque(text=text) | OpaqueStmt(text=text) if text.replace(" ", "") != "return;":
-                found |= (pointers | set(re.findall(r"[A-Za-z_]\w*", text))) & paths.keys()
+                found |= (pointers | words(text)) & paths.keys()
     return frozenset(found)
 
 

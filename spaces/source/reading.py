@@ -6,7 +6,7 @@ Never fails on what it does not know: that becomes opaque text. May not judge wh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
-    Field,
     For,
     If,
     Index,
@@ -34,34 +33,15 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
+from tuner.spaces.source.walks import with_bodies
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["parse_expression", "parse_items", "parse_place", "parse_statements", "with_keys"]
+__all__ = ["is_enclosed", "operator_of", "parse_statements", "read_expression", "read_subscript", "with_keys"]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
-_BINARY_OPS = (
-    "*",
-    "/",
-    "%",
-    "+",
-    "-",
-    "<<",
-    ">>",
-    "<",
-    ">",
-    "<=",
-    ">=",
-    "==",
-    "!=",
-    "&",
-    "^",
-    "|",
-    "&&",
-    "||",
-)
 _STRENGTH = {
     op: strength
     for strength, ops in enumerate(("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"))
@@ -77,116 +57,18 @@ def parse_statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
     return with_keys(_statements(nodes))
 
 
-def parse_expression(text: str, types: Collection[str] = ()) -> Expr:
-    """One expression; opaque where it cannot be read as one.
-
-    Args:
-        text: of it.
-        types: names that are types where it stands.
-    """
-    known = "".join(f"typedef int {name};" for name in types)
-    root = parse_file(f"{known}void f(void) {{ ({text}); }}".encode(), "c")
-    found = next(function_nodes(root), None)
-    body = None if found is None or root.has_error else found[1].child_by_field_name("body")
-    inner = [] if body is None else body.named_children
-    if (
-        len(inner) != 1
-        or inner[0].type != "expression_statement"
-        or len(root.named_children) != 1 + len(types)
-    ):
-        return Opaque(text)
-    return _expression(inner[0].named_children[0])
-
-
-def parse_place(text: str) -> Expr | None:
-    """A member of a variable or of an element, the types of members left open; ``None`` for anything else."""
-    node = _alone(text)
-    return None if node is None or node.type != "field_expression" else _place(node)
-
-
-def parse_items(text: str) -> tuple[Expr, ...] | None:
-    """The values in braces, or between commas; ``None`` where one of them says which it is or has braces of its own."""
-    braces = text.startswith("{")
-    node = _alone(text if braces else f"f({text})", within="v[] = %s" if braces else "%s")
-    items = None if node is None else node if braces else node.child_by_field_name("arguments")
-    wanted = "initializer_list" if braces else "argument_list"
-    if items is None or items.type != wanted or any(c.type == "comment" for c in items.named_children):
-        return None
-    if any(c.type in ("initializer_pair", "initializer_list") for c in items.named_children):
-        return None
-    return tuple(_expression(c) for c in items.named_children)
-
-
-def _alone(text: str, within: str = "(%s)") -> Node | None:
-    """The one expression of a text, or the value that a declaration begins with."""
-    declares = "=" in within
-    root = parse_file(f"void f(void) {{ {'int ' if declares else ''}{within % text}; }}".encode(), "c")
-    found = next(function_nodes(root), None)
-    body = None if found is None or root.has_error else found[1].child_by_field_name("body")
-    inner = [] if body is None else body.named_children
-    if len(inner) != 1 or len(root.named_children) != 1:
-        return None
-    node: Node | None = inner[0]
-    if declares:
-        declarator = inner[0].child_by_field_name("declarator")
-        return None if declarator is None else declarator.child_by_field_name("value")
-    if inner[0].type != "expression_statement":
-        return None
-    node = inner[0].named_children[0]
-    while node is not None and node.type == "parenthesized_expression":
-        node = node.named_children[0] if _is_enclosed(node) else None
-    return node
-
-
-def _is_enclosed(node: Node) -> bool:
-    """Whether parentheses hold one expression, and not the statements of one of GNU's."""
-    return len(node.named_children) == 1 and node.named_children[0].type != "compound_statement"
-
-
-def _place(node: Node) -> Expr | None:
-    match node.type:
-        case "identifier":
-            return Name(node_text(node))
-        case "parenthesized_expression" if len(node.named_children) == 1:
-            return _place(node.named_children[0])
-        case "pointer_expression" if _operator(node) == "*":
-            argument = node.child_by_field_name("argument")
-            base = None if argument is None else _place(argument)
-            return None if base is None else Index(base, Number("0"))
-        case "subscript_expression":
-            made = _subscript(node)
-            argument = node.child_by_field_name("argument")
-            base = None if argument is None else _place(argument)
-            return Index(base, made.index) if isinstance(made, Index) and base is not None else None
-        case "field_expression":
-            argument, field = (node.child_by_field_name(f) for f in ("argument", "field"))
-            base = None if argument is None else _place(argument)
-            if base is None or field is None or field.type != "field_identifier":
-                return None
-            if "->" in (c.type for c in node.children):
-                base = Index(base, Number("0"))
-            return Field(base, node_text(field), "")
-    return None
-
-
 def with_keys(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Labels every loop with its variable, numbered in the order of the source where it is not the only one."""
     counts: dict[str, int] = {}
 
     def visit(part: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in part:
-            if isinstance(stmt, For):
-                counts[stmt.var] = number = counts.get(stmt.var, 0) + 1
-                key = stmt.var if number == 1 else f"{stmt.var}#{number}"
-                made.append(replace(stmt, key=key, body=visit(stmt.body)))
-            elif isinstance(stmt, Block):
-                made.append(Block(visit(stmt.body)))
-            elif isinstance(stmt, If):
-                made.append(If(stmt.condition, visit(stmt.then), visit(stmt.other)))
-            else:
-                made.append(stmt)
-        return tuple(made)
+        return tuple(with_bodies(labelled(stmt), visit) for stmt in part)
+
+    def labelled(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, For):
+            return stmt
+        counts[stmt.var] = number = counts.get(stmt.var, 0) + 1
+        return replace(stmt, key=stmt.var if number == 1 else f"{stmt.var}#{number}")
 
     return visit(body)
 
@@ -278,7 +160,7 @@ def _declarator(base: str, node: Node) -> Decl | None:
         inner = node.child_by_field_name("declarator")
         if value is None or inner is None:
             return None
-        init, node = _expression(value), inner
+        init, node = read_expression(value), inner
     dims: list[Expr] = []
     stars = ""
     while node.type != "identifier":
@@ -289,7 +171,7 @@ def _declarator(base: str, node: Node) -> Decl | None:
             size = node.child_by_field_name("size")
             if size is None:
                 return None
-            dims.insert(0, _expression(size))
+            dims.insert(0, read_expression(size))
         elif node.type == "pointer_declarator" and not dims:
             kept = " ".join(node_text(c) for c in node.children if c.type == "type_qualifier")
             stars += f"*{kept + ' ' if kept else ''}"
@@ -306,7 +188,7 @@ def _for(node: Node) -> For | None:
     if start is None or condition is None or update is None:
         return None
     head = _loop_start(start)
-    test = _expression(condition)
+    test = read_expression(condition)
     if head is None or not isinstance(test, Binary) or test.op not in _MIRRORED:
         return None
     kind, var, first = head
@@ -360,7 +242,7 @@ def _if(node: Node) -> If | None:
     test = condition.named_children
     if len(test) != 1:
         return None
-    return If(_expression(test[0]), _scope(node.child_by_field_name("consequence")), _scope(other))
+    return If(read_expression(test[0]), _scope(node.child_by_field_name("consequence")), _scope(other))
 
 
 def _effect(node: Node) -> Expr:
@@ -369,13 +251,19 @@ def _effect(node: Node) -> Expr:
         argument = node.child_by_field_name("argument")
         if argument is not None:
             op = "+=" if "++" in (c.type for c in node.children) else "-="
-            return Assign(op, _expression(argument), Number("1"))
-    return _expression(node)
+            return Assign(op, read_expression(argument), Number("1"))
+    return read_expression(node)
 
 
-def _expression(node: Node) -> Expr:
+def read_expression(node: Node) -> Expr:
+    """An expression; opaque where it is not known for certain what it means."""
     made = None if doubtful(node) else _known(node)
     return Opaque(node_text(node)) if made is None else made
+
+
+def is_enclosed(node: Node) -> bool:
+    """Whether parentheses hold one expression, and not the statements of one of GNU's."""
+    return len(node.named_children) == 1 and node.named_children[0].type != "compound_statement"
 
 
 def _known(node: Node) -> Expr | None:
@@ -386,35 +274,35 @@ def _known(node: Node) -> Expr | None:
             text = node_text(node)
             # The grammar counts a sign to the literal.
             return Unary(text[0], Number(text[1:])) if text[0] in "+-" else Number(text)
-        case "parenthesized_expression" if _is_enclosed(node):
-            return _expression(node.named_children[0])
+        case "parenthesized_expression" if is_enclosed(node):
+            return read_expression(node.named_children[0])
         case "field_expression" if _COORDINATE.fullmatch(node_text(node)):
             return Name(node_text(node))
         case "subscript_expression":
-            return _subscript(node)
+            return read_subscript(node)
         case "unary_expression" | "pointer_expression":
-            return Unary(_operator(node), _field(node, "argument"))
-        case "binary_expression" if _operator(node) in _BINARY_OPS:
+            return Unary(operator_of(node), _field(node, "argument"))
+        case "binary_expression" if operator_of(node) in _STRENGTH:
             misread = operands_of(node)
             if misread is not None:
                 return _regrouped(misread) if misread else None
-            return Binary(_operator(node), _field(node, "left"), _field(node, "right"))
+            return Binary(operator_of(node), _field(node, "left"), _field(node, "right"))
         case "conditional_expression":
             parts = [_field(node, f) for f in ("condition", "consequence", "alternative")]
             return Ternary(parts[0], parts[1], parts[2])
         case "cast_expression":
             kind = node.child_by_field_name("type")
             return None if kind is None else Cast(" ".join(node_text(kind).split()), _field(node, "value"))
-        case "assignment_expression" if _operator(node) in _ASSIGN_OPS:
-            return Assign(_operator(node), _field(node, "left"), _field(node, "right"))
+        case "assignment_expression" if operator_of(node) in _ASSIGN_OPS:
+            return Assign(operator_of(node), _field(node, "left"), _field(node, "right"))
         case "call_expression":
             cast = cast_of_call(node)
             if cast is not None:
-                return Cast(cast[0], _expression(cast[1]))
+                return Cast(cast[0], read_expression(cast[1]))
             function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
             if function is None or arguments is None or function.type != "identifier" or divided(arguments):
                 return None
-            given = (_expression(a) for a in arguments.named_children if a.type != "comment")
+            given = (read_expression(a) for a in arguments.named_children if a.type != "comment")
             return Call(node_text(function), tuple(given))
     return None
 
@@ -426,7 +314,7 @@ def _regrouped(parts: list[Node | MisreadCast | str]) -> Expr | None:
     def operand() -> Expr:
         part = waiting.pop()
         if not isinstance(part, MisreadCast):
-            return Opaque(part) if isinstance(part, str) else _expression(part)
+            return Opaque(part) if isinstance(part, str) else read_expression(part)
         made: Expr = Cast(part.type, Unary(str(waiting.pop()), operand()))
         for before in reversed(part.before):
             made = Cast(before[1:-1], made) if before[0] == "(" else Unary(before, made)
@@ -443,7 +331,8 @@ def _regrouped(parts: list[Node | MisreadCast | str]) -> Expr | None:
     return None if waiting else made
 
 
-def _subscript(node: Node) -> Expr | None:
+def read_subscript(node: Node) -> Expr | None:
+    """An element; ``None`` where it has not one subscript."""
     base = node.child_by_field_name("argument")
     index = node.child_by_field_name("index")
     if index is None:
@@ -452,14 +341,15 @@ def _subscript(node: Node) -> Expr | None:
         index = inner[0] if len(inner) == 1 else None
     if base is None or index is None:
         return None
-    return Index(_expression(base), _expression(index))
+    return Index(read_expression(base), read_expression(index))
 
 
 def _field(node: Node, name: str) -> Expr:
     child = node.child_by_field_name(name)
-    return Opaque("") if child is None else _expression(child)
+    return Opaque("") if child is None else read_expression(child)
 
 
-def _operator(node: Node) -> str:
+def operator_of(node: Node) -> str:
+    """The operator of an expression; empty where it has none."""
     operator = node.child_by_field_name("operator")
     return "" if operator is None else node_text(operator)

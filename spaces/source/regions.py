@@ -6,31 +6,24 @@ the definition of the entry function is the region. What lies outside is copied 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tuner.core.compilers import CLANG
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
-from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
-from tuner.spaces.source.file_variables import with_file_variables
-from tuner.spaces.source.inside import functions_inside
+from tuner.spaces.source.cutting import SourceFile, Units, cut_at_entry, cut_at_marks, units_of, with_regions
+from tuner.spaces.source.definitions import functions_inside, with_file_variables
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.own_names import own_names, with_own_calls
-from tuner.spaces.source.parse import (
-    parse_file,
-)
+from tuner.spaces.source.parse import parse_file
 from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.syntax import Function
-from tuner.spaces.source.units import Units, units_of, with_regions
 
 __all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
-
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,14 +263,14 @@ def _program(
     units: Units | None = None,
     edited: bool = False,
 ) -> Program:
-    words = frozenset[str]()
+    given = frozenset[str]()
     # Tunables have one name in all files.
     meant = [*(f.text for f in files), *(h.text for h in entry.headers)]
     everything = "\n".join(meant)
     if units is not None:
         # With macros replaced the text before that says nothing.
         meant = [units.text(number, file) for number, file in enumerate(files)]
-        words = frozenset(_WORD.findall(everything))
+        given = words(everything)
         everything = "\n".join(meant)
     own = own_names(meant, language)
     functions: dict[str, Function] = {}
@@ -308,7 +301,7 @@ def _program(
                         file=file.text,
                         beside=beside,
                         macros=frozenset() if units is None else units.macros,
-                        words=words,
+                        words=given,
                         launch=launch if function.name == entry.name else None,
                         openmp=entry.openmp,
                         compiler=entry.compiler,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.spaces.source.affine import polynomial
-from tuner.spaces.source.syntax import Assign, Block, For, Function, If, Index, Name
-from tuner.spaces.source.walks import index_chain, names_in, subtrees
+from tuner.spaces.source.syntax import Assign, For, Function, If, Index, Name
+from tuner.spaces.source.walks import index_chain, inner_bodies, names_in, subtrees
 
 __all__ = ["apart", "role"]
 
@@ -74,13 +74,12 @@ def _keys(site: Mapping[str, Any]) -> Iterator[str]:
 def _paths(body: Sequence[Any], around: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
     """Every loop with those around it, outermost first."""
     for stmt in body:
+        path = around
         if isinstance(stmt, For):
-            yield (*around, stmt)
-            yield from _paths(stmt.body, (*around, stmt))
-        elif isinstance(stmt, Block):
-            yield from _paths(stmt.body, around)
-        elif isinstance(stmt, If):
-            yield from _paths((*stmt.then, *stmt.other), around)
+            path = (*around, stmt)
+            yield path
+        for part in inner_bodies(stmt):
+            yield from _paths(part, path)
 
 
 def _loop(path: tuple[For, ...]) -> list[float]:

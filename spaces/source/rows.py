@@ -11,16 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import Monomial, Poly, constant, minus, polynomial
-from tuner.spaces.source.conditions import is_empty, uses_of_written
+from tuner.spaces.source.affine import Poly, constant, minus, never, polynomial, rows_of
+from tuner.spaces.source.conditions import uses_of_written
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.pitches import rows_of
 from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Expr, For, Name
 from tuner.spaces.source.walks import names_in, subtrees
 from tuner.spaces.source.widths import is_signless, is_without_sign, width
 
-__all__ = ["needed_rows", "never", "short_lengths"]
+__all__ = ["needed_rows", "short_lengths"]
 
 _MOST = 12
 """Conditions that are worth asking for before a nest."""
@@ -47,7 +46,9 @@ def needed_rows(found: Scan, facts: Sequence[Poly], types: Mapping[str, str]) ->
         needed += _of_array(found, variable.split("@")[0], uses, [*facts, *needed])
     if needed:
         needed += _without_wrapping(found, types)
-    kept = (*_simplest(needed, facts), *_unknown(short_lengths(found, types), facts))
+    lengths = short_lengths(found, types)
+    unknown = [p for p in lengths if not never([*facts, minus(constant(-1), p)])]
+    kept = (*_simplest(needed, facts), *unknown)
     if len(kept) > _MOST:
         raise Refused(f"{len(kept)} conditions are too many to ask for before a loop")
     return kept
@@ -151,10 +152,6 @@ def short_lengths(found: Scan, types: Mapping[str, str]) -> list[Poly]:
     return [{(): _MOST_LENGTH, (name,): -1} for name in names]
 
 
-def _unknown(needed: Sequence[Poly], facts: Sequence[Poly]) -> list[Poly]:
-    return [p for p in needed if not never([*facts, minus(constant(-1), p)])]
-
-
 def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]:
     """Those that do not follow from the others and what is known."""
     made = []
@@ -171,20 +168,3 @@ def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]
     if any(abs(c) > _MOST_FACTOR for p in kept for c in p.values()):
         raise Refused("the numbers in subscripts are too large")
     return tuple(kept)
-
-
-def never(polys: Sequence[Poly]) -> bool:
-    """Whether no numbers make all of some polynomials at least 0.
-
-    Args:
-        polys: over any symbols.
-    """
-    symbols: dict[Monomial, str] = {}
-    sums = []
-    for poly in polys:
-        terms = []
-        for monomial, factor in poly.items():
-            name = symbols.setdefault(monomial, f"p{len(symbols)}") if monomial else ""
-            terms.append(f"{factor} {name}".strip())
-        sums.append(f"{' + '.join(terms) or '0'} >= 0")
-    return is_empty(f"[{', '.join(symbols.values())}] -> {{ : {' and '.join(sums) or '1 = 1'} }}")

@@ -7,11 +7,12 @@ reason about dependences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tuner.spaces.source.accesses import Access, Accesses, Scope
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure, keeps_value
-from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.places import member_variable, places_in, touched
 from tuner.spaces.source.printer import statement_text
 from tuner.spaces.source.syntax import (
@@ -31,7 +32,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.walks import inner_bodies, names_in, subtrees
 
 __all__ = ["Leaf", "Scan", "scan"]
 
@@ -60,8 +61,7 @@ class Leaf:
     @property
     def text(self) -> str:
         """For messages: the statement on one line."""
-        line = " ".join(statement_text(self.stmt).split())
-        return line if len(line) <= 60 else f"{line[:57]}…"
+        return _line(self.stmt, 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Scan:
         return bool(self.written) and len(self.pointers) > 1 and bool(loose)
 
 
-_SCANNED: Kept[tuple[Function, tuple[Stmt, ...], Scan | str]] = Kept(1024)
+_SCANNED: Kept[tuple[Any, Scan | Refused]] = Kept(1024)
 """By function and part: many moves ask the same of one program."""
 
 
@@ -106,17 +106,8 @@ def scan(function: Function, part: Sequence[Stmt]) -> Scan:
     Raises:
         Refused: something in the part cannot be seen through.
     """
-    key = (id(function), *map(id, part))
-    found = _SCANNED.get(key)
-    if found is None:
-        try:
-            found = (function, tuple(part), _scanned(function, part))
-        except Refused as refusal:
-            found = (function, tuple(part), str(refusal))
-        _SCANNED.put(key, found)
-    if isinstance(found[2], str):
-        raise Refused(found[2])
-    return found[2]
+    key, held = (id(function), *map(id, part)), (function, tuple(part))
+    return kept_or_raised(_SCANNED, key, held, lambda: _scanned(function, part), Refused)
 
 
 def _scanned(function: Function, part: Sequence[Stmt]) -> Scan:
@@ -162,11 +153,9 @@ class _Walker:
                     scope = self._declare(stmt, scope, own, inside=now)
                 case For():
                     self._loop(stmt, scope, own if now else loops, here, now)
-                case Block(body=inner):
-                    self.visit(inner, scope, own if now else loops, here, now)
-                case If(condition=_, then=then, other=other) if not now:
-                    self.visit(then, scope, loops, at, False)
-                    self.visit(other, scope, loops, at, False)
+                case Block() | If() if not now or isinstance(stmt, Block):
+                    for part in inner_bodies(stmt):
+                        self.visit(part, scope, own if now else loops, here, now)
                 case Comment():
                     pass
                 case _ if now:
@@ -181,17 +170,7 @@ class _Walker:
                 for _, place in places_in(bound):
                     if place.path:
                         self.accesses.of_place(place, scope, write=False)
-        filled = For(
-            loop.key,
-            loop.type,
-            loop.var,
-            scope.fill(loop.start),
-            loop.op,
-            scope.fill(loop.limit),
-            loop.step,
-            (),
-            loop.pragmas,
-        )
+        filled = replace(loop, start=scope.fill(loop.start), limit=scope.fill(loop.limit), body=())
         inner = Scope(
             {k: v for k, v in scope.constants.items() if k != loop.var},
             scope.private,
@@ -205,16 +184,13 @@ class _Walker:
         constants.pop(decl.name, None)
         private.pop(decl.name, None)
         words = decl.type.split()
-        plain = decl.init is not None and is_pure(decl.init) and not _calls(decl.init)
+        # A name is a symbol where an element, or what a call gives, is nothing that bounds can be reasoned about with.
+        known = not any(isinstance(e, Call | Field | Index) for e in subtrees(decl.init))
+        plain = decl.init is not None and is_pure(decl.init) and known
         # The expression stands for the name only while it still has the value that the name was given.
         counted = self.accesses.shared_vars - scope.variables
         unsteady = self.assigned | self.accesses.fractions | counted
         if is_narrow(decl.type) or not unsteady.isdisjoint(names_in((decl.init,))):
-            plain = False
-        if any(isinstance(e, Field) for e in subtrees(decl.init)):
-            plain = False
-        if any(isinstance(e, Index) for e in subtrees(decl.init)):
-            # A name is a symbol where an element is nothing that bounds can be reasoned about with.
             plain = False
         if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and plain:
             constants[decl.name] = scope.fill(decl.init)
@@ -265,11 +241,6 @@ class _Walker:
         self.leaves.append(made)
 
 
-def _calls(expr: Expr) -> bool:
-    """Whether a value is no arithmetic of its own: then its name stands for it."""
-    return any(isinstance(e, Call) for e in subtrees(expr))
-
-
 def _simple(stmt: Stmt) -> Iterator[Expr]:
     """The expressions of a statement that is treated as one; conditions count as always taken."""
     match stmt:
@@ -289,5 +260,9 @@ def _simple(stmt: Stmt) -> Iterator[Expr]:
 
 
 def _short(stmt: Stmt) -> str:
+    return repr(_line(stmt, 50))
+
+
+def _line(stmt: Stmt, width: int) -> str:
     line = " ".join(statement_text(stmt).split())
-    return repr(line if len(line) <= 50 else f"{line[:47]}…")
+    return line if len(line) <= width else f"{line[: width - 3]}…"

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.parse import node_slice, node_text
+from tuner.spaces.source.parse import OUTERMOST, node_slice, node_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 __all__ = [
+    "AROUND",
     "NAMES",
     "Member",
     "Pointee",
     "definitions_of",
-    "is_outermost",
     "is_strange",
     "made_of",
     "members_of",
@@ -25,11 +25,11 @@ __all__ = [
     "untagged",
 ]
 
-_AROUND = (
-    *("translation_unit", "linkage_specification", "declaration_list", "preproc_if", "preproc_ifdef"),
-    *("preproc_else", "declaration", "type_definition", "field_declaration", "field_declaration_list"),
-    "struct_specifier",
+AROUND = (
+    *(*OUTERMOST, "preproc_if", "preproc_ifdef", "preproc_else", "declaration", "type_definition"),
+    *("field_declaration", "field_declaration_list", "struct_specifier"),
 )
+"""What definitions of types lie in that are known everywhere behind them."""
 NAMES = ("struct_specifier", "union_specifier", "class_specifier", "enum_specifier")
 
 
@@ -52,15 +52,6 @@ class Pointee:
     type: str
     constant: bool
     rows: bool = False
-
-
-def is_outermost(node: Node) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.type not in _AROUND:
-            return False
-        around = around.parent
-    return True
 
 
 def is_strange(node: Node) -> bool:

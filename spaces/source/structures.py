@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tuner.spaces.source.kinds import plain_type
-from tuner.spaces.source.parse import node_text, parse_file
+from tuner.spaces.source.parse import is_outermost, node_text, parse_file
 from tuner.spaces.source.structure_texts import (
+    AROUND,
     NAMES,
     Member,
     Pointee,
     definitions_of,
-    is_outermost,
     is_strange,
     made_of,
     members_of,
@@ -38,32 +39,19 @@ _VECTOR = re.compile(r"(u?(?:char|short|int|long)|half|float|double)([234])")
 _ANY_VECTOR = re.compile(r"(u?(?:char|short|int|long)|half|float|double)(2|3|4|8|16)")
 _COMPONENTS = re.compile(r"[xyzw]{1,4}|[sS][0-9a-fA-F]{1,16}")
 _SIZES = {
-    "char": 1,
-    "uchar": 1,
-    "short": 2,
-    "ushort": 2,
-    "half": 2,
-    "_Float16": 2,
-    "int": 4,
-    "uint": 4,
-    "float": 4,
-}
-_SIZES |= {
-    "unsigned": 4,
-    "unsigned int": 4,
-    "int32_t": 4,
-    "uint32_t": 4,
-    "double": 8,
-    "int64_t": 8,
-    "uint64_t": 8,
+    **dict.fromkeys(("char", "uchar"), 1),
+    **dict.fromkeys(("short", "ushort", "half", "_Float16"), 2),
+    **dict.fromkeys(("int", "uint", "float", "unsigned", "unsigned int", "int32_t", "uint32_t"), 4),
+    **dict.fromkeys(("double", "int64_t", "uint64_t"), 8),
 }
 _TAGGED = re.compile(r"^(?:union|class) ")
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Structures:
     """Structures and other names of types.
 
-    Args:
+    Attributes:
         found: members by the structure's name, in their order; ``None`` for a member of which too little is known.
         aliases: what names of types stand for.
         numbers: names of types that are of numbers, whichever of several.
@@ -71,51 +59,38 @@ class Structures:
         pointers: what those members point to that are pointers, by the structure's name.
         named: what members of a name are made of in any structure or union, stars and dimensions left out.
         inside: what any structure or union is made of.
-        overlaid: structures that lie in a union, so that members of one may be those of another.
+        in_unions: structures that lie in a union, so that members of one may be those of another.
         leading: what names of types are made of, stars and dimensions left out.
     """
 
-    def __init__(
-        self,
-        found: Mapping[str, Mapping[str, Member | None]],
-        aliases: Mapping[str, str],
-        numbers: Collection[str],
-        *,
-        vectors: bool,
-        pointers: Mapping[str, Mapping[str, Pointee]],
-        named: Mapping[str, Collection[str]],
-        inside: Mapping[str, Collection[str]],
-        overlaid: Collection[str],
-        leading: Mapping[str, Collection[str]],
-    ) -> None:
-        self._found = found
-        self._pointers = pointers
-        self._named = named
-        self._inside = inside
-        self._overlaid = overlaid
-        self._leading = leading
-        self._aliases = aliases
-        self.numbers = numbers
-        self._vectors = vectors
+    found: Mapping[str, Mapping[str, Member | None]]
+    aliases: Mapping[str, str]
+    numbers: Collection[str]
+    vectors: bool
+    pointers: Mapping[str, Mapping[str, Pointee]]
+    named: Mapping[str, Collection[str]]
+    inside: Mapping[str, Collection[str]]
+    in_unions: Collection[str]
+    leading: Mapping[str, Collection[str]]
 
     def members(self, kind: str) -> Mapping[str, Member | None]:
         """The members of a type by name, in their order; none of one that is no plain structure."""
         kind = self.meant(kind)
-        if kind in self._found:
-            return self._found[kind]
-        vector = _VECTOR.fullmatch(kind) if self._vectors else None
+        if kind in self.found:
+            return self.found[kind]
+        vector = _VECTOR.fullmatch(kind) if self.vectors else None
         if vector is None:
             return {}
         return dict.fromkeys("xyzw"[: int(vector[2])], Member(vector[1], 0))
 
     def owners(self, name: str) -> set[str]:
         """The plain structures that have a member of a name."""
-        found = self._found.items()
-        return {key for key, members in found if name in members or name in self._pointers.get(key, ())}
+        found = self.found.items()
+        return {key for key, members in found if name in members or name in self.pointers.get(key, ())}
 
     def pointee(self, kind: str, name: str) -> Pointee | None:
         """What a member of a structure points to; ``None`` where it is no plain pointer."""
-        return self._pointers.get(self.meant(kind), {}).get(name)
+        return self.pointers.get(self.meant(kind), {}).get(name)
 
     def components(self, kind: str, name: str) -> str:
         """The type of components of a vector of OpenCL, such as ``xy``, ``s03`` or ``hi``; empty for others."""
@@ -134,7 +109,7 @@ class Structures:
 
     def overlaid(self) -> set[str]:
         """The structures and unions that lie in a union, and all that lie in them."""
-        return {part for kind in self._overlaid for part in self.parts(kind)}
+        return {part for kind in self.in_unions for part in self.parts(kind)}
 
     def lies_behind(self, kind: str) -> frozenset[str]:
         """The structures that a type is or leads to; an empty name for any other type, ``?`` for what is not known."""
@@ -144,23 +119,23 @@ class Structures:
             if name in done:
                 continue
             done.add(name)
-            if (key := self.held(name)) or self.is_arithmetic(name) or name not in self._aliases:
+            if (key := self.held(name)) or self.is_arithmetic(name) or name not in self.aliases:
                 found.add(key)
-            elif name in self._leading:
-                waiting += map(plain_type, self._leading[name])
+            elif name in self.leading:
+                waiting += map(plain_type, self.leading[name])
             else:
                 found.add("?")
         return frozenset(found)
 
     def kinds_of(self, name: str) -> frozenset[str]:
         """What :meth:`lies_behind` the types of all members of a name; an empty one where there are none."""
-        found = (self.lies_behind(kind) for kind in self._named.get(name, ()))
+        found = (self.lies_behind(kind) for kind in self.named.get(name, ()))
         return frozenset[str]().union(*found) or frozenset({""})
 
     def held(self, kind: str) -> str:
         """The structure or union that a type is, as ``struct`` and its tag; empty where it is none that is defined."""
         key = _TAGGED.sub("struct ", self.meant(kind))
-        return key if key in self._inside else ""
+        return key if key in self.inside else ""
 
     def parts(self, kind: str) -> set[str]:
         """A structure or union and all that lie in it."""
@@ -169,7 +144,7 @@ class Structures:
             key = waiting.pop()
             if key and key not in found:
                 found.add(key)
-                waiting += map(self.held, self._inside[key])
+                waiting += map(self.held, self.inside[key])
         return found
 
     def is_arithmetic(self, kind: str) -> bool:
@@ -178,7 +153,7 @@ class Structures:
         if kind in self.numbers:
             return True
         # In C++ that may be a class.
-        return _ARITHMETIC.fullmatch(kind) is not None and (self._vectors or "half" not in kind.split())
+        return _ARITHMETIC.fullmatch(kind) is not None and (self.vectors or "half" not in kind.split())
 
     def is_known(self, kind: str) -> bool:
         """Whether a type is one of numbers, a vector or a plain structure."""
@@ -186,26 +161,23 @@ class Structures:
 
     def is_even(self, kind: str) -> bool:
         """Whether a structure is its numbers and nothing else: all of one size, with no gaps, none of them constant."""
+        if self.vectors and _VECTOR.fullmatch(self.meant(kind)):
+            return True
         found = list(self.members(kind).values())
-        if len({None if m is None else self.meant(m.type) for m in found}) == 1 and self._all_numbers(found):
-            return True
-        plain = [m if m is not None and not m.depth and not m.fixed else None for m in found]
-        sizes = {None if m is None else _SIZES.get(self.meant(m.type)) for m in plain}
-        if self._vectors and _VECTOR.fullmatch(self.meant(kind)):
-            return True
-        return len(sizes) == 1 and None not in sizes
-
-    def _all_numbers(self, found: Sequence[Member | None]) -> bool:
-        plain = (m for m in found if m is not None and not m.depth and not m.fixed)
-        return sum(self.is_arithmetic(m.type) for m in plain) == len(found)
+        plain = [m.type for m in found if m is not None and not m.depth and not m.fixed]
+        if len(plain) < len(found):
+            return False
+        sizes = {_SIZES.get(self.meant(kind)) for kind in plain}
+        one = len(set(map(self.meant, plain))) == 1 and all(map(self.is_arithmetic, plain))
+        return one or (len(sizes) == 1 and None not in sizes)
 
     def meant(self, kind: str) -> str:
         """A type without qualifiers and names of its own."""
         kind = plain_type(kind)
-        for _ in range(len(self._aliases) + 1):
-            if kind not in self._aliases or kind in self.numbers:
+        for _ in range(len(self.aliases) + 1):
+            if kind not in self.aliases or kind in self.numbers:
                 break
-            kind = self._aliases[kind]
+            kind = self.aliases[kind]
         return kind
 
 
@@ -230,7 +202,7 @@ def structures(text: str, language: str) -> Structures:
     while stack:
         node = stack.pop()
         stack.extend(reversed(node.children))
-        outermost = is_outermost(node)
+        outermost = is_outermost(node, AROUND)
         if node.type in NAMES and (body := node.child_by_field_name("body")) is not None:
             tag = node.child_by_field_name("name")
             key = f"struct {node_text(tag)}" if tag is not None else untagged(node)
@@ -266,13 +238,13 @@ def structures(text: str, language: str) -> Structures:
         n for n, m in several.items() if all(map(_ARITHMETIC.fullmatch, m)) and "half" not in " ".join(m)
     }
     return Structures(
-        found,
-        aliases,
-        numbers,
+        found=found,
+        aliases=aliases,
+        numbers=numbers,
         vectors=language in ("opencl", "cuda"),
         pointers=pointers,
         named=named,
         inside=inside,
-        overlaid=overlaid,
+        in_unions=overlaid,
         leading=leading,
     )

@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, TypeVar, cast, get_args
 
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
-    Binary,
     Block,
     Call,
-    Cast,
-    Comment,
     Decl,
     Define,
     Expr,
@@ -29,56 +27,47 @@ from tuner.spaces.source.syntax import (
     If,
     Index,
     Name,
-    Number,
     Opaque,
     OpaqueStmt,
     Param,
     Stmt,
-    Ternary,
-    Unary,
 )
 
 __all__ = [
+    "assigned_names",
+    "bodies",
     "children",
+    "declared_names",
+    "exchanged",
     "expressions",
     "index_chain",
+    "inner_bodies",
     "map_expressions",
     "names_in",
     "offered",
+    "opaque_words",
+    "operands",
     "root_of",
+    "scoped",
     "statements",
     "substitute",
     "subtrees",
     "transform",
+    "with_bodies",
     "without_spares",
     "written_names",
 ]
 
 Node = Any
 
+T = TypeVar("T")
+"""A kind of node that stays of its kind: statements, or any expression."""
+
 _PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Own")
 
 _PARTS: dict[type, tuple[str, ...]] = {
     cls: tuple(f.name for f in fields(cls) if f.type not in _PLAIN)
-    for cls in (
-        *(
-            Name,
-            Number,
-            Unary,
-            Binary,
-            Ternary,
-            Index,
-            Field,
-            Call,
-            Cast,
-            Assign,
-            Opaque,
-            ExprStmt,
-            Decl,
-            For,
-        ),
-        *(If, Block, Comment, OpaqueStmt, Param, Define, Function),
-    )
+    for cls in (*get_args(Expr), *get_args(Stmt), Param, Define, Function)
 }
 """Fields of each kind of node that can hold nodes."""
 
@@ -132,8 +121,42 @@ def children(node: Node) -> Iterator[Node]:
             yield getattr(node, name)
 
 
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """All statements, nested ones included, parents first."""
+def operands(node: Node) -> Iterator[Expr]:
+    """The expressions right below a node; of several nodes those among them."""
+    for part in children(node):
+        yield from (p for p in (part if type(part) is tuple else (part,)) if isinstance(p, Expr))
+
+
+def inner_bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The lists of statements that a statement is made of."""
+    match stmt:
+        case For(body=body) | Block(body=body):
+            return (body,)
+        case If(then=then, other=other):
+            return (then, other)
+    return ()
+
+
+def with_bodies(stmt: Stmt, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """A statement with the lists of statements that it is made of changed; a copy even where they stay the same."""
+    match stmt:
+        case For() | Block():
+            return replace(stmt, body=change(stmt.body))
+        case If():
+            return replace(stmt, then=change(stmt.then), other=change(stmt.other))
+    return stmt
+
+
+def bodies(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """A list of statements and all those that are nested in it, outer ones first."""
+    yield body
+    for stmt in body:
+        for part in inner_bodies(stmt):
+            yield from bodies(part)
+
+
+def statements(body: tuple[Stmt, ...], *, spares: bool = True) -> Iterator[Stmt]:
+    """All statements, nested ones included, parents first; ``spares``: also those of :attr:`If.spare` branches."""
     stack = [*reversed(body)]
     pop, extend = stack.pop, stack.extend
     while stack:
@@ -143,30 +166,32 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         if kind is For or kind is Block:
             extend(reversed(cast("For | Block", stmt).body))
         elif kind is If:
-            extend(reversed(cast("If", stmt).other))
+            if spares or not cast("If", stmt).spare:
+                extend(reversed(cast("If", stmt).other))
             extend(reversed(cast("If", stmt).then))
+
+
+def scoped(
+    body: tuple[Stmt, ...], known: frozenset[str] = frozenset()
+) -> Iterator[tuple[Stmt, frozenset[str]]]:
+    """:func:`statements`, each with the names that are declared where it stands; of a loop without its own counter."""
+    for stmt in body:
+        yield stmt, known
+        inner = known | {stmt.var} if isinstance(stmt, For) and stmt.type else known
+        for part in inner_bodies(stmt):
+            yield from scoped(part, inner)
+        if isinstance(stmt, Decl):
+            known |= {stmt.name}
 
 
 def offered(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """:func:`statements` without those that are only there for where a condition does not hold (``If.spare``)."""
-    stack = [*reversed(body)]
-    while stack:
-        stmt = stack.pop()
-        yield stmt
-        match stmt:
-            case For(body=inner) | Block(body=inner):
-                stack += reversed(inner)
-            case If():
-                stack += () if stmt.spare else reversed(stmt.other)
-                stack += reversed(stmt.then)
+    return statements(body, spares=False)
 
 
 def without_spares(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The same without those."""
-    made: tuple[Stmt, ...] = transform(
-        body, lambda n: replace(n, other=()) if isinstance(n, If) and n.spare else n
-    )
-    return made
+    return transform(body, lambda n: replace(n, other=()) if isinstance(n, If) and n.spare else n)
 
 
 def expressions(node: Node) -> Iterator[Expr]:
@@ -179,6 +204,28 @@ def expressions(node: Node) -> Iterator[Expr]:
 def names_in(node: Node) -> set[str]:
     """All identifiers that a node uses (not those that it declares)."""
     return _union(node, _names_below)
+
+
+def assigned_names(node: Node) -> set[str]:
+    """Variables that a node assigns to as a whole."""
+    targets = (n.target for n in subtrees(node) if type(n) is Assign)
+    return {t.id for t in targets if type(t) is Name}
+
+
+def declared_names(body: tuple[Stmt, ...], *, all_counters: bool = False) -> set[str]:
+    """Variables that statements declare; counters of loops among them, or all that count."""
+    found = (s for s in statements(body) if isinstance(s, Decl | For))
+    return {
+        s.name if isinstance(s, Decl) else s.var
+        for s in found
+        if isinstance(s, Decl) or all_counters or s.type
+    }
+
+
+def opaque_words(node: Node) -> set[str]:
+    """Words of what is only known as text."""
+    texts = (n.text for n in subtrees(node) if isinstance(n, Opaque | OpaqueStmt))
+    return {word for text in texts for word in words(text)}
 
 
 def written_names(node: Node) -> set[str]:
@@ -256,11 +303,11 @@ def root_of(expr: Expr) -> Expr:
     return expr
 
 
-def transform(node: Node, change: Callable[[Node], Node]) -> Node:
+def transform(node: T, change: Callable[[Any], Any]) -> T:
     """The tree with ``change`` applied to every node, children first. Shares what stays as it is."""
-    if type(node) is tuple:
+    if isinstance(node, tuple):
         parts = tuple(transform(n, change) for n in node)
-        return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
+        return node if all(a is b for a, b in zip(parts, node, strict=True)) else cast("T", parts)
     names = _PARTS.get(type(node))
     if names is None:
         return node
@@ -270,16 +317,22 @@ def transform(node: Node, change: Callable[[Node], Node]) -> Node:
         made = transform(value, change)
         if made is not value:
             updates[name] = made
-    return change(replace(cast("Any", node), **updates) if updates else node)
+    changed: T = change(replace(cast("Any", node), **updates) if updates else node)
+    return changed
 
 
-def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
+def map_expressions(node: T, change: Callable[[Expr], Expr]) -> T:
     """:func:`transform` for expressions only."""
     return transform(node, lambda n: change(n) if isinstance(n, Expr) else n)
 
 
-def substitute(node: Node, name: str, value: Expr) -> Node:
+def exchanged(node: T, old: Expr, new: Expr) -> T:
+    """A node with every expression that is equal to one replaced by another."""
+    return map_expressions(node, lambda e: new if e == old else e)
+
+
+def substitute(node: T, name: str, value: Expr) -> T:
     """A node with an identifier replaced by an expression."""
     if name not in names_in(node):
         return node
-    return map_expressions(node, lambda e: value if e == Name(name) else e)
+    return exchanged(node, Name(name), value)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.affine import polynomial
-from tuner.spaces.source.arithmetic import one_type
 from tuner.spaces.source.directives import macros_in, unread
+from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.integers import Known
 from tuner.spaces.source.own_names import own_names
-from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.regions import read_program
+from tuner.spaces.source.widths import one_type
 
 ATOMS = st.sampled_from(
     [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from same_results import program_of
 
-from tuner.spaces.source.arithmetic import one_type
+from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import all_types_of, element_types_of, plain_type, types_of, writable
-from tuner.spaces.source.reading import parse_expression
+from tuner.spaces.source.widths import one_type
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import apply_edit
-from tuner.spaces.source.memo import Kept, kept_by_identity
+from tuner.spaces.source.memo import Kept, kept_by_identity, kept_or_raised
 from tuner.spaces.source.operators import Refused
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.source.walks import names_in, subtrees, written_names
@@ -28,6 +28,22 @@ def kernel(text: str = TEXT) -> Kernel:
     """With entry f."""
     variant = Variant(files=(Source(name="f.c", text=text),))
     return Kernel(name="f", entry="f", language="c", variant=variant, folder=".")
+
+
+def test_a_refusal_is_kept_as_well() -> None:
+    """It is raised each time, and found out once."""
+    kept: Kept[tuple[object, int | Refused]] = Kept(8)
+    asked: list[int] = []
+
+    def refused() -> int:
+        asked.append(1)
+        raise Refused("why")
+
+    for _ in range(2):
+        with pytest.raises(Refused, match="why"):
+            kept_or_raised(kept, 1, None, refused, Refused)
+    assert len(asked) == 1
+    assert kept_or_raised(kept, 2, None, lambda: 5, Refused) == 5
 
 
 def test_the_oldest_are_let_go() -> None:

@@ -1,17 +1,16 @@
-"""What every operator needs: finding loops, putting statements in their place, names that are free.
+"""What every operator needs: finding loops, putting statements in their place, tunables, what loops have to be like.
 
-An operator is a pure function from a function's tree and an edit's arguments to another tree. It raises
-:class:`Refused` where it does not apply. May not draw random numbers.
+May not draw random numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.changes import require_steady_bounds
 from tuner.spaces.source.dependence import Dependences, dependences
 from tuner.spaces.source.kinds import (
     Refused,
@@ -24,9 +23,18 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.other_names import require_steady_bounds
+from tuner.spaces.source.operators.naming import fresh_name, is_used_outside, names_taken, words_of_files
+from tuner.spaces.source.operators.operator import (
+    DEVICE,
+    HOST,
+    Args,
+    Operator,
+    argument,
+    argument_list,
+    opener,
+    where_it_applies,
+)
 from tuner.spaces.source.syntax import (
-    Block,
     Cast,
     Comment,
     Decl,
@@ -35,7 +43,6 @@ from tuner.spaces.source.syntax import (
     Field,
     For,
     Function,
-    If,
     Name,
     Number,
     Opaque,
@@ -43,7 +50,16 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, offered, statements, subtrees, transform, written_names
+from tuner.spaces.source.walks import (
+    bodies,
+    names_in,
+    offered,
+    statements,
+    subtrees,
+    transform,
+    with_bodies,
+    written_names,
+)
 from tuner.spaces.source.widths import holds
 
 __all__ = [
@@ -57,6 +73,7 @@ __all__ = [
     "argument",
     "argument_list",
     "body_of",
+    "copied_range",
     "counter_type",
     "define",
     "find_loop",
@@ -66,105 +83,42 @@ __all__ = [
     "keep_promises",
     "loops_of",
     "nest_below",
+    "new_key",
+    "not_independent",
+    "opener",
     "parameter",
     "perfect_nest",
     "rekeyed",
     "replace_statement",
+    "require_independent",
     "require_known",
     "require_own_counter",
     "require_rectangular",
     "require_simple_loop",
     "sibling_after",
+    "where_it_applies",
 ]
 
-Args = Mapping[str, Any]
-"""An edit's own part: plain JSON."""
-
-HOST = ("c", "c++")
-"""Languages of functions that are called."""
-
-DEVICE = ("opencl", "cuda")
-"""Languages of kernels that are launched."""
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
 _PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_dependence)\b")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """One kind of source transformation.
-
-    Attributes:
-        name: in edits.
-        summary: what it does, for people.
-        apply: function and arguments to the changed function; raises :class:`Refused`.
-        sites: arguments worth trying on a function, without a promise that they apply; the flag says whether
-            floating-point sums may be added up in another order.
-        checked: whether a dependence analysis, or the kind of change itself, shows that results stay the same;
-            else only the verification stands between a wrong candidate and the search.
-        raw: whether it changes statements without any idea behind it, so that it is worth few tries.
-        opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
-        languages: that it writes.
-        openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
-        members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
-    """
-
-    name: str
-    summary: str
-    apply: Callable[[Function, Args], Function]
-    sites: Callable[[Function, bool], Iterable[dict[str, Any]]]
-    checked: bool = True
-    raw: bool = False
-    opens: bool = False
-    languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
-    openmp: bool = False
-    members: bool = False
-
-
-def argument(args: Args, name: str, kind: type = str) -> Any:
-    """One argument of an edit."""
-    value = args.get(name)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise Refused(f"the edit's {name!r} is {value!r}")
-    return value
-
-
-def argument_list(args: Args, name: str) -> list[str]:
-    """A list of words."""
-    value = args.get(name)
-    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-        raise Refused(f"the edit's {name!r} is {value!r}")
-    return value
 
 
 def parameter(
     function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A new tunable for an edit, with a name that is free."""
-    known = (
-        _words(function.source)
-        | function.macros
-        | function.words
-        | {d.name for d in function.defines}
-        | set(taken)
-    )
+    known = words_of_files(function).union((d.name for d in function.defines), taken)
     name = unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
 
 
-@lru_cache(maxsize=64)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text))
-
-
-def define(function: Function, args: Args, count: int) -> tuple[Function, list[Expr]]:
+def define(function: Function, args: Args, count: int) -> tuple[Function, list[Name]]:
     """Adds the defaults of an edit's tunables; returns their names as expressions."""
     found = args.get("parameters")
     if not isinstance(found, list) or len(found) != count:
         raise Refused(f"the edit needs {count} parameters")
     taken = names_taken(function)
-    names: list[Expr] = []
+    names: list[Name] = []
     defines = list(function.defines)
     for item in found:
         name = item["name"]
@@ -176,45 +130,32 @@ def define(function: Function, args: Args, count: int) -> tuple[Function, list[E
     return replace(function, defines=tuple(defines)), names
 
 
-def names_taken(function: Function) -> set[str]:
-    """Identifiers of the file and of what was added."""
-    taken = (
-        set(_words(function.source) | function.macros | function.words)
-        | names_in(function.body)
-        | written_names(function.body)
-    )
-    taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
-    return taken
-
-
-def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
-    """An identifier that nothing in the file uses."""
-    return unused(stem, names_taken(function) | set(taken))
-
-
 def fresh_key(function: Function, key: str, taken: Iterable[str] = ()) -> str:
     """A loop key that the function does not have."""
     known = {s.key for s in statements(function.body) if isinstance(s, For)} | set(taken)
-    stem = key.split("#")[0]
-    name, number = stem, 1
-    while name in known:
-        number += 1
-        name = f"{stem}#{number}"
-    return name
+    return unused(key.split("#")[0], known, "#")
+
+
+def new_key(function: Function, key: str, taken: set[str]) -> str:
+    """A :func:`fresh_key`, which is added to ``taken``."""
+    made = fresh_key(function, key, taken)
+    taken.add(made)
+    return made
+
+
+def copied_range(function: Function, loop: For, start: Expr, limit: Expr, taken: set[str]) -> For:
+    """A copy of an upward loop from ``start`` to before ``limit``; it and those in it have keys of their own."""
+    key = new_key(function, loop.key, taken)
+    return replace(loop, key=key, start=start, op="<", limit=limit, body=rekeyed(function, loop.body, taken))
 
 
 def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tuple[Stmt, ...]:
     """A copy of statements whose loops have keys of their own; ``taken`` is added to."""
 
     def change(node: Any) -> Any:
-        if not isinstance(node, For):
-            return node
-        key = fresh_key(function, node.key, taken)
-        taken.add(key)
-        return replace(node, key=key)
+        return replace(node, key=new_key(function, node.key, taken)) if isinstance(node, For) else node
 
-    made: tuple[Stmt, ...] = transform(body, change)
-    return made
+    return transform(body, change)
 
 
 def all_loops(function: Function) -> list[For]:
@@ -261,44 +202,24 @@ def nest_below(function: Function, keys: Sequence[str]) -> list[For]:
 
 def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
     """The statement that follows one in its body."""
-    for body in _bodies(function.body):
+    for body in bodies(function.body):
         for place, found in enumerate(body):
             if found is stmt:
-                rest = [s for s in body[place + 1 :] if not isinstance(s, Comment)]
-                return rest[0] if rest else None
+                return next((s for s in body[place + 1 :] if not isinstance(s, Comment)), None)
     return None
-
-
-def _bodies(body: tuple[Stmt, ...]) -> Iterable[tuple[Stmt, ...]]:
-    yield body
-    for stmt in body:
-        if isinstance(stmt, For | Block):
-            yield from _bodies(stmt.body)
-        elif isinstance(stmt, If):
-            yield from _bodies(stmt.then)
-            yield from _bodies(stmt.other)
 
 
 def replace_statement(
     function: Function, old: Stmt, new: Sequence[Stmt], *, also: Sequence[Stmt] = ()
 ) -> Function:
     """The function with one statement (by identity) replaced by others; those in ``also`` are taken out."""
-    out = {id(s) for s in also}
+    put: dict[int, Sequence[Stmt]] = {**{id(s): () for s in also}, id(old): new}
 
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in body:
-            if stmt is old:
-                made += new
-            elif id(stmt) in out:
-                continue
-            elif isinstance(stmt, For | Block):
-                made.append(replace(stmt, body=visit(stmt.body)))
-            elif isinstance(stmt, If):
-                made.append(replace(stmt, then=visit(stmt.then), other=visit(stmt.other)))
-            else:
-                made.append(stmt)
-        return tuple(made)
+        return tuple(made for stmt in body for made in visited(stmt))
+
+    def visited(stmt: Stmt) -> Sequence[Stmt]:
+        return put[id(stmt)] if id(stmt) in put else (with_bodies(stmt, visit),)
 
     return replace(function, body=visit(function.body))
 
@@ -306,6 +227,21 @@ def replace_statement(
 def analyse(function: Function, part: Sequence[Stmt], args: Args) -> Dependences:
     """The dependences of a part, with the freedom that the edit was given."""
     return dependences(function, part, reassociate=args.get("reassociate") is True)
+
+
+def require_independent(function: Function, loop: For, args: Args) -> None:
+    """Refuses a loop that carries a dependence."""
+    reason = analyse(function, [loop], args).carried_by(loop.key)
+    if reason:
+        raise Refused(reason)
+
+
+def not_independent(function: Function, loop: For, *, sums: bool = False) -> str:
+    """Why a loop's iterations are not known to be independent, sums among it or without them; else nothing."""
+    try:
+        return analyse(function, [loop], {}).carried_by(loop.key, sums=sums)
+    except Refused as refusal:
+        return str(refusal)
 
 
 def require_known(part: Any, what: str) -> None:
@@ -381,45 +317,12 @@ def keep_promises(before: Function, made: Function, what: str) -> Function:
     for loop in all_loops(made):
         if id(loop) in old or not any(_PROMISE.search(p) for p in loop.pragmas):
             continue
-        try:
-            reason = analyse(made, [loop], {}).carried_by(loop.key)
-        except Refused as refusal:
-            reason = str(refusal)
+        reason = not_independent(made, loop)
         if reason:
             raise Refused(
                 f"loop {loop.key} is promised to be free of dependences, {what} may not be: {reason}"
             )
     return made
-
-
-def is_used_outside(function: Function, var: str) -> bool:
-    """Whether a function uses a variable outside of loops that count it."""
-    return any(var in names_in((part,)) for part in _outside(function, var))
-
-
-def _outside(function: Function, var: str) -> list[Any]:
-    """Parts of the function outside of loops that count a variable."""
-    found: list[Any] = []
-
-    def visit(body: tuple[Stmt, ...]) -> None:
-        for stmt in body:
-            if isinstance(stmt, For):
-                found.extend((stmt.start, stmt.limit, stmt.step) if stmt.var != var else (stmt.start,))
-                if stmt.var != var:
-                    visit(stmt.body)
-            elif isinstance(stmt, If):
-                found.append(stmt.condition)
-                visit(stmt.then)
-                visit(stmt.other)
-            elif isinstance(stmt, Block):
-                visit(stmt.body)
-            elif isinstance(stmt, OpaqueStmt) and re.search(rf"\b{var}\b", stmt.text):
-                found.append(Name(var))
-            else:
-                found.append(stmt)
-
-    visit(function.body)
-    return found
 
 
 def counter_type(function: Function, loop: For) -> str:

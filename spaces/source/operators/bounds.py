@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from tuner.spaces.source.affine import minus, polynomial
-from tuner.spaces.source.arithmetic import one_type
 from tuner.spaces.source.kinds import (
     is_floating,
     is_integer,
@@ -35,11 +34,13 @@ from tuner.spaces.source.syntax import (
     Ternary,
 )
 from tuner.spaces.source.walks import names_in, substitute, subtrees, written_names
+from tuner.spaces.source.widths import one_type
 
 __all__ = [
     "add",
     "extreme",
     "inline_constants",
+    "joined",
     "left_over",
     "maximum",
     "minimum",
@@ -97,6 +98,11 @@ def _distance(a: Expr, b: Expr) -> int | None:
         return None
     left = minus(one, two)
     return left.get((), 0) if set(left) <= {()} else None
+
+
+def joined(op: str, parts: Sequence[Expr]) -> Expr:
+    """Several expressions with an infix operator between them, from the left."""
+    return reduce(partial(Binary, op), parts)
 
 
 def add(a: Expr, b: Expr) -> Expr:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.arithmetic import is_whole, one_type
 from tuner.spaces.source.kinds import is_floating, is_pure, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
     argument,
+    replace_statement,
     require_known,
 )
 from tuner.spaces.source.syntax import (
@@ -23,14 +23,14 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
-    For,
     Function,
     If,
     Index,
     Stmt,
     Ternary,
 )
-from tuner.spaces.source.walks import expressions, offered
+from tuner.spaces.source.walks import expressions, inner_bodies, offered, with_bodies
+from tuner.spaces.source.widths import is_whole, one_type
 
 __all__ = ["OPERATORS"]
 
@@ -53,7 +53,7 @@ def if_convert(function: Function, args: Args) -> Function:
     require_known(stmt, "the conditional")
     made = _selected(stmt)
     _require_one_kind(function, made)
-    return replace(function, body=_exchange(function.body, stmt, (made,)))
+    return replace_statement(function, stmt, [made])
 
 
 def _require_one_kind(function: Function, made: ExprStmt) -> None:
@@ -176,38 +176,16 @@ def _place(function: Function, args: Args) -> tuple[tuple[Stmt, ...], int]:
 def _places(body: tuple[Stmt, ...]) -> Iterator[tuple[tuple[Stmt, ...], int]]:
     for place, stmt in enumerate(body):
         yield body, place
-        if isinstance(stmt, For | Block):
-            yield from _places(stmt.body)
-        elif isinstance(stmt, If):
-            yield from _places(stmt.then)
-            yield from () if stmt.spare else _places(stmt.other)
+        inner = inner_bodies(stmt)
+        for part in inner[:1] if isinstance(stmt, If) and stmt.spare else inner:
+            yield from _places(part)
 
 
 def _with_body(function: Function, old: tuple[Stmt, ...], new: tuple[Stmt, ...]) -> Function:
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        if body is old:
-            return new
-        return tuple(_inside(s, visit) for s in body)
+        return new if body is old else tuple(with_bodies(s, visit) for s in body)
 
     return replace(function, body=visit(function.body))
-
-
-def _exchange(body: tuple[Stmt, ...], old: Stmt, new: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    made: list[Stmt] = []
-    for stmt in body:
-        if stmt is old:
-            made += new
-        else:
-            made.append(_inside(stmt, lambda b: _exchange(b, old, new)))
-    return tuple(made)
-
-
-def _inside(stmt: Stmt, visit: Any) -> Stmt:
-    if isinstance(stmt, For | Block):
-        return replace(stmt, body=visit(stmt.body))
-    if isinstance(stmt, If):
-        return replace(stmt, then=visit(stmt.then), other=visit(stmt.other))
-    return stmt
 
 
 def _statement_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
@@ -217,35 +195,13 @@ def _statement_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="if_convert",
-        summary="turns a branch into a selection",
-        apply=if_convert,
-        sites=_if_sites,
-        members=True,
-    ),
-    Operator(
-        name="swap_statements",
-        summary="exchanges two statements, unchecked",
-        apply=swap_statements,
-        sites=_statement_sites,
-        checked=False,
-        raw=True,
-    ),
-    Operator(
-        name="delete_statement",
-        summary="leaves a statement out, unchecked",
-        apply=delete_statement,
-        sites=_statement_sites,
-        checked=False,
-        raw=True,
-    ),
-    Operator(
-        name="repeat_statement",
-        summary="executes an assignment twice, unchecked",
-        apply=repeat_statement,
-        sites=_statement_sites,
-        checked=False,
-        raw=True,
+    Operator(if_convert, _if_sites, summary="turns a branch into a selection", members=True),
+    *(
+        Operator(apply, _statement_sites, summary=what, checked=False, raw=True)
+        for apply, what in (
+            (swap_statements, "exchanges two statements, unchecked"),
+            (delete_statement, "leaves a statement out, unchecked"),
+            (repeat_statement, "executes an assignment twice, unchecked"),
+        )
     ),
 )

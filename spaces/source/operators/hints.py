@@ -17,13 +17,14 @@ from tuner.spaces.source.operators.base import (
     all_loops,
     analyse,
     argument,
+    copied_range,
     define,
     find_loop,
-    fresh_key,
     loops_of,
     parameter,
     rekeyed,
     replace_statement,
+    require_independent,
     require_known,
     require_simple_loop,
 )
@@ -43,7 +44,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import statements, substitute, subtrees, written_names
+from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -69,8 +70,7 @@ def unroll(function: Function, args: Args) -> Function:
             function, loop, [replace(loop, pragmas=(*loop.pragmas, f"GCC unroll {count}"))]
         )
     made, (number,) = define(function, args, 1)
-    name = number.id if isinstance(number, Name) else ""
-    asked = f"unroll {name}" if function.language in DEVICE else f"clang loop unroll_count({name})"
+    asked = f"unroll {number.id}" if function.language in DEVICE else f"clang loop unroll_count({number.id})"
     pragmas = (*loop.pragmas, asked)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
@@ -115,10 +115,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
         part = part if number == 0 else rekeyed(function, part, taken)
         body += [Block(part)] if scoped else part
     main = replace(loop, limit=whole, op="<", step=size, body=tuple(body))
-    key = fresh_key(function, loop.key, taken)
-    taken.add(key)
-    rest = replace(loop, key=key, start=whole, limit=end, op="<", body=rekeyed(function, loop.body, taken))
-    return replace_statement(function, loop, [main, rest])
+    return replace_statement(function, loop, [main, copied_range(function, loop, whole, end, taken)])
 
 
 def _copies_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
@@ -159,9 +156,7 @@ def _vectorized(function: Function, args: Args, *more: str) -> Function:
     require_simple_loop(function, loop)
     if len(loops_of(loop)) > 1:
         raise Refused(f"loop {loop.key} is not the innermost")
-    reason = analyse(function, [loop], args).carried_by(loop.key)
-    if reason:
-        raise Refused(reason)
+    require_independent(function, loop, args)
     if _is_vectorized(loop):
         raise Refused(f"loop {loop.key} is asked to be vectorised already")
     # What is carried only because its order may change is a sum all the same.
@@ -172,9 +167,8 @@ def _vectorized(function: Function, args: Args, *more: str) -> Function:
             raise Refused("the compiler cannot be asked for it")
         return replace_statement(function, loop, [replace(loop, pragmas=(*loop.pragmas, *safe))])
     made, (width, count) = define(function, args, 2)
-    names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
     asked = ("clang loop vectorize(enable)",) if summed else independent(function)
-    pragmas = (*loop.pragmas, *asked, *of_width(function, names[0], names[1]), *more)
+    pragmas = (*loop.pragmas, *asked, *of_width(function, width.id, count.id), *more)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
@@ -242,20 +236,9 @@ def const(function: Function, args: Args) -> Function:
     if function.language == "cuda" and not _keeps_its_symbol(function):
         raise Refused(f'{function.name} would be another function to those who call it: it is not extern "C"')
     require_known(tuple(s for s in statements(function.body) if not _returns(s)), "the function")
-    passed = {
-        n.id
-        for c in subtrees(function.body)
-        if isinstance(c, Call)
-        for n in subtrees(c)
-        if isinstance(n, Name)
-    }
-    passed |= {
-        n.id
-        for u in subtrees(function.body)
-        if isinstance(u, Unary) and u.op in ("*", "&")
-        for n in subtrees(u)
-        if isinstance(n, Name)
-    }
+    handed = [c.arguments for c in subtrees(function.body) if isinstance(c, Call)]
+    followed = [u for u in subtrees(function.body) if isinstance(u, Unary) and u.op in ("*", "&")]
+    passed = names_in((*handed, *followed))
     pointers = {d.name for d in subtrees(function.body) if isinstance(d, Decl) and "*" in d.type}
     written = written_names(function.body)
     found = [
@@ -324,45 +307,21 @@ def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(name="unroll", summary="asks for unrolling", apply=unroll, sites=_unroll_sites, members=True),
+    Operator(unroll, _unroll_sites, summary="asks for unrolling", members=True),
+    Operator(unroll_copies, _copies_sites, summary="writes a loop's body several times", members=True),
     Operator(
-        name="unroll_copies",
-        summary="writes a loop's body several times",
-        apply=unroll_copies,
-        sites=_copies_sites,
-        members=True,
+        vectorize, _vectorize_sites, summary="asks for vectors of a width", languages=HOST, members=True
     ),
     Operator(
-        name="vectorize",
-        summary="asks for vectors of a width",
-        apply=vectorize,
-        sites=_vectorize_sites,
-        languages=HOST,
-        members=True,
-    ),
-    Operator(
-        name="vectorize_masked",
+        vectorize_masked,
+        _masked_sites,
         summary="asks for vectors, with a mask for what they leave over",
-        apply=vectorize_masked,
-        sites=_masked_sites,
         languages=HOST,
         members=True,
     ),
     Operator(
-        name="free_sums",
-        summary="lets the compiler add up in any order",
-        apply=free_sums,
-        sites=_free_sites,
-        languages=HOST,
-        members=True,
+        free_sums, _free_sites, summary="lets the compiler add up in any order", languages=HOST, members=True
     ),
-    Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once, members=True),
-    Operator(
-        name="const",
-        summary="promises not to write",
-        apply=const,
-        sites=_once,
-        languages=DEVICE,
-        members=True,
-    ),
+    Operator(restrict, _once, summary="promises separate buffers", members=True),
+    Operator(const, _once, summary="promises not to write", languages=DEVICE, members=True),
 )

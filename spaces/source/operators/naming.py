@@ -1,44 +1,75 @@
-"""What names of a function mean: which are taken or declared, which are arrays. May not transform."""
+"""What names of a function mean: which are taken or declared, which are arrays, what stands behind them in the text.
+
+May not transform.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
 
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import unused, words
+from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.syntax import Block, Decl, For, Function, If, Opaque, OpaqueStmt, Stmt
-from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
+from tuner.spaces.source.walks import (
+    declared_names,
+    names_in,
+    opaque_words,
+    scoped,
+    statements,
+    subtrees,
+    written_names,
+)
 
-__all__ = ["RETURN", "declared", "declared_as_text", "is_array", "names_known", "require_in_scope"]
+__all__ = [
+    "RETURN",
+    "behind",
+    "declared_as_text",
+    "fresh_name",
+    "is_array",
+    "is_used_outside",
+    "names_known",
+    "names_taken",
+    "require_in_scope",
+    "words_of_files",
+]
 
 RETURN = re.compile(r"return\b(.*);", re.DOTALL)
 _CONTROL = re.compile(
     r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
 _REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*([A-Za-z_]\w*)\s*=[^=]")
-_ANY_WORD = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
+
+
+def words_of_files(function: Function) -> frozenset[str]:
+    """All words of the kernel's files, and macros of headers."""
+    return words(function.source) | function.macros | function.words
+
+
+def names_taken(function: Function) -> set[str]:
+    """Identifiers of the file and of what was added."""
+    own = names_in(function.body) | written_names(function.body) | {d.name for d in function.defines}
+    return own.union(words_of_files(function), *map(words, function.preamble))
+
+
+def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
+    """An identifier that nothing in the file uses."""
+    return unused(stem, names_taken(function) | set(taken))
 
 
 def names_known(function: Function) -> set[str]:
     """Everything that a name could be taken for in a function."""
-    taken = names_in(function.body) | written_names(function.body) | declared(function.body)
+    taken = names_in(function.body) | written_names(function.body) | declared_names(function.body)
     taken |= {p.name for p in function.params} | {d.name for d in function.outer}
     taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
     for node in subtrees(function.body):
         if isinstance(node, Opaque | OpaqueStmt):
             taken |= set(_WORD.findall(node.text))
     return taken
-
-
-def declared(body: tuple[Stmt, ...]) -> set[str]:
-    found = set()
-    for stmt in statements(body):
-        if isinstance(stmt, Decl):
-            found.add(stmt.name)
-        elif isinstance(stmt, For) and stmt.type:
-            found.add(stmt.var)
-    return found
 
 
 def declared_as_text(function: Function, *, references: bool = False) -> set[str]:
@@ -54,7 +85,7 @@ def declared_as_text(function: Function, *, references: bool = False) -> set[str
         if plain is not None and "," not in text:
             found.add(plain[1])
         elif not _CONTROL.match(text):
-            found |= set(_ANY_WORD.findall(text))
+            found |= words(text)
     return found
 
 
@@ -70,35 +101,62 @@ def is_array(function: Function, name: str) -> bool:
 
 def require_in_scope(function: Function) -> None:
     """Refuses a function that has a variable's name stand for something else as well, where it is not declared."""
-    own = declared(function.body)
+    own = declared_names(function.body)
+    for stmt, known in scoped(function.body, frozenset(p.name for p in function.params)):
+        match stmt:
+            case For(type=kind, var=var):
+                head = known | {var} if kind else known
+                used = names_in(stmt.start) | (names_in((stmt.limit, stmt.step)) - head) | {var} - head
+            case If():
+                used = names_in(stmt.condition)
+            case Block():
+                used = set()
+            case Decl(name=name):
+                used = names_in((*stmt.dims, stmt.init)) - {name}
+            case _:
+                used = names_in(stmt) | written_names(stmt)
+        missing = (used & own) - known
+        if missing:
+            raise Refused(f"{min(missing)} means two things in {function.name}")
 
-    def visit(body: Iterable[Stmt], around: frozenset[str]) -> None:
-        known = around
-        for stmt in body:
-            inner: tuple[tuple[tuple[Stmt, ...], frozenset[str]], ...] = ()
-            used: set[str]
-            match stmt:
-                case For(type=kind, var=var):
-                    head = known | {var} if kind else known
-                    used = names_in(stmt.start) | (names_in((stmt.limit, stmt.step)) - head) | {var} - head
-                    inner = ((stmt.body, head),)
-                case If():
-                    used = names_in(stmt.condition)
-                    inner = ((stmt.then, known), (stmt.other, known))
-                case Block():
-                    used = set()
-                    inner = ((stmt.body, known),)
-                case Decl(name=name):
-                    used = names_in((*stmt.dims, stmt.init)) - {name}
-                    missing = (used & own) - known
-                    known |= {name}
-                case _:
-                    used = names_in(stmt) | written_names(stmt)
-            if not isinstance(stmt, Decl):
-                missing = (used & own) - known
-            if missing:
-                raise Refused(f"{min(missing)} means two things in {function.name}")
-            for part, names in inner:
-                visit(part, names)
 
-    visit(function.body, frozenset(p.name for p in function.params))
+def is_used_outside(function: Function, var: str) -> bool:
+    """Whether a function uses a variable outside of loops that count it."""
+
+    def uses(stmt: Stmt) -> bool:
+        match stmt:
+            case For():
+                if stmt.var == var:
+                    return var in names_in(stmt.start)
+                return var in names_in((stmt.start, stmt.limit, stmt.step)) or any(map(uses, stmt.body))
+            case If():
+                return var in names_in(stmt.condition) or any(map(uses, (*stmt.then, *stmt.other)))
+            case Block():
+                return any(map(uses, stmt.body))
+            case OpaqueStmt(text=text):
+                return re.search(rf"\b{var}\b", text) is not None
+        return var in names_in(stmt)
+
+    return any(map(uses, function.body))
+
+
+def behind(function: Function, part: Any) -> set[str]:
+    """Words of the functions of the file that a part names, and of those that they name."""
+    meanings = _functions(function.source, function.language)
+    found: set[str] = set()
+    # A kernel that names itself is no news.
+    waiting = (names_in(part) | opaque_words(part)) - {function.name}
+    done = {function.name}
+    while waiting:
+        name = waiting.pop()
+        done.add(name)
+        within = meanings.get(name, frozenset())
+        found |= within
+        waiting |= within - done
+    return found
+
+
+@lru_cache(maxsize=64)
+def _functions(source: str, language: str) -> Mapping[str, frozenset[str]]:
+    root = parse_file(source.encode(), language)
+    return {name: words(node_text(node)) for name, node in function_nodes(root)}

@@ -11,8 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.operators.devices.differing import assigned
-from tuner.spaces.source.operators.devices.guards import conjuncts, loses_sign, may_be_negative, negated
+from tuner.spaces.source.operators.devices.guards import (
+    assigned,
+    conjuncts,
+    loses_sign,
+    may_be_negative,
+    negated,
+)
 from tuner.spaces.source.operators.devices.threads import is_barrier, is_shared
 from tuner.spaces.source.syntax import (
     Assign,
@@ -31,7 +36,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, root_of, statements, subtrees
+from tuner.spaces.source.walks import names_in, operands, root_of, statements, subtrees
 
 __all__ = ["Beyond"]
 
@@ -122,11 +127,10 @@ class Beyond:
             for number, part in enumerate(parts):
                 self._look(part, any(map(self._bounds, parts[:number])))
             return
-        if isinstance(node, Index) and not self._is_local(node):
+        element = isinstance(node, Index) and not self._is_local(node)
+        if element or (isinstance(node, Unary) and node.op == "*"):
             raise Refused("an element is read that may lie beyond the launch")
-        if isinstance(node, Unary) and node.op == "*":
-            raise Refused("an element is read that may lie beyond the launch")
-        for child in _children(node):
+        for child in operands(node):
             self._look(child, False)
 
     def own_free(self, node: Expr | Stmt | tuple[Expr, ...]) -> bool:
@@ -177,15 +181,3 @@ class Beyond:
             case Cast(operand=operand):
                 return self._grows(operand, depth)
         return False
-
-
-def _children(node: Expr | Stmt | tuple[Expr, ...]) -> list[Expr]:
-    """The expressions right below a node."""
-    found: list[Expr] = []
-    stack = list(node) if isinstance(node, tuple) else [getattr(node, name) for name in node.__slots__]
-    for part in stack:
-        if isinstance(part, tuple):
-            found += [p for p in part if isinstance(p, Expr)]
-        elif isinstance(part, Expr):
-            found.append(part)
-    return found

@@ -22,15 +22,23 @@ from tuner.spaces.source.operators.base import (
     define,
     fresh_key,
     fresh_name,
+    new_key,
     parameter,
     rekeyed,
     require_known,
 )
-from tuner.spaces.source.operators.concealed import behind
+from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.operators.devices.beyond import Beyond
-from tuner.spaces.source.operators.devices.differing import assigned, differing, reads_memory
-from tuner.spaces.source.operators.devices.guards import conjuncts, negated, truth
+from tuner.spaces.source.operators.devices.guards import (
+    assigned,
+    conjuncts,
+    differing,
+    negated,
+    reads_memory,
+    truth,
+)
 from tuner.spaces.source.operators.devices.threads import (
+    AXES,
     coordinate,
     dims_of,
     is_barrier,
@@ -41,6 +49,7 @@ from tuner.spaces.source.operators.devices.threads import (
     with_launch,
 )
 from tuner.spaces.source.operators.loops.push import Inner, Piece, Point, Run, expand, pieces
+from tuner.spaces.source.operators.naming import behind
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -60,7 +69,6 @@ from tuner.spaces.source.walks import map_expressions, names_in, statements, sub
 
 __all__ = ["OPERATORS"]
 
-_AXES = "xyz"
 _ELSEWHERE = re.compile(
     r"get_(global|group|num|enqueued)_\w+|(blockIdx|gridDim)(\..*)?|\w*barrier\w*|__syncthreads\w*|grid_group|this_grid"
 )
@@ -92,11 +100,11 @@ def coarsen(function: Function, args: Args) -> Function:
     body, grid = made.body, [e.text for e in launch.grid]
     loops: list[For] = []
     for axis, count in zip(axes, counts, strict=True):
-        part = fresh_name(made, f"part_{_AXES[axis]}")
+        part = fresh_name(made, f"part_{AXES[axis]}")
         body = _renumbered(replace(made, body=body), axis, part, count)
         key = fresh_key(made, part)
         loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
-        grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
+        grid[axis] = f"ceil(({grid[axis]}) / {count.id})"
     frame = _frame(function, body, tuple(loops))
     # Where items never end early, one axis after the other: what depends on one of them only is not done for both.
     steps = [tuple(loops)] if frame.guards else [(f,) for f in loops]
@@ -137,7 +145,7 @@ def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[
     """The body as one of ``count`` groups in the place of one does it."""
     language = function.language
     require_known(tuple(s for s in function.body if not _is_exit(s)), "the kernel")
-    if place_names(function, axis).isdisjoint({"get_group_id", "get_global_id", f"blockIdx.{_AXES[axis]}"}):
+    if place_names(function, axis).isdisjoint({"get_group_id", "get_global_id", f"blockIdx.{AXES[axis]}"}):
         raise Refused("the kernel does not ask for its group along this axis")
     group, item, items = (coordinate(language, w, axis) for w in ("group", "item", "items"))
     own: Expr = Binary("+", Binary("*", group, count), Name(part))
@@ -151,8 +159,7 @@ def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[
             return own
         return everywhere if expr == Call("get_global_id", (Number(str(axis)),)) else expr
 
-    changed: tuple[Stmt, ...] = map_expressions(function.body, change)
-    return tuple(s for s in changed if not isinstance(s, Comment))
+    return tuple(s for s in map_expressions(function.body, change) if not isinstance(s, Comment))
 
 
 def _require_in_sight(function: Function) -> None:
@@ -249,9 +256,7 @@ def _versioned(function: Function, frame: _Frame) -> tuple[Stmt, ...]:
     if not frame.guards:
         return (*frame.first, *fast)
     whole = fresh_name(function, "all_inside")
-    inside = frame.guards[0]
-    for guard in frame.guards[1:]:
-        inside = Binary("&&", inside, guard)
+    inside = joined("&&", frame.guards)
     check = ExprStmt(Assign("&=", Name(whole), truth(inside)))
     slow = If(inside, rekeyed(function, frame.rest, taken))
     return (
@@ -274,8 +279,7 @@ def _over_parts(
             needed |= names_in(decl)
     body: tuple[Stmt, ...] = (*before, *stmts)
     for loop in reversed(frame.loops):
-        key = fresh_key(function, loop.key, taken)
-        taken.add(key)
+        key = new_key(function, loop.key, taken)
         body = (replace(loop, key=key, body=body, pragmas=loop.pragmas if unrolled else ()),)
     return body
 
@@ -297,19 +301,15 @@ def _split(parts: Sequence[Piece], own: frozenset[str]) -> tuple[Piece, ...]:
         if isinstance(piece, Inner):
             made.append(replace(piece, parts=_split(piece.parts, own)))
             continue
-        cheap = _repeated(piece.stmts, parts, own)
+        cheap, once = _repeated(piece.stmts, parts, own), False
         for offset, stmt in enumerate(piece.stmts):
             last = made[-1] if made else None
-            once = _same_for_all(stmt, own) and id(stmt) not in cheap
-            if isinstance(last, Run) and offset and _is_once(last, own, cheap) == once:
+            before, once = once, _same_for_all(stmt, own) and id(stmt) not in cheap
+            if isinstance(last, Run) and offset and before == once:
                 made[-1] = replace(last, stmts=(*last.stmts, stmt))
             else:
                 made.append(Run(first=piece.first + offset, stmts=(stmt,)))
     return tuple(made)
-
-
-def _is_once(run: Run, own: frozenset[str], cheap: set[int]) -> bool:
-    return _same_for_all(run.stmts[-1], own) and id(run.stmts[-1]) not in cheap
 
 
 def _repeated(stmts: Sequence[Stmt], parts: Sequence[Piece], own: frozenset[str]) -> set[int]:
@@ -364,16 +364,15 @@ def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for axis in axes:
             taken = [p["name"] for p in found]
-            found.append(parameter(function, f"COARSEN_{_AXES[axis]}", _COUNTS, 2, taken))
+            found.append(parameter(function, f"COARSEN_{AXES[axis]}", _COUNTS, 2, taken))
         yield {"axes": axes, "parameters": found}
 
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="coarsen",
+        coarsen,
+        _coarsen_sites,
         summary="lets a group do the work of several",
-        apply=coarsen,
-        sites=_coarsen_sites,
         checked=False,
         languages=DEVICE,
         members=True,

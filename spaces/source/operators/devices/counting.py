@@ -9,10 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.spaces.source.directives import macro_words
-from tuner.spaces.source.operators.concealed import behind, opaque_words
-from tuner.spaces.source.operators.devices.threads import coordinate, is_barrier, is_shared, word_of_place
-from tuner.spaces.source.syntax import Assign, Binary, Cast, Decl, Expr, Function, Name, Stmt
-from tuner.spaces.source.walks import map_expressions, names_in, statements, substitute, subtrees, transform
+from tuner.spaces.source.operators.devices.threads import (
+    coordinate,
+    is_barrier,
+    is_shared,
+    over_launch,
+    word_of_place,
+)
+from tuner.spaces.source.operators.naming import behind
+from tuner.spaces.source.syntax import Binary, Cast, Decl, Expr, Function, Name, Stmt
+from tuner.spaces.source.walks import (
+    assigned_names,
+    map_expressions,
+    names_in,
+    opaque_words,
+    statements,
+    substitute,
+    subtrees,
+    transform,
+)
 
 __all__ = ["counts_on_group"]
 
@@ -36,7 +51,11 @@ def counts_on_group(function: Function, axis: int) -> str:
         return f"the items of a group share {shared[0]}"
     if any(is_barrier(node) for node in subtrees(function.body)):
         return "the items of a group wait for one another"
-    whole = {form for a in _AXES for form in _over_the_launch(function.language, a)}
+    whole: set[Expr] = set()
+    for a in _AXES:
+        items, groups = (coordinate(function.language, part, a) for part in ("items", "groups"))
+        whole |= over_launch(function.language, a, items)
+        whole |= {Binary("*", groups, items), Binary("*", items, groups)}
     aside = {coordinate(function.language, part, a) for part in _PARTS for a in _AXES if a != axis}
     body = map_expressions(_with_places(function), lambda e: _PLAIN if e in whole else e)
     body = map_expressions(body, lambda e: _PLAIN if e in aside else e)
@@ -45,21 +64,13 @@ def counts_on_group(function: Function, axis: int) -> str:
     return f"{word} is used for more than the number of an item" if word else ""
 
 
-def _over_the_launch(language: str, axis: int) -> set[Expr]:
-    """The number of an item in the whole launch, and how many there are of them, as people write them."""
-    group, item, items, groups = (coordinate(language, part, axis) for part in _PARTS)
-    products = (Binary("*", group, items), Binary("*", items, group))
-    numbers = {form for p in products for form in (Binary("+", p, item), Binary("+", item, p))}
-    return {*numbers, Binary("*", groups, items), Binary("*", items, groups)}
-
-
 def _with_places(function: Function) -> tuple[Stmt, ...]:
     """The body with variables that are nothing but a coordinate written out, and coordinates without casts."""
     places = {coordinate(function.language, part, a) for part in _PARTS for a in _AXES}
-    body: tuple[Stmt, ...] = map_expressions(
+    body = map_expressions(
         function.body, lambda e: e.operand if isinstance(e, Cast) and e.operand in places else e
     )
-    changed = {n.target.id for n in subtrees(body) if isinstance(n, Assign) and isinstance(n.target, Name)}
+    changed = assigned_names(body)
     holders = [
         s for s in statements(body) if isinstance(s, Decl) and s.init in places and s.name not in changed
     ]
@@ -67,7 +78,4 @@ def _with_places(function: Function) -> tuple[Stmt, ...]:
         assert holder.init is not None
         body = substitute(body, holder.name, holder.init)
     held = {s.name for s in holders}
-    made: tuple[Stmt, ...] = transform(
-        body, lambda n: replace(n, init=None) if isinstance(n, Decl) and n.name in held else n
-    )
-    return made
+    return transform(body, lambda n: replace(n, init=None) if isinstance(n, Decl) and n.name in held else n)

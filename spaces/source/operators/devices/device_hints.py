@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from tuner.spaces.source.affine import polynomial
@@ -19,13 +18,12 @@ from tuner.spaces.source.operators.base import (
     Refused,
     all_loops,
     argument,
+    copied_range,
     define,
     find_loop,
-    fresh_key,
     fresh_name,
     loops_of,
     parameter,
-    rekeyed,
     replace_statement,
     require_simple_loop,
 )
@@ -55,7 +53,14 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, names_in, substitute, subtrees, written_names
+from tuner.spaces.source.walks import (
+    exchanged,
+    map_expressions,
+    names_in,
+    substitute,
+    subtrees,
+    written_names,
+)
 
 __all__ = ["OPERATORS"]
 
@@ -90,7 +95,7 @@ def launch_bounds(function: Function, args: Args) -> Function:
     else:
         made, (least,) = define(function, args, 1)
         items = " * ".join(sizes[: dims_of(function)])
-        told = f"__launch_bounds__({items}, {least.id if isinstance(least, Name) else ''}) "
+        told = f"__launch_bounds__({items}, {least.id}) "
     head = f"{function.head}{told}"
     signature = f"{head}{function.signature.removeprefix(function.head)}" if function.signature else ""
     return replace(made, head=head, signature=signature)
@@ -157,7 +162,7 @@ def vector_loads(function: Function, args: Args) -> Function:
     body: list[Stmt] = [Decl(f"const {_OF_FOUR[element]}", four, (), _load(function, element, read))]
     for number in range(_VECTOR):
         lane: Expr = Opaque(f"{four}.{_FIELDS[number]}")
-        part = map_expressions(loop.body, partial(_exchanged, read, lane))
+        part = exchanged(loop.body, read, lane)
         body.append(Block(substitute(part, loop.var, add(Name(loop.var), Number(str(number))))))
     bound: Expr = whole
     if function.language == "cuda":
@@ -165,10 +170,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         address = Cast("unsigned long long", Unary("&", first))
         bound = Ternary(Binary("==", Binary("%", address, Number("16")), Number("0")), whole, loop.start)
     main = replace(loop, op="<", limit=Name(limit), step=size, body=tuple(body), pragmas=())
-    key = fresh_key(function, loop.key, taken)
-    rest = replace(
-        loop, key=key, start=Name(limit), op="<", limit=end, body=rekeyed(function, loop.body, taken | {key})
-    )
+    rest = copied_range(function, loop, Name(limit), end, taken)
     before = Decl(f"const {kind}", limit, (), bound)
     return replace_statement(function, loop, [Block((before, main, rest))])
 
@@ -176,15 +178,11 @@ def vector_loads(function: Function, args: Args) -> Function:
 def _require_lanes(function: Function, loop: For, array: str, read: Index) -> None:
     """Refuses a loop of which four iterations together would read, or do, what they did not one by one."""
     require_no_wrap(function, loop)
-    if not is_always_read(function, loop.body, read):
+    if not is_always_read(loop.body, read):
         raise Refused(f"{array} is not read in every iteration of loop {loop.key}")
     # In CUDA it depends on the item, by its alignment, which of two loops it goes through.
     if function.language == "cuda" and works_with_group(function, loop.body):
         raise Refused(f"the items of a group meet in loop {loop.key}")
-
-
-def _exchanged(old: Expr, new: Expr, expr: Expr) -> Expr:
-    return new if expr == old else expr
 
 
 def _load(function: Function, element: str, read: Index) -> Expr:
@@ -217,25 +215,8 @@ def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="launch_bounds",
-        summary="tells the size of a group",
-        apply=launch_bounds,
-        sites=_bound_sites,
-        languages=DEVICE,
-        members=True,
+        launch_bounds, _bound_sites, summary="tells the size of a group", languages=DEVICE, members=True
     ),
-    Operator(
-        name="read_only_loads",
-        summary="reads through the read-only cache",
-        apply=read_only_loads,
-        sites=_array_sites,
-        languages=("cuda",),
-    ),
-    Operator(
-        name="vector_loads",
-        summary="loads four elements at once",
-        apply=vector_loads,
-        sites=_vector_sites,
-        languages=DEVICE,
-    ),
+    Operator(read_only_loads, _array_sites, summary="reads through the read-only cache", languages=("cuda",)),
+    Operator(vector_loads, _vector_sites, summary="loads four elements at once", languages=DEVICE),
 )

@@ -21,8 +21,8 @@ from tuner.spaces.source.operators.base import (
     fresh_key,
     parameter,
 )
-from tuner.spaces.source.operators.devices.differing import differing
 from tuner.spaces.source.operators.devices.guards import (
+    differing,
     is_harmless,
     limits_of,
     loses_sign,
@@ -30,21 +30,22 @@ from tuner.spaces.source.operators.devices.guards import (
     reaches,
 )
 from tuner.spaces.source.operators.devices.threads import (
+    AXES,
     Threads,
     coordinate,
     dims_of,
     filled,
     launch_of,
+    numbered,
     read_threads,
     uniform_names,
     with_launch,
 )
-from tuner.spaces.source.syntax import Binary, Decl, Expr, For, Function, If, Name, Number, Stmt
+from tuner.spaces.source.syntax import Binary, Expr, For, Function, If, Name, Number, Stmt
 from tuner.spaces.source.walks import names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
-_AXES = "xyz"
 _STRIDES = (1, 2, 4, 8, 16)
 _BLOCKS = {1: (32, 64, 128, 256, 512), 2: (4, 8, 16, 32)}
 _MOST_ITEMS = {"opencl": 256, "cuda": 1024}
@@ -73,15 +74,11 @@ def grid_stride(function: Function, args: Args) -> Function:
     language = function.language
     step, first = coordinate(language, "total", axis), coordinate(language, "global", axis)
     loop = For(fresh_key(made, name), kind, name, first, "<", limit, step, (*inner, *body))
-    ids = [
-        Decl(f"const {threads.kinds[a]}", n, (), coordinate(language, "global", a))
-        for a, n in threads.ids.items()
-        if a != axis
-    ]
+    ids = numbered(language, threads, but=axis)
     before = [s for s in threads.before if s.name not in moved]
     launch = launch_of(function)
     grid = [e.text for e in launch.grid]
-    grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
+    grid[axis] = f"ceil(({grid[axis]}) / {count.id})"
     return with_launch(replace(made, body=(*ids, *before, loop)), grid=grid)
 
 
@@ -156,7 +153,7 @@ def block_size(function: Function, args: Args) -> Function:
     if old in words or re.search(rf"\b{re.escape(old)}\b", function.head):
         raise Refused(f"the kernel counts on groups of {old}")
     made, (size,) = define(function, args, 1)
-    name = size.id if isinstance(size, Name) else ""
+    name = size.id
     grid[axis] = f"ceil({found[1].strip()} / {name})"
     block = [name if i == axis else e.text for i, e in enumerate(launch.block)]
     made = with_launch(made, grid=grid, block=block)
@@ -171,7 +168,7 @@ def _axis_sites(
     if function.launch is None or not function.whole:
         return
     for axis in range(dims_of(function)):
-        found = parameter(function, f"{stem}_{_AXES[axis]}", values, default)
+        found = parameter(function, f"{stem}_{AXES[axis]}", values, default)
         yield {"axis": axis, "parameters": [found]}
 
 
@@ -193,18 +190,16 @@ def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="grid_stride",
+        grid_stride,
+        _stride_sites,
         summary="lets fewer items stride over the problem",
-        apply=grid_stride,
-        sites=_stride_sites,
         languages=DEVICE,
         members=True,
     ),
     Operator(
-        name="block_size",
+        block_size,
+        _block_sites,
         summary="makes the size of a group a tunable",
-        apply=block_size,
-        sites=_block_sites,
         languages=DEVICE,
         members=True,
     ),

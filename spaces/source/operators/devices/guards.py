@@ -1,4 +1,5 @@
-"""Conditions under which an item of a launch works, and what may be computed by items that do not.
+"""Conditions under which an item of a launch works, what may be computed by items that do not, and what differs between
+the parts of a kernel that are done together.
 
 May not change a tree.
 """
@@ -25,6 +26,7 @@ from tuner.spaces.source.syntax import (
     Expr,
     ExprStmt,
     Field,
+    For,
     Function,
     If,
     Index,
@@ -35,10 +37,12 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.walks import inner_bodies, names_in, operands, root_of, subtrees
 
 __all__ = [
+    "assigned",
     "conjuncts",
+    "differing",
     "is_always_read",
     "is_counted",
     "is_harmless",
@@ -47,6 +51,7 @@ __all__ = [
     "may_be_negative",
     "negated",
     "reaches",
+    "reads_memory",
     "truth",
 ]
 
@@ -128,7 +133,7 @@ def is_harmless(expr: Expr | tuple[Expr, ...] | None, uniform: Collection[str]) 
     return True
 
 
-def is_always_read(function: Function, body: Sequence[Stmt], element: Expr) -> bool:
+def is_always_read(body: Sequence[Stmt], element: Expr) -> bool:
     """Whether statements read an element whenever they are executed, under no condition."""
     return any(element in _always(part) for stmt in body for part in _unconditional(stmt))
 
@@ -148,28 +153,14 @@ def _unconditional(stmt: Stmt) -> Iterator[Expr]:
 def _always(expr: Expr) -> Iterator[Expr]:
     """Parts of an expression that are evaluated whenever it is."""
     yield expr
-    parts: tuple[Expr, ...] = ()
+    parts = tuple(operands(expr))
     match expr:
-        case Ternary(condition=condition):
-            parts = (condition,)
-        case Binary(op="&&" | "||", left=left):
-            parts = (left,)
-        case Binary(left=left, right=right):
-            parts = (left, right)
-        case Unary(op=op, operand=operand) if op != "&":
-            parts = (operand,)
-        case Cast(operand=operand):
-            parts = (operand,)
-        case Index(base=base, index=index):
-            parts = (base, index)
-        case Field(base=base):
-            parts = (base,)
-        case Call(arguments=arguments):
-            parts = arguments
-        case Assign(op=op, target=target, value=value):
-            parts = (value,) if op == "=" else (target, value)
-            if isinstance(target, Index):
-                parts = (*parts, target.index)
+        case Ternary() | Binary(op="&&" | "||"):
+            parts = parts[:1]
+        case Unary(op="&"):
+            parts = ()
+        case Assign(op="=", target=target, value=value):
+            parts = (value, target.index) if isinstance(target, Index) else (value,)
     for part in parts:
         yield from _always(part)
 
@@ -288,3 +279,39 @@ def _limit_text(limit: Poly) -> str:
     """A limit in the language of launches, in which a division of whole numbers is written with two strokes."""
     terms = [" * ".join((str(c), *(f"({name.replace('/', '//')})" for name in m))) for m, c in limit.items()]
     return " + ".join(terms) or "0"
+
+
+def reads_memory(stmt: Stmt) -> bool:
+    """Whether a statement touches elements or follows pointers."""
+    return any(isinstance(n, Index) or (isinstance(n, Unary) and n.op in ("*", "&")) for n in subtrees(stmt))
+
+
+def assigned(body: Sequence[Stmt]) -> set[str]:
+    """Names of variables and arrays that statements assign to."""
+    targets = (n.target for n in subtrees(tuple(body)) if isinstance(n, Assign))
+    return {b.id for b in map(root_of, targets) if isinstance(b, Name)}
+
+
+def differing(body: Sequence[Stmt], seeds: set[str]) -> set[str]:
+    """Names whose values may differ where those of the seeds do."""
+    found = set(seeds)
+
+    def visit(stmts: Sequence[Stmt], under: bool) -> None:
+        for stmt in stmts:
+            if isinstance(stmt, Decl):
+                if under or (stmt.init is not None and not found.isdisjoint(names_in(stmt.init))):
+                    found.add(stmt.name)
+            elif isinstance(stmt, For | If | Block):
+                moves = under or not found.isdisjoint(names_in(tuple(operands(stmt))))
+                if moves and isinstance(stmt, For):
+                    found.add(stmt.var)
+                for part in inner_bodies(stmt):
+                    visit(part, moves)
+            elif under or not found.isdisjoint(names_in(stmt)):
+                found.update(assigned([stmt]))
+
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        visit(body, False)
+    return found

@@ -24,12 +24,12 @@ from tuner.spaces.source.operators.base import (
     require_known,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add
+from tuner.spaces.source.operators.bounds import add, joined
 from tuner.spaces.source.operators.devices.guards import is_harmless, truth
 from tuner.spaces.source.operators.devices.threads import (
     Threads,
     barrier,
-    block_text,
+    block_items,
     coordinate,
     launch_of,
     read_threads,
@@ -54,7 +54,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import map_expressions, names_in, statements, subtrees, written_names
+from tuner.spaces.source.walks import declared_names, exchanged, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -80,9 +80,8 @@ def share_sum(function: Function, args: Args) -> Function:
         raise Refused("the launch has more than one axis")
     total = _sum_of(function, threads, loop)
     made, (lanes,) = define(function, args, 1)
-    name = lanes.id if isinstance(lanes, Name) else ""
     body = _emit(made, threads, loop, total, lanes)
-    grid = [f"({launch.grid[0].text}) * {name}"]
+    grid = [f"({launch.grid[0].text}) * {lanes.id}"]
     return with_launch(replace(made, body=body), grid=grid)
 
 
@@ -95,9 +94,7 @@ def _sum_of(function: Function, threads: Threads, loop: For) -> Decl:
     at = next(i for i, s in enumerate(threads.body) if s is loop)
     if any(isinstance(s, For) for s in (*threads.body[:at], *threads.body[at + 1 :])):
         raise Refused("the work has more than one loop")
-    inner = {s.name for s in statements(loop.body) if isinstance(s, Decl)}
-    counters = {s.var for s in statements(loop.body) if isinstance(s, For)}
-    outer = written_names(loop.body) - inner - counters
+    outer = written_names(loop.body) - declared_names(loop.body, all_counters=True)
     sums = [d for d in threads.body[:at] if isinstance(d, Decl) and d.name in outer and not d.dims]
     if len(outer) != 1 or len(sums) != 1 or sums[0].init is None or not is_floating(sums[0].type):
         raise Refused(f"loop {loop.key} does not add to one floating-point variable alone")
@@ -124,15 +121,13 @@ def _emit(function: Function, threads: Threads, loop: For, total: Decl, lanes: E
         Decl("const int", lane, (), Binary("%", Name(number), lanes)),
         *threads.before,
     ]
-    condition: Expr = Number("1")
-    for number_of, other in enumerate(threads.conditions):
-        condition = other if not number_of else Binary("&&", condition, other)
+    condition = joined("&&", threads.conditions) if threads.conditions else Number("1")
     head.append(Decl("const int", active, (), truth(condition)))
     strided = replace(
         loop,
         start=add(loop.start, Name(lane)),
         step=lanes,
-        body=map_expressions(loop.body, lambda e: Name(part) if e == Name(total.name) else e),
+        body=exchanged(loop.body, Name(total.name), Name(part)),
     )
     before = _declarations(function, threads.body[:at])
     after = (ExprStmt(Assign("+=", Name(total.name), Name(part))), *threads.body[at + 1 :])
@@ -161,8 +156,7 @@ def _declarations(function: Function, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ..
 def _shared(function: Function, total: Decl) -> tuple[Stmt, ...]:
     if function.language != "opencl":
         return ()
-    text = block_text(function, 0)
-    size: Expr = Number(text) if text.isdigit() else Name(text)
+    size = block_items(function, 0)
     name = fresh_name(function, f"{total.name}_parts")
     return (Decl(shared_type("opencl", plain_type(total.type)), name, (size,)),)
 
@@ -206,11 +200,6 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="share_sum",
-        summary="spreads a sum over neighbouring items",
-        apply=share_sum,
-        sites=_sum_sites,
-        languages=DEVICE,
-        members=True,
+        share_sum, _sum_sites, summary="spreads a sum over neighbouring items", languages=DEVICE, members=True
     ),
 )

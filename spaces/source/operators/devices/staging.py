@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tuner.spaces.source.kinds import is_floating, writable
@@ -21,21 +22,22 @@ from tuner.spaces.source.operators.base import (
     counter_type,
     define,
     find_loop,
-    fresh_key,
     fresh_name,
+    new_key,
     parameter,
     require_known,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
+from tuner.spaces.source.operators.bounds import add, joined, minimum, subtract, upper_end
 from tuner.spaces.source.operators.devices.guards import is_counted, is_harmless, truth
 from tuner.spaces.source.operators.devices.threads import (
     Threads,
     barrier,
-    block_text,
+    block_items,
     coordinate,
     dims_of,
     filled,
+    numbered,
     read_only,
     read_threads,
     shared_type,
@@ -57,13 +59,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
 )
-from tuner.spaces.source.walks import (
-    map_expressions,
-    names_in,
-    statements,
-    substitute,
-    written_names,
-)
+from tuner.spaces.source.walks import map_expressions, names_in, statements, substitute, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -116,25 +112,13 @@ def stage(function: Function, args: Args) -> Function:
         tiles=tuple(tiles),
         depth=depth,
         pad=pad,
-        items=_product([_size(made, axis) for axis in range(dims_of(made))]),
+        items=joined("*", [block_items(made, axis) for axis in range(dims_of(made))]),
         own=own,
         active=active,
         double=args.get("double") is True,
         members=function.members,
     )
     return replace(made, body=_emit(made, plan))
-
-
-def _size(function: Function, axis: int) -> Expr:
-    text = block_text(function, axis)
-    return Number(text) if text.isdigit() else Name(text)
-
-
-def _product(sizes: list[Expr]) -> Expr:
-    made = sizes[0]
-    for size in sizes[1:]:
-        made = Binary("*", made, size)
-    return made
 
 
 def _check_loop(function: Function, threads: Threads, loop: For) -> None:
@@ -154,18 +138,12 @@ def _check_loop(function: Function, threads: Threads, loop: For) -> None:
 
 def _emit(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     language, threads, loop = function.language, plan.threads, plan.loop
-    numbers = [
-        Decl(f"const {threads.kinds[axis]}", name, (), coordinate(language, "global", axis))
-        for axis, name in threads.ids.items()
-    ]
+    numbers = numbered(language, threads)
     tiles = [_declared(function, plan, tile) for tile in plan.tiles]
     at = next(i for i, s in enumerate(threads.body) if s is loop)
     work: list[Stmt] = [Decl("const int", plan.own, (), _own_item(function))]
     if threads.conditions:
-        condition = threads.conditions[0]
-        for other in threads.conditions[1:]:
-            condition = Binary("&&", condition, other)
-        work.append(Decl("const int", plan.active, (), truth(condition)))
+        work.append(Decl("const int", plan.active, (), truth(joined("&&", threads.conditions))))
     uniform = uniform_names(function)
     before = _guarded(plan, threads.body[:at], uniform)
     after = _guarded(plan, threads.body[at + 1 :], uniform)
@@ -210,7 +188,7 @@ def _own_item(function: Function) -> Expr:
     language, count = function.language, dims_of(function)
     made = coordinate(language, "item", count - 1)
     for axis in reversed(range(count - 1)):
-        made = Binary("+", Binary("*", made, _size(function, axis)), coordinate(language, "item", axis))
+        made = Binary("+", Binary("*", made, block_items(function, axis)), coordinate(language, "item", axis))
     return made
 
 
@@ -219,7 +197,7 @@ def _declared(function: Function, plan: _Plan, tile: Tile) -> Decl:
     if tile.axis is None:
         rows = [plan.depth]
     else:
-        size = _size(function, tile.axis)
+        size = block_items(function, tile.axis)
         slow, fast = (size, plan.depth) if tile.along else (plan.depth, size)
         rows = [slow, Binary("+", fast, plan.pad)]
     dims = (*((Number("2"),) if plan.double else ()), *rows)
@@ -236,10 +214,7 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     depth_end = minimum(Binary("+", Name(first), plan.depth), end)
     now = fresh_name(function, "buffer")
 
-    def counted(key: str) -> str:
-        made = fresh_key(function, key, taken)
-        taken.add(made)
-        return made
+    counted = partial(new_key, function, taken=taken)
 
     def load(at: Expr, buffer: Expr | None) -> tuple[Stmt, ...]:
         return tuple(
@@ -304,7 +279,7 @@ def _load(function: Function, plan: _Plan, tile: Tile, at: Expr, buffer: Expr | 
         count, places = plan.depth, [Decl(f"const {kind}", step, (), add(at, Name(element)))]
         subscripts: list[Expr] = [Name(element)]
     else:
-        size, name = _size(function, tile.axis), threads.ids[tile.axis]
+        size, name = block_items(function, tile.axis), threads.ids[tile.axis]
         width = plan.depth if tile.along else size
         row, column = Binary("/", Name(element), width), Binary("%", Name(element), width)
         count = Binary("*", size, plan.depth)
@@ -350,10 +325,7 @@ def _staged_body(function: Function, plan: _Plan, first: Expr, buffer: Expr | No
             made = Index(made, step)
         places[tile.read] = made
 
-    body: tuple[Stmt, ...] = map_expressions(
-        plan.loop.body, lambda e: places.get(e, e) if isinstance(e, Index) else e
-    )
-    return body
+    return map_expressions(plan.loop.body, lambda e: places.get(e, e) if isinstance(e, Index) else e)
 
 
 def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
@@ -380,11 +352,6 @@ def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="stage",
-        summary="loads tiles into shared memory together",
-        apply=stage,
-        sites=_stage_sites,
-        languages=DEVICE,
-        members=True,
+        stage, _stage_sites, summary="loads tiles into shared memory together", languages=DEVICE, members=True
     ),
 )

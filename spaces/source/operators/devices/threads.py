@@ -15,8 +15,8 @@ from tuner.core.expressions import parse
 from tuner.core.types import Launch
 from tuner.spaces.source.kinds import is_narrow, plain_type, writable
 from tuner.spaces.source.operators.base import Refused
-from tuner.spaces.source.operators.concealed import behind, opaque_words
 from tuner.spaces.source.operators.devices.guards import conjuncts, is_counted, is_harmless, negated
+from tuner.spaces.source.operators.naming import behind
 from tuner.spaces.source.syntax import (
     Binary,
     Call,
@@ -33,11 +33,13 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, written_names
+from tuner.spaces.source.walks import names_in, opaque_words, statements, substitute, subtrees, written_names
 
 __all__ = [
+    "AXES",
     "Threads",
     "barrier",
+    "block_items",
     "block_text",
     "coordinate",
     "dims_of",
@@ -46,6 +48,8 @@ __all__ = [
     "is_return",
     "is_shared",
     "launch_of",
+    "numbered",
+    "over_launch",
     "place_names",
     "read_only",
     "read_threads",
@@ -56,7 +60,7 @@ __all__ = [
     "works_with_group",
 ]
 
-_AXES = "xyz"
+AXES = "xyz"
 _WORDS = {"group": "blockIdx", "item": "threadIdx", "items": "blockDim", "groups": "gridDim"}
 _CALLS = {
     "group": "get_group_id",
@@ -87,7 +91,14 @@ def coordinate(language: str, what: str, axis: int) -> Expr:
         return Binary("+", Binary("*", group, items), coordinate(language, "item", axis))
     if what == "total":
         return Binary("*", coordinate(language, "groups", axis), coordinate(language, "items", axis))
-    return Name(f"{_WORDS[what]}.{_AXES[axis]}")
+    return Name(f"{_WORDS[what]}.{AXES[axis]}")
+
+
+def over_launch(language: str, axis: int, items: Expr) -> set[Expr]:
+    """The number of an item in the whole launch, of groups of so many ``items``, as people write it."""
+    group, item = (coordinate(language, what, axis) for what in ("group", "item"))
+    products = (Binary("*", group, items), Binary("*", items, group))
+    return {form for p in products for form in (Binary("+", p, item), Binary("+", item, p))}
 
 
 def barrier(language: str) -> Stmt:
@@ -167,6 +178,12 @@ def block_text(function: Function, axis: int) -> str:
     return text if re.fullmatch(r"\w+", text) else f"({text})"
 
 
+def block_items(function: Function, axis: int) -> Expr:
+    """:func:`block_text` as an expression."""
+    text = block_text(function, axis)
+    return Number(text) if text.isdigit() else Name(text)
+
+
 def place_names(function: Function, axis: int | None = None) -> set[str]:
     """Names and calls by which a kernel asks where it is, along one axis or any, as they occur in its body."""
     found: set[str] = set()
@@ -175,7 +192,7 @@ def place_names(function: Function, axis: int | None = None) -> set[str]:
             if axis is None or node.arguments == (Number(str(axis)),):
                 found.add(node.function)
         elif isinstance(node, Name) and node.id.split(".")[0] in _WORDS.values():
-            found |= {node.id} if axis is None or node.id.endswith(f".{_AXES[axis]}") else set()
+            found |= {node.id} if axis is None or node.id.endswith(f".{AXES[axis]}") else set()
     return found
 
 
@@ -257,7 +274,9 @@ def _check(function: Function, made: Threads) -> None:
     parts: tuple[Stmt, ...] = (*made.before, *made.body, *(ExprStmt(c) for c in made.conditions))
     if place_names(replace(function, body=parts)):
         raise Refused("the kernel asks for its place in more than one way")
-    _check_words(function, made, parts)
+    found = works_with_group(function, parts)
+    if found:
+        raise Refused(f"the kernel asks for its place, or works with its group, by {found}")
     if any(is_barrier(n) or isinstance(n, OpaqueStmt) for n in subtrees(parts)):
         raise Refused("the kernel waits for its group or is only known as text")
     shared = [n.type for n in subtrees(parts) if isinstance(n, Decl)] + [p.base for p in function.params]
@@ -267,11 +286,13 @@ def _check(function: Function, made: Threads) -> None:
         raise Refused("the number of an item changes")
 
 
-def _check_words(function: Function, made: Threads, parts: tuple[Stmt, ...]) -> None:
-    """Refuses what names hide: an item's place, work together with its group, variables, halves of conditions."""
-    found = works_with_group(function, parts)
-    if found:
-        raise Refused(f"the kernel asks for its place, or works with its group, by {found}")
+def numbered(language: str, threads: Threads, *, but: int | None = None) -> list[Decl]:
+    """The variables that number items as they are declared, all or those of the other axes."""
+    return [
+        Decl(f"const {threads.kinds[axis]}", name, (), coordinate(language, "global", axis))
+        for axis, name in threads.ids.items()
+        if axis != but
+    ]
 
 
 def filled(threads: Threads, expr: Expr) -> Expr:
@@ -321,9 +342,6 @@ def _global_axis(function: Function, value: Expr, count: int) -> int | None:
         if axis < len(launch_of(function).block):
             text = launch_of(function).block[axis].text
             sizes |= {Name(text)} if text.isidentifier() else {Number(text)}
-        group, item = (coordinate(function.language, w, axis) for w in ("group", "item"))
-        for size in sizes:
-            products = (Binary("*", group, size), Binary("*", size, group))
-            if any(value in (Binary("+", p, item), Binary("+", item, p)) for p in products):
-                return axis
+        if any(value in over_launch(function.language, axis, size) for size in sizes):
+            return axis
     return None

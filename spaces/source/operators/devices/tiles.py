@@ -59,7 +59,7 @@ def find_tile(function: Function, threads: Threads, loop: For, array: str, taken
     changing = written_names(threads.body) - {loop.var}
     if poly is None or not names_in(subscript).isdisjoint(changing) or loop.var in written_names(loop.body):
         raise Refused(f"the subscript of {array} is no polynomial of sizes and places")
-    if not is_always_read(function, loop.body, read):
+    if not is_always_read(loop.body, read):
         raise Refused(f"{array} is not read in every iteration of loop {loop.key}")
     axis, along = _direction(poly, loop.var, ids, array)
     if axis is not None:

@@ -42,9 +42,9 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
+from tuner.spaces.source.walks import names_in, operands, statements, subtrees, written_names
 
-__all__ = ["CallSite", "first_site", "require_order", "site_in_some_cases", "stores"]
+__all__ = ["CallSite", "first_site", "require_order", "stores"]
 
 _CHANGING = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=|\w\s*\(")
 
@@ -62,13 +62,16 @@ class CallSite:
     call: Call
 
 
-def first_site(function: Function, name: str, helpers: Mapping[str, Function]) -> CallSite:
+def first_site(
+    function: Function, name: str, helpers: Mapping[str, Function], *, surely: bool = True
+) -> CallSite:
     """The first call of a function that is evaluated exactly once.
 
     Args:
         function: that calls.
         name: of the function that is called.
         helpers: the functions that are known.
+        surely: ``False`` for a call wherever it stands, for a value that is put there and nothing before it.
     """
     before: Stmt | None = None
     for stmt in statements(function.body):
@@ -77,42 +80,13 @@ def first_site(function: Function, name: str, helpers: Mapping[str, Function]) -
         before = stmt
         if bound:
             continue
-        for root in _roots(function, stmt, name, helpers):
-            for call in _always(root, function, helpers):
-                if call.function == name:
+        every = operands(stmt) if isinstance(stmt, If | For) else _plain_root(stmt)
+        for root in _roots(function, stmt, name, helpers) if surely else every:
+            for call in _calls(root, function, helpers, surely=surely):
+                once = surely or sum(1 for node in subtrees(stmt) if node is call) == 1
+                if call.function == name and once:
                     return CallSite(stmt, root, call)
-    raise Refused(f"no statement calls {name} in any case")
-
-
-def site_in_some_cases(function: Function, name: str, helpers: Mapping[str, Function]) -> CallSite:
-    """The first call of a function wherever it stands, for a value that is put there and nothing before it.
-
-    Args:
-        function: that calls.
-        name: of the function that is called.
-        helpers: the functions that are known.
-    """
-    before: Stmt | None = None
-    for stmt in statements(function.body):
-        bound = isinstance(before, OpaqueStmt) and before.text.lstrip().startswith("#")
-        before = stmt
-        for root in () if bound else _all_roots(stmt):
-            for call in _anywhere(root, function, helpers):
-                same = sum(1 for node in subtrees(stmt) if node is call)
-                if call.function == name and same == 1:
-                    return CallSite(stmt, root, call)
-    raise Refused(f"no statement calls {name} where that can be seen")
-
-
-def _all_roots(stmt: Stmt) -> Iterator[Expr]:
-    """The expressions that a statement itself evaluates, however often."""
-    match stmt:
-        case If(condition=condition):
-            yield condition
-        case For(start=start, limit=limit, step=step):
-            yield from (start, limit, step)
-        case _:
-            yield from _plain_root(stmt)
+    raise Refused(f"no statement calls {name} {'in any case' if surely else 'where that can be seen'}")
 
 
 def _plain_root(stmt: Stmt) -> Iterator[Expr]:
@@ -126,22 +100,26 @@ def _plain_root(stmt: Stmt) -> Iterator[Expr]:
                 yield init
 
 
-def _anywhere(expr: Expr, function: Function, helpers: Mapping[str, Function]) -> Iterator[Call]:
-    """Calls in an expression that is no macro's argument, the outer ones first."""
-    parts: tuple[Expr, ...] = _parts(expr)
+def _calls(
+    expr: Expr, function: Function, helpers: Mapping[str, Function], *, surely: bool
+) -> Iterator[Call]:
+    """Calls in an expression that is no macro's argument, the outer ones first.
+
+    ``surely``: those that are evaluated whatever conditions come to.
+    """
+    parts = tuple(operands(expr))
     match expr:
-        case Ternary(condition=condition, then=then, other=other):
-            parts = (condition, then, other)
-        case Cast(operand=operand):
-            parts = (operand,)
-        case Field(base=base):
-            parts = (base,)
+        case Ternary() | Binary(op="&&" | "||") if surely:
+            parts = parts[:1]
+        case Field() if surely:
+            parts = ()
         case Call():
             yield expr
+            # A macro's argument may be evaluated never or twice.
             known = expr.function in helpers or is_pure(replace(expr, arguments=()))
             parts = parts if known or is_declared(function, expr.function) else ()
     for part in parts:
-        yield from _anywhere(part, function, helpers)
+        yield from _calls(part, function, helpers, surely=surely)
 
 
 def _roots(function: Function, stmt: Stmt, name: str, helpers: Mapping[str, Function]) -> Iterator[Expr]:
@@ -222,46 +200,11 @@ def _may_be_changed(function: Function, part: Name | Index | Unary | Opaque) -> 
     return isinstance(part, Index | Opaque) or part.op == "*"
 
 
-def _always(expr: Expr, function: Function, helpers: Mapping[str, Function]) -> Iterator[Call]:
-    """Calls that a statement evaluates whatever its conditions come to."""
-    parts: tuple[Expr, ...]
-    if isinstance(expr, Ternary):
-        parts = (expr.condition,)
-    elif isinstance(expr, Binary) and expr.op in ("&&", "||"):
-        parts = (expr.left,)
-    elif isinstance(expr, Cast):
-        parts = (expr.operand,)
-    else:
-        parts = _parts(expr)
-        if isinstance(expr, Call):
-            yield expr
-            # A macro's argument may be evaluated never or twice.
-            known = expr.function in helpers or is_pure(replace(expr, arguments=()))
-            parts = parts if known or is_declared(function, expr.function) else ()
-    for part in parts:
-        yield from _always(part, function, helpers)
-
-
 def _seen_by_others(function: Function, name: str) -> bool:
     """Whether a function that is called may see or change what a name stands for."""
     if name not in local_names(function):
         return not stands_for_number(function.source, name)
     return address_taken(function, name)
-
-
-def _parts(expr: Expr) -> tuple[Expr, ...]:
-    match expr:
-        case Unary(operand=operand):
-            return (operand,)
-        case Binary(left=left, right=right):
-            return (left, right)
-        case Index(base=base, index=index):
-            return (base, index)
-        case Call(arguments=arguments):
-            return arguments
-        case Assign(target=target, value=value):
-            return (target, value)
-    return ()
 
 
 def stores(body: tuple[Stmt, ...], helper: Function, helpers: Mapping[str, Function]) -> bool:
@@ -302,7 +245,7 @@ def _require_alone(function: Function, site: CallSite) -> None:
         looked_at = isinstance(part, Name) and _seen_by_others(function, part.id)
         if looked_at or isinstance(part, Index | Field | Call | Assign | Opaque | Unary | Cast | Ternary):
             raise Refused(f"{call.function} stores, and is called among other things")
-        waiting += _parts(part)
+        waiting += operands(part)
 
 
 def _require_quiet(site: CallSite, helpers: Mapping[str, Function]) -> None:

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from tuner.spaces.source.casts import MAY_BE_CAST, types_in
 from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.directives import macros_in, unread
+from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
-from tuner.spaces.source.lexical import tokens
-from tuner.spaces.source.operators.naming import RETURN, declared, declared_as_text
+from tuner.spaces.source.lexical import tokens, words
+from tuner.spaces.source.operators.naming import RETURN, declared_as_text
 from tuner.spaces.source.operators.opening.membership import types_in as structures_in
 from tuner.spaces.source.operators.opening.membership import with_members
 from tuner.spaces.source.operators.opening.text_places import with_places
 from tuner.spaces.source.own_names import with_own_calls, with_own_names
-from tuner.spaces.source.parse import node_text, parse_file
+from tuner.spaces.source.parse import declared_functions, parse_file
 from tuner.spaces.source.printer import statement_text
-from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.syntax import (
     Assign,
     Call,
@@ -40,7 +40,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, statements, subtrees
+from tuner.spaces.source.walks import declared_names, map_expressions, statements, subtrees
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -126,18 +126,19 @@ def _defined(text: str, language: str, own: Own = ()) -> dict[str, Function]:
         made = with_counters(function)
         if made is not None and name in found:
             found[name] = made
-    return {name: _without_attributes(with_own_calls(f, dict(own))) for name, f in found.items()}
-
-
-def _without_attributes(function: Function) -> Function:
-    """A function without attributes that say nothing of what it computes."""
-    head, signature = (_HARMLESS.sub(" ", text) for text in (function.head, function.signature))
-    return replace(function, head=head, signature=signature)
+    marked = {name: with_own_calls(f, dict(own)) for name, f in found.items()}
+    # Attributes that say nothing of what a function computes are left out.
+    return {
+        name: replace(f, head=_HARMLESS.sub(" ", f.head), signature=_HARMLESS.sub(" ", f.signature))
+        for name, f in marked.items()
+    }
 
 
 def local_names(function: Function) -> set[str]:
     """What a function declares, its parameters among it."""
-    return {p.name for p in function.params} | {d.name for d in function.outer} | declared(function.body)
+    return (
+        {p.name for p in function.params} | {d.name for d in function.outer} | declared_names(function.body)
+    )
 
 
 def changes_nothing(call: Call, known: Mapping[str, Function], within: frozenset[str] = frozenset()) -> bool:
@@ -220,7 +221,7 @@ def returned(stmt: Stmt, helper: Function) -> Expr | None:
     types: set[str] = set()
     if MAY_BE_CAST.search(found[1].encode()):
         root = parse_file(helper.source.encode(), helper.language)
-        types = {t.decode() for t in types_in(root)} & set(_WORD.findall(found[1])) - local_names(helper)
+        types = {t.decode() for t in types_in(root)} & words(found[1]) - local_names(helper)
     value = with_own_names(parse_expression(found[1], types), helper)
     return with_places(value) if helper.members else value
 
@@ -317,15 +318,5 @@ def _within(node: Node) -> str:
 @lru_cache(maxsize=64)
 def _declarations(unit: str, language: str) -> tuple[tuple[str, str], ...]:
     """The names that functions are declared or defined by, wherever that is, and their parameters as text."""
-    found: list[tuple[str, str]] = []
-    stack = [parse_file(unit.encode(), language)]
-    while stack:
-        node = stack.pop()
-        if node.type == "function_declarator":
-            name = node.child_by_field_name("declarator")
-            params = node.child_by_field_name("parameters")
-            if name is not None:
-                text = "" if params is None else " ".join(node_text(params).split())
-                found.append((node_text(name).split("::")[-1].strip(), text + _within(node)))
-        stack.extend(node.children)
-    return tuple(found)
+    found = declared_functions(parse_file(unit.encode(), language))
+    return tuple((name, params + _within(node)) for name, params, node in found)

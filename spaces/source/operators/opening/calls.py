@@ -15,20 +15,9 @@ from typing import Any
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.operators.base import (
-    Args,
-    Operator,
-    argument,
-    rekeyed,
-    replace_statement,
-)
+from tuner.spaces.source.operators.base import Args, argument, opener, rekeyed, replace_statement
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
-from tuner.spaces.source.operators.opening.call_sites import (
-    CallSite,
-    first_site,
-    require_order,
-    site_in_some_cases,
-)
+from tuner.spaces.source.operators.opening.call_sites import CallSite, first_site, require_order
 from tuner.spaces.source.operators.opening.callees import (
     callees,
     callees_by_places,
@@ -39,18 +28,8 @@ from tuner.spaces.source.operators.opening.exits import with_one_exit
 from tuner.spaces.source.operators.opening.handing import HandingOn, declared_value
 from tuner.spaces.source.operators.opening.inlining import Inlining
 from tuner.spaces.source.operators.opening.text_places import as_text, is_reference
-from tuner.spaces.source.syntax import (
-    Call,
-    Decl,
-    ExprStmt,
-    For,
-    Function,
-)
-from tuner.spaces.source.walks import (
-    names_in,
-    statements,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Call, Decl, ExprStmt, For, Function
+from tuner.spaces.source.walks import names_in, statements, subtrees
 
 __all__ = ["OPERATORS", "hidden_calls"]
 
@@ -74,23 +53,7 @@ def inline_call(function: Function, args: Args) -> Function:
     helper = _known(function, name, helpers)
     _require_plain(function, helper, helpers)
     require_same_meaning(function, helper)
-    site = first_site(function, name, helpers)
-    stmt, call = site.stmt, site.call
-    if len(call.arguments) != len(helper.params):
-        raise Refused(f"{name} is called with {len(call.arguments)} arguments")
-    _require_nothing_kept(helper)
-    body, value = with_one_exit(helper)
-    require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
-    inlining = Inlining(function, replace(helper, body=body), names_in((body, value)))
-    made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
-    last = inlining.renamed(value)
-    if isinstance(stmt, ExprStmt) and stmt.expr is call:
-        if last is not None and not is_pure(last):
-            raise Refused(f"the value of {name} has effects")
-        return replace_statement(function, stmt, rekeyed(function, tuple(made), set()))
-    require_order(function, site, (helpers[name], body), helpers)
-    values, changed = inlining.used(stmt, call, last)
-    return replace_statement(function, stmt, [*rekeyed(function, tuple(made), set()), *values, changed])
+    return _inlined(function, first_site(function, name, helpers), helpers)
 
 
 def inline_by_members(function: Function, args: Args) -> Function:
@@ -115,46 +78,60 @@ def inline_by_members(function: Function, args: Args) -> Function:
         site = None
     if site is not None:
         try:
-            return _by_members(function, site, helpers)
+            return _inlined(function, site, helpers, members=True)
         except Refused:
             # What cannot be said before the statement may fit into it.
             with contextlib.suppress(Refused):
-                return _by_members(function, site, helpers, within=True)
+                return _inlined(function, site, helpers, members=True, within=True)
             raise
-    return _by_members(function, site_in_some_cases(function, name, helpers), helpers, within=True)
+    site = first_site(function, name, helpers, surely=False)
+    return _inlined(function, site, helpers, members=True, within=True)
 
 
-def _by_members(
-    function: Function, site: CallSite, helpers: Mapping[str, Function], *, within: bool = False
+def _inlined(
+    function: Function,
+    site: CallSite,
+    helpers: Mapping[str, Function],
+    *,
+    members: bool = False,
+    within: bool = False,
 ) -> Function:
-    """One call, members being places while that is done; ``within`` a statement, as one expression."""
+    """One call: ``members`` are places while that is done; ``within`` a statement, as one expression."""
     stmt, call = site.stmt, site.call
     helper = helpers[call.function]
     if len(call.arguments) != len(helper.params):
         raise Refused(f"{helper.name} is called with {len(call.arguments)} arguments")
     _require_nothing_kept(helper)
-    body, value = declared_value(*with_one_exit(helper), helper)
+    body, value = with_one_exit(helper)
+    if members:
+        body, value = declared_value(body, value, helper)
     require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
-    inlining = HandingOn(function, replace(helper, body=body), value, helpers)
+    ended = replace(helper, body=body)
+    inlining = (
+        HandingOn(function, ended, value, helpers)
+        if members
+        else Inlining(function, ended, names_in((body, value)))
+    )
     made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
     last = inlining.renamed(value)
+    written = as_text if members else tuple
     if isinstance(stmt, ExprStmt) and stmt.expr is call and not within:
         if value is not None and not inlining.is_quiet(value):
             raise Refused(f"the value of {helper.name} has effects")
-        return replace_statement(function, stmt, as_text(rekeyed(function, tuple(made), set())))
+        return replace_statement(function, stmt, written(rekeyed(function, tuple(made), set())))
     if inlining.changed_for_caller:
         changed_name = min(inlining.changed_for_caller)
         raise Refused(
             f"{helper.name} changes what {changed_name} refers to, and is called among other things"
         )
     require_order(function, site, (helper, body), helpers)
-    if within:
-        if made or last is None:
-            raise Refused(f"{helper.name} is called in some cases only, and is more than one expression")
+    if within and (made or last is None):
+        raise Refused(f"{helper.name} is called in some cases only, and is more than one expression")
+    if within and isinstance(inlining, HandingOn):
         values, changed = inlining.put(stmt, call, last)
     else:
         values, changed = inlining.used(stmt, call, last)
-    return replace_statement(function, stmt, as_text((*rekeyed(function, (*made, *values), set()), changed)))
+    return replace_statement(function, stmt, written((*rekeyed(function, (*made, *values), set()), changed)))
 
 
 def _known(function: Function, name: str, helpers: Mapping[str, Function]) -> Function:
@@ -225,20 +202,12 @@ def _require_nothing_kept(helper: Function) -> None:
 
 
 OPERATORS = (
-    Operator(
-        name="inline_call",
-        summary="the body of a function of the same file in the place of its call",
-        apply=inline_call,
-        sites=_inline_sites,
-        opens=True,
-        members=True,
+    opener(
+        inline_call, _inline_sites, summary="the body of a function of the same file in the place of its call"
     ),
-    Operator(
-        name="inline_by_members",
+    opener(
+        inline_by_members,
+        _inline_sites,
         summary="likewise of a function that names a member as a variable is named where it is called",
-        apply=inline_by_members,
-        sites=_inline_sites,
-        opens=True,
-        members=True,
     ),
 )

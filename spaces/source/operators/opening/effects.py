@@ -14,16 +14,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.spaces.source.directives import macros_in, unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import code
-from tuner.spaces.source.memo import kept_by_identity
+from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Context, Declared, Written, declared_in
 from tuner.spaces.source.operators.opening.writing import written_by
 from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
-from tuner.spaces.source.parse import function_nodes, node_text, parse_file
+from tuner.spaces.source.parse import (
+    OUTERMOST,
+    declared_functions,
+    function_nodes,
+    is_outermost,
+    node_text,
+    parse_file,
+)
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.structures import Structures, structures
 from tuner.spaces.source.syntax import Call, Function, Own
@@ -46,7 +53,6 @@ _ADDRESS = re.compile(
     r"(?:^|[^&\w)\]\s])\s*&\s*\(*\s*[A-Za-z_][\w\s\[\]().]*?(?:(?:->|\.)\s*[\w\[\]]+)+", re.MULTILINE
 )
 _MEMBER = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
-_AROUND = ("translation_unit", "linkage_specification", "declaration_list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +74,8 @@ class Effects:
     jumps: bool
 
 
-@kept_by_identity(1 << 8)
-def _known(function: Function) -> Effects | str:
-    try:
-        return _effects(function)
-    except Refused as refusal:
-        return str(refusal)
+_EFFECTS: Kept[tuple[Any, Effects | Refused]] = Kept(1 << 8)
+"""By function."""
 
 
 def effects(function: Function) -> Effects:
@@ -85,10 +87,7 @@ def effects(function: Function) -> Effects:
     Raises:
         Refused: it may write anything; why.
     """
-    found = _known(function)
-    if isinstance(found, str):
-        raise Refused(found)
-    return found
+    return kept_or_raised(_EFFECTS, id(function), function, lambda: _effects(function), Refused)
 
 
 def _effects(function: Function) -> Effects:
@@ -215,10 +214,10 @@ def _unit(text: str, language: str) -> _Unit:
     root = parse_file(text.encode(), language)
     found = list(function_nodes(root))
     counts = Counter(name for name, _ in found)
-    several = {name for name, node in found if counts[name] > 1 or not _is_outermost(node)}
-    declared = _declarations(root)
+    several = {name for name, node in found if counts[name] > 1 or not is_outermost(node, OUTERMOST)}
     if language != "c":
-        several |= {name for name, kinds in declared.items() if len(kinds) > 1}
+        declared = Counter(name for name, _ in {(n, params) for n, params, _ in declared_functions(root)})
+        several |= {name for name, times in declared.items() if times > 1}
     return _Unit(
         types=types,
         variables=_variables(root, types),
@@ -241,15 +240,6 @@ def _is_static(node: Node) -> bool:
     return any(node_text(c) == "static" for c in node.children if c.type == "storage_class_specifier")
 
 
-def _is_outermost(node: Node) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.type not in _AROUND:
-            return False
-        around = around.parent
-    return True
-
-
 def _outside(root: Node) -> list[Node]:
     """What stands outside of functions, types and namespaces."""
     found: list[Node] = []
@@ -257,7 +247,7 @@ def _outside(root: Node) -> list[Node]:
     while waiting:
         node = waiting.pop()
         found.append(node)
-        if node.type in (*_AROUND, "namespace_definition"):
+        if node.type in (*OUTERMOST, "namespace_definition"):
             waiting += node.children
     return found
 
@@ -294,19 +284,4 @@ def _words(node: Node) -> list[str]:
             waiting += [] if name is None or name.type == "identifier" else [name]
         elif part.type != "parameter_list" and not (part.type.endswith("expression")):
             waiting += part.named_children
-    return found
-
-
-def _declarations(root: Node) -> dict[str, set[str]]:
-    """The parameters of all that is declared or defined as a function, by name."""
-    found: dict[str, set[str]] = {}
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.type == "function_declarator":
-            name, params = (node.child_by_field_name(f) for f in ("declarator", "parameters"))
-            if name is not None and params is not None:
-                kinds = " ".join(node_text(params).split())
-                found.setdefault(node_text(name).split("::")[-1].strip(), set()).add(kinds)
-        stack.extend(node.children)
     return found

@@ -94,7 +94,7 @@ class HandingOn(Inlining):
 
     def _is_bound(self, param: Param, expr: Expr) -> bool:
         """Whether a reference is one to the place that is given; if not, it is one to a copy."""
-        wanted, found = self._own_kinds.of_param(param), self._given_kinds.of_place(expr)
+        wanted, found = self._own_kinds.of_place(Name(param.name)), self._given_kinds.of_place(expr)
         if isinstance(expr, _PLACES) and found is not None and found == wanted and not found[1]:
             if isinstance(expr, Name) or not self._stores or self._is_fixed(expr):
                 return True
@@ -118,7 +118,7 @@ class HandingOn(Inlining):
             return False
         if super()._handed_on(param, expr):
             return True
-        wanted = self._own_kinds.of_param(param)
+        wanted = self._own_kinds.of_place(Name(param.name))
         if wanted is None or self._given_kinds.of_place(expr) != wanted:
             return False
         if isinstance(expr, Unary) and expr.op == "&":

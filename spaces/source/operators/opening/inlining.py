@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, writable
-from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.naming import declared, is_array, names_known
+from tuner.spaces.source.lexical import unused, words
+from tuner.spaces.source.operators.naming import is_array, names_known
 from tuner.spaces.source.operators.opening.callees import callees, local_names
 from tuner.spaces.source.places import place_of
 from tuner.spaces.source.syntax import (
-    Assign,
     Binary,
     Call,
     Cast,
@@ -33,11 +33,19 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, names_in, root_of, subtrees, transform, written_names
+from tuner.spaces.source.walks import (
+    assigned_names,
+    declared_names,
+    map_expressions,
+    names_in,
+    root_of,
+    subtrees,
+    transform,
+    written_names,
+)
 
 __all__ = ["Inlining", "address_taken", "is_small", "referring"]
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _PLAIN_TYPE = re.compile(r"(?:const\s+)?(?:struct\s+)?[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*")
 _SMALL = 5
 """Nodes of an argument that may stand wherever its parameter stood."""
@@ -52,12 +60,17 @@ class Inlining:
         used: the names that it uses.
     """
 
+    changed_for_caller: AbstractSet[str] = frozenset()
+    """Names that the function changes through references to them."""
+
     def __init__(self, function: Function, helper: Function, used: set[str]) -> None:
         helper = replace(helper, params=tuple(_decayed(p, function) for p in helper.params))
         self.function, self.helper = function, helper
         self._types = types_of(function)
-        self._taken = names_known(function) | _words_taken(function)
-        own_names = declared(helper.body)
+        # Words would mean something else if a variable had their name: types that are used, macros.
+        kinds = (n.type for n in subtrees(function.body) if isinstance(n, Decl | Cast | For))
+        self._taken = names_known(function).union(function.macros, *map(words, kinds))
+        own_names = declared_names(helper.body)
         params = {p.name for p in helper.params}
         if own_names & params:
             raise Refused(f"{helper.name} declares {min(own_names & params)} again")
@@ -87,11 +100,7 @@ class Inlining:
     def arguments(self, given: Sequence[Expr]) -> list[Stmt]:
         """Declarations of what is not handed on as it is."""
         written = written_names(self.helper.body)
-        assigned = {
-            n.target.id
-            for n in subtrees(self.helper.body)
-            if isinstance(n, Assign) and isinstance(n.target, Name)
-        }
+        assigned = assigned_names(self.helper.body)
         referred = names_in(tuple(referring(self.function, self.helper.body)))
         made: list[Stmt] = []
         for param, expr in zip(self.helper.params, given, strict=True):
@@ -179,6 +188,10 @@ class Inlining:
 
         return made, map_expressions(stmt, change)
 
+    def is_quiet(self, expr: Expr) -> bool:
+        """Whether an expression is evaluated without effects, and all of it is known."""
+        return is_pure(expr)
+
     def _as_it_is(self, value: Expr) -> bool:
         """Whether a value is the same where the call was: whole numbers do not round, and a load computes nothing."""
         kind = plain_type(self.helper.head)
@@ -232,14 +245,6 @@ def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
         case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
             return is_whole_expression(left, types) and is_whole_expression(right, types)
     return False
-
-
-def _words_taken(function: Function) -> set[str]:
-    """Words that would mean something else if a variable had their name: types that are used, macros."""
-    types = {
-        w for n in subtrees(function.body) if isinstance(n, Decl | Cast | For) for w in _WORD.findall(n.type)
-    }
-    return types | function.macros
 
 
 def is_small(text: str) -> bool:

@@ -8,20 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tuner.spaces.source.directives import macros_in, unread
+from tuner.spaces.source.fragments import parse_expression, parse_items, parse_place
 from tuner.spaces.source.kinds import is_pure, keeps_value, plain_type, writable
 from tuner.spaces.source.operators.base import fresh_key, fresh_name
+from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.operators.naming import RETURN, declared_as_text
 from tuner.spaces.source.operators.opening.references import dereferenced, references, with_pointers
 from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.reading import parse_expression, parse_items, parse_place
 from tuner.spaces.source.structures import Member, Structures, structures
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
-    Block,
     Call,
     Cast,
     Decl,
@@ -30,7 +31,6 @@ from tuner.spaces.source.syntax import (
     Field,
     For,
     Function,
-    If,
     Index,
     Name,
     Number,
@@ -40,14 +40,22 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import children, index_chain, map_expressions, names_in, statements, subtrees
+from tuner.spaces.source.walks import (
+    children,
+    index_chain,
+    map_expressions,
+    names_in,
+    opaque_words,
+    statements,
+    subtrees,
+    with_bodies,
+)
 
 __all__ = ["declared_kinds", "types_in", "with_members"]
 
 _OVERLOAD = re.compile(r"\boperator\b")
 _LITERAL = re.compile(r"\(\s*(\w+)\s*\)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _TYPED = re.compile(r"\(\s*((?:struct\s+)?\w+)\s*\)\s*(\{.*\})", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _MOST_ITEMS = 64
 
 
@@ -66,12 +74,11 @@ def with_members(function: Function, types: Structures, *, returns: bool = False
         return function
     while True:
         made = _with_members(with_pointers(given, found), types, found)
-        texts = [n.text for n in subtrees(made.body) if isinstance(n, Opaque | OpaqueStmt)]
-        words = {word for text in texts for word in _WORD.findall(text)}
-        if words.isdisjoint(found):
+        left = opaque_words(made.body)
+        if left.isdisjoint(found):
             return made
         # What is left as text means the reference, and no pointer.
-        found = {name: decl for name, decl in found.items() if name not in words}
+        found = {name: decl for name, decl in found.items() if name not in left}
 
 
 def _with_members(function: Function, types: Structures, found: Collection[str]) -> Function:
@@ -87,25 +94,18 @@ def _with_results(function: Function, types: Structures) -> tuple[Stmt, ...]:
         return function.body
     taken: list[str] = []
 
+    def read(stmt: Stmt) -> tuple[Stmt, ...]:
+        found = RETURN.fullmatch(stmt.text.strip()) if isinstance(stmt, OpaqueStmt) else None
+        value = None if found is None else parse_expression(found[1].strip())
+        if value is None or not any(isinstance(n, Opaque) for n in subtrees(value)):
+            return (stmt,)
+        taken.append(fresh_name(function, "result", taken))
+        return (Decl(kind, taken[-1], (), value), OpaqueStmt(f"return {taken[-1]};"))
+
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in body:
-            match stmt:
-                case If():
-                    made.append(replace(stmt, then=visit(stmt.then), other=visit(stmt.other)))
-                case Block():
-                    made.append(Block(visit(stmt.body)))
-                case OpaqueStmt(text=text):
-                    found = RETURN.fullmatch(text.strip())
-                    value = parse_expression(found[1].strip()) if found is not None else None
-                    if value is not None and any(isinstance(n, Opaque) for n in subtrees(value)):
-                        taken.append(fresh_name(function, "result", taken))
-                        made += [Decl(kind, taken[-1], (), value), OpaqueStmt(f"return {taken[-1]};")]
-                    else:
-                        made.append(stmt)
-                case _:
-                    made.append(stmt)
-        return tuple(made)
+        # A loop that returns is left as it is.
+        inner = (s if isinstance(s, For) else with_bodies(s, visit) for s in body)
+        return tuple(made for stmt in inner for made in read(stmt))
 
     return visit(function.body)
 
@@ -134,8 +134,7 @@ def _without_pointers(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             return Opaque(expression_text(expr))
         return expr
 
-    made: tuple[Stmt, ...] = map_expressions(body, change)
-    return made
+    return map_expressions(body, change)
 
 
 class _Reader:
@@ -163,13 +162,11 @@ class _Reader:
         if typed is None or typed[0] is None:
             return expr
         # Subscripts may hold members of their own.
-        made: Expr = map_expressions(typed[0], self._inner)
-        return made
+        return map_expressions(typed[0], self._inner)
 
     def named(self, expr: Expr) -> Expr:
         """What was just read, with what names of references stand for."""
-        made: Expr = map_expressions(expr, lambda e: dereferenced(e, self._references))
-        return made
+        return map_expressions(expr, lambda e: dereferenced(e, self._references))
 
     def _inner(self, expr: Expr) -> Expr:
         return self.expression(expr) if isinstance(expr, Opaque) else expr
@@ -182,10 +179,7 @@ class _Reader:
         read = [map_expressions(self.named(i), self._inner) for i in items]
         if not all(is_pure(i) for i in read):
             return expr
-        made = read[0]
-        for item in read[1:]:
-            made = Binary(",", made, item)
-        return Cast(kind, made)
+        return Cast(kind, joined(",", read))
 
     def _typed(self, place: Expr) -> tuple[Expr, Member] | None:
         """A place with the types of its members, and what it is; ``None`` where it is not known to be one."""
@@ -276,19 +270,12 @@ class _Lists:
     def _scope(self, body: tuple[Stmt, ...], *, within: bool) -> tuple[Stmt, ...]:
         made: list[Stmt] = []
         for stmt in body:
-            match stmt:
-                case For():
-                    made.append(replace(stmt, body=self._scope(stmt.body, within=True)))
-                case Block():
-                    made.append(Block(self._scope(stmt.body, within=within)))
-                case If():
-                    then, other = (self._scope(b, within=within) for b in (stmt.then, stmt.other))
-                    made.append(replace(stmt, then=then, other=other))
-                case Decl():
-                    items = self._items(stmt)
-                    made += self._told(stmt, items, within=within) or [stmt] if items else [stmt]
-                case _:
-                    made.append(stmt)
+            if isinstance(stmt, Decl):
+                items = self._items(stmt)
+                made += (self._told(stmt, items, within=within) if items else ()) or (stmt,)
+            else:
+                inner = partial(self._scope, within=within or isinstance(stmt, For))
+                made.append(with_bodies(stmt, inner))
         return tuple(made)
 
     def _items(self, decl: Decl) -> tuple[Expr, ...] | None:
@@ -313,20 +300,11 @@ class _Lists:
 
     def _told(self, decl: Decl, given: tuple[Expr, ...], *, within: bool) -> list[Stmt]:
         """The declaration without its list, and what gives it its values; nothing where that is not known."""
-        words = set(decl.type.split())
-        if (
-            "*" in decl.type
-            or "&" in decl.type
-            or keeps_value(decl)
-            or words & {"static", "constexpr", "volatile"}
-        ):
-            return []
-        if "const" in words and not within:
-            # A table that nothing changes is worth more as it is.
-            return []
-        if "const" in words and self._chooses(decl.name):
-            return []
-        if len(given) > _MOST_ITEMS:
+        kind = set(decl.type.split())
+        strange = keeps_value(decl) or kind & {"static", "constexpr", "volatile"} or {"*", "&"} & {*decl.type}
+        # A table that nothing changes is worth more as it is.
+        fixed = "const" in kind and (not within or self._chooses(decl.name))
+        if strange or fixed or len(given) > _MOST_ITEMS:
             return []
         items = [map_expressions(i, self._reader._inner) for i in given]
         if not all(is_pure(i) and self._reader.is_number(i) for i in items) or decl.name in names_in(
@@ -348,9 +326,7 @@ class _Lists:
             match node:
                 case Call() | Unary(op="&") if not is_pure(node) and name in names_in(node):
                     return True
-                case Opaque(text=text) | OpaqueStmt(text=text) if name in _WORD.findall(text):
-                    return True
-        return False
+        return name in opaque_words(self._function.body)
 
     def _elements(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
         array, size = Name(decl.name), decl.dims[0]

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import Refused, is_integer, is_pure, lasts, plain_type, types_of
+from tuner.spaces.source.kinds import MAY_WRAP, Refused, is_integer, is_pure, lasts, plain_type, types_of
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.base import Args, Operator, argument, replace_statement
+from tuner.spaces.source.operators.base import Args, argument, opener, replace_statement
 from tuner.spaces.source.operators.naming import is_array, names_known
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -33,9 +33,8 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import children, map_expressions, statements, subtrees
 
-__all__ = ["OPERATORS", "require_subscripts_only", "whole_type"]
+__all__ = ["OPERATORS", "kept_subscript", "require_subscripts_only", "whole_type"]
 
-_UNSIGNED = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
 _FIT = "subscripts fit"
 
 
@@ -63,11 +62,7 @@ def forward_pointer(function: Function, args: Args) -> Function:
     if any(isinstance(n, Assign) and n.target in (base, Name(name)) for n in subtrees(function.body)):
         raise Refused(f"{name} or {base.id} changes")
     require_subscripts_only(function, name, types)
-    kept: list[Stmt] = []
-    if offset is not None and not isinstance(offset, Number):
-        kind = whole_type(offset, types)
-        at = unused(f"{name}_at", names_known(function))
-        kept, offset = [Decl(f"const {kind}", at, (), offset)], Name(at)
+    kept, offset = ([], offset) if offset is None else kept_subscript(function, name, offset, types)
 
     def change(expr: Expr) -> Expr:
         if not (isinstance(expr, Index) and expr.base == Name(name)):
@@ -99,6 +94,16 @@ def _place(function: Function, expr: Expr) -> tuple[Name, Expr | None]:
     raise Refused("where a pointer points to is not known")
 
 
+def kept_subscript(
+    function: Function, name: str, index: Expr, types: dict[str, str]
+) -> tuple[list[Stmt], Expr]:
+    """A constant for where a pointer begins, declared as it was there, where that is more than a number."""
+    if isinstance(index, Number):
+        return [], index
+    at = unused(f"{name}_at", names_known(function))
+    return [Decl(f"const {whole_type(index, types)}", at, (), index)], Name(at)
+
+
 def require_subscripts_only(function: Function, name: str, types: dict[str, str]) -> None:
     """Refuses a pointer that is used for anything but elements at signed whole numbers."""
     uses = subscripts = 0
@@ -124,12 +129,10 @@ def whole_type(expr: Expr, types: dict[str, str]) -> str:
         if isinstance(node, Number) and not node.text.isdigit():
             raise Refused(f"{node.text} is no plain whole number")
         if isinstance(node, Name | Field):
-            kind = (
-                node.type
-                if isinstance(node, Field)
-                else types.get(node.id, _kind_of(node.id)).replace("*", "")
-            )
-            if not is_integer(kind) or _UNSIGNED.search(kind):
+            # A name that the function does not declare is a macro's number.
+            unknown = "int" if isinstance(node, Name) and node.id.isupper() else ""
+            kind = node.type if isinstance(node, Field) else types.get(node.id, unknown).replace("*", "")
+            if not is_integer(kind) or MAY_WRAP.search(kind):
                 raise Refused(f"{expression_text(node)} is not known to be a signed whole number")
             wide = wide or bool(re.search(r"\b(long|ptrdiff_t|ssize_t|int64_t)\b", kind))
             # What a member is of is a structure, and its subscripts are no part of the number.
@@ -140,18 +143,10 @@ def whole_type(expr: Expr, types: dict[str, str]) -> str:
     return "long" if wide else "int"
 
 
-def _kind_of(name: str) -> str:
-    """The type of a name that the function does not declare: a macro's number."""
-    return "int" if name.isupper() else ""
-
-
 OPERATORS = (
-    Operator(
-        name="forward_pointer",
+    opener(
+        forward_pointer,
+        _forward_sites,
         summary="an array with a subscript further on in the place of a local pointer into it",
-        apply=forward_pointer,
-        sites=_forward_sites,
-        opens=True,
-        members=True,
     ),
 )

@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
+from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import is_pure, plain_type, types_of
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.naming import is_array
-from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import Decl, Expr, For, Function, Index, Name, Number, OpaqueStmt, Unary
 from tuner.spaces.source.walks import map_expressions, statements, transform
 
 __all__ = ["dereferenced", "references", "with_pointers"]
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _REFERENCE = re.compile(
     r"((?:const\s+)?(?:struct\s+)?\w+(?:\s+const)?)\s*&\s*([A-Za-z_]\w*)\s*=\s*([^;{}]+);"
 )
@@ -50,7 +50,7 @@ def references(function: Function, types: Structures) -> dict[str, Decl]:
                 if same and kinds[array].count("*") <= 1 and types.is_known(kind):
                     found[name] = Decl(f"{kind} *", name, (), Unary("&", value))
     pragmas = " ".join(p for s in within if isinstance(s, For) for p in s.pragmas)
-    elsewhere = set(_WORD.findall(pragmas))
+    elsewhere = words(pragmas)
     return {name: decl for name, decl in found.items() if known[name] == 1 and name not in elsewhere}
 
 

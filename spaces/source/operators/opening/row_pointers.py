@@ -7,7 +7,7 @@ another, and no element lies among the rows' addresses. May not change where a r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,30 +21,30 @@ from tuner.spaces.source.kinds import (
     plain_type,
     types_of,
 )
-from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.base import HOST, Args, Operator, argument, replace_statement
-from tuner.spaces.source.operators.concealed import opaque_words
-from tuner.spaces.source.operators.naming import names_known
-from tuner.spaces.source.operators.opening.pointers import require_subscripts_only, whole_type
+from tuner.spaces.source.operators.base import (
+    HOST,
+    Args,
+    argument,
+    opener,
+    replace_statement,
+    where_it_applies,
+)
+from tuner.spaces.source.operators.opening.pointers import kept_subscript, require_subscripts_only, whole_type
 from tuner.spaces.source.syntax import (
     Assign,
-    Block,
     Call,
     Decl,
     Expr,
     Field,
-    For,
     Function,
-    If,
     Index,
     Name,
-    Number,
     Opaque,
     OpaqueStmt,
     Param,
     Stmt,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, statements, subtrees
+from tuner.spaces.source.walks import bodies, index_chain, map_expressions, opaque_words, statements, subtrees
 
 __all__ = ["OPERATORS"]
 
@@ -98,11 +98,8 @@ def forward_row(function: Function, args: Args) -> Function:
     require_subscripts_only(function, name, types)
     _require_steady(function, rows)
     _require_known(function, _behind(function.body, decl), types)
-    kind = whole_type(index, types)
-    kept: list[Stmt] = []
-    if not isinstance(index, Number):
-        at = unused(f"{name}_at", names_known(function))
-        kept, index = [Decl(f"const {kind}", at, (), index)], Name(at)
+    whole_type(index, types)
+    kept, index = kept_subscript(function, name, index, types)
 
     def change(expr: Expr) -> Expr:
         if isinstance(expr, Index) and expr.base == Name(name):
@@ -139,8 +136,7 @@ def _is_heeded(function: Function, table: str, levels: int) -> bool:
 
 
 def _is_hidden(function: Function, name: str) -> bool:
-    unread = tuple(n for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt))
-    return name in opaque_words(unread)
+    return name in opaque_words(function.body)
 
 
 def _require_steady(function: Function, name: Name) -> None:
@@ -158,20 +154,12 @@ def _require_steady(function: Function, name: Name) -> None:
         raise Refused(f"{name.id} is used for more than elements of its rows")
 
 
-def _behind(body: Sequence[Stmt], decl: Decl) -> tuple[Stmt, ...]:
+def _behind(body: tuple[Stmt, ...], decl: Decl) -> tuple[Stmt, ...]:
     """What follows a declaration in the body that holds it."""
-    for number, stmt in enumerate(body):
-        if stmt is decl:
-            return tuple(body[number + 1 :])
-        inner: tuple[tuple[Stmt, ...], ...] = ()
-        match stmt:
-            case For(body=own) | Block(body=own):
-                inner = (own,)
-            case If(then=then, other=other):
-                inner = (then, other)
-        for part in inner:
-            if any(s is decl for s in statements(part)):
-                return _behind(part, decl)
+    for part in bodies(body):
+        for number, stmt in enumerate(part):
+            if stmt is decl:
+                return part[number + 1 :]
     raise Refused(f"{decl.name} is declared where it cannot be followed")
 
 
@@ -200,12 +188,6 @@ def _may_store_address(target: Expr, apart: set[str], types: dict[str, str]) -> 
     return not number or kind.count("*") != len(subscripts)
 
 
-def _heed_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    tables = _tables(function).items()
-    if any(n not in function.rows and _is_heeded(function, n, levels) for n, levels in tables):
-        yield {"assumes": list(_ASSUMED)}
-
-
 def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for stmt in statements(function.body):
         if isinstance(stmt, Decl) and "*" in stmt.type and not stmt.dims and isinstance(stmt.init, Index):
@@ -213,22 +195,16 @@ def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS = (
-    Operator(
-        name="forward_row",
+    opener(
+        forward_row,
+        _forward_sites,
         summary="an element of an array of rows in the place of one of a local pointer to a row",
-        apply=forward_row,
-        sites=_forward_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
-    Operator(
-        name="heed_rows",
+    opener(
+        heed_rows,
+        where_it_applies(heed_rows, *_ASSUMED),
         summary="goes by rows that are found by their addresses",
-        apply=heed_rows,
-        sites=_heed_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
 )

@@ -1,27 +1,30 @@
-"""``const`` for local whole numbers that nothing changes, so that other operators may reason with their values.
+"""Constants that other operators reason with: local whole numbers that nothing changes, and sizes in an array.
 
 ``int i = y * n + x;`` is how most people write a subscript; only of a constant does the analysis know that it stays as
-it is. May not change what is computed: where a variable changes after all, the compiler refuses.
+it is. And it reasons with names and members, not with elements of arrays: ``grid_points[2]`` in the bound of a loop.
+May not change what is computed: where a variable changes after all, the compiler refuses; an element is taken only
+where nothing in the function changes it, from an array that is as long.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.changes import changed_names
+from tuner.spaces.source.changes import changed_names, exposed_names
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure
-from tuner.spaces.source.operators.base import Args, Operator
-from tuner.spaces.source.syntax import (
-    Decl,
-    For,
-    Function,
-    Index,
+from tuner.spaces.source.operators.base import Args, fresh_name, opener, where_it_applies
+from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Index, Name, Number
+from tuner.spaces.source.walks import (
+    map_expressions,
+    names_in,
+    statements,
+    subtrees,
+    transform,
+    written_names,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees, transform
 
 __all__ = ["OPERATORS"]
 
@@ -46,11 +49,6 @@ def settle_locals(function: Function, _: Args) -> Function:
         return part
 
     return replace(function, body=transform(function.body, change))
-
-
-def _settle_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    if _steady(function):
-        yield {}
 
 
 def _steady(function: Function) -> set[str]:
@@ -90,13 +88,68 @@ def _counting(function: Function) -> set[str]:
     return found
 
 
+def read_sizes(function: Function, _: Args) -> Function:
+    """Puts constants in the place of elements that bounds of loops name.
+
+    Args:
+        function: to change.
+    """
+    found = _sizes(function)
+    if not found:
+        raise Refused("no bound of a loop is an element of an array that stays as it is")
+    names: dict[Expr, str] = {}
+    for element in found:
+        names[element] = fresh_name(function, f"{_array(element)}_{_place(element)}", names.values())
+
+    def change(expr: Expr) -> Expr:
+        return Name(names[expr]) if isinstance(expr, Index) and expr in names else expr
+
+    kinds = {d.name: d.type for d in function.variables}
+    constants = tuple(
+        Decl(f"const {kinds[_array(element)].removeprefix('const ')}", names[element], init=element)
+        for element in found
+    )
+    return replace(function, body=(*constants, *map_expressions(function.body, change)))
+
+
+def _sizes(function: Function) -> list[Index]:
+    """Elements with a number for a subscript that bounds name, of arrays of the file that nothing here changes."""
+    if any(isinstance(n, Call) and not is_pure(n) for n in subtrees(function.body)):
+        return []
+    changed = written_names(function.body) | exposed_names(function)
+    declared = {s.name for s in statements(function.body) if isinstance(s, Decl)}
+    whole = {
+        d.name: int(d.dims[0].text)
+        for d in function.variables
+        if len(d.dims) == 1 and isinstance(d.dims[0], Number) and d.dims[0].text.isdigit()
+        if is_integer(d.type) and not is_narrow(d.type) and d.name not in changed | declared
+    }
+    bounds = [(s.start, s.limit, s.step) for s in statements(function.body) if isinstance(s, For)]
+    elements = (
+        n for part in bounds for n in subtrees(part) if isinstance(n, Index) and names_in(n) <= whole.keys()
+    )
+    return [e for e in dict.fromkeys(elements) if -1 < _place(e) < whole[_array(e)]]
+
+
+def _array(element: Index) -> str:
+    return element.base.id if isinstance(element.base, Name) else ""
+
+
+def _place(element: Index) -> int:
+    """Its subscript; -1 for any that is no number."""
+    number = (
+        element.index.text if isinstance(element.index, Number) and isinstance(element.base, Name) else ""
+    )
+    return int(number) if number.isdigit() else -1
+
+
 OPERATORS = (
-    Operator(
-        name="settle_locals",
+    opener(
+        settle_locals,
+        where_it_applies(settle_locals),
         summary="constants of local whole numbers that nothing changes",
-        apply=settle_locals,
-        sites=_settle_sites,
-        opens=True,
-        members=True,
+    ),
+    opener(
+        read_sizes, where_it_applies(read_sizes), summary="sizes that a file keeps in an array, as constants"
     ),
 )

@@ -1,9 +1,9 @@
-"""Members of structures that a function takes, read once into locals: other operators then see buffers and sizes.
+"""Members of structures that a function takes, read as what they are, or once into locals.
 
-``c->density[i * c->nx + j]`` is text to them; ``c_density[i * c_nx + j]`` is an array. May not change what is computed:
-members that the function may write stay where they are. That no buffer overlaps the structure, nor another buffer, is
-the assumption that is made of buffers that are passed by themselves; that a loop has an iteration, that of loads
-which move before a loop.
+``c->density[i * c->nx + j]`` is text to other operators; ``c_density[i * c_nx + j]`` is an array. May not change what
+is computed: members that the function may write stay where they are. That no buffer overlaps the structure, nor another
+buffer, is the assumption that is made of buffers that are passed by themselves; that a loop has an iteration, that of
+loads which move before a loop.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.operators.base import Args, Operator, fresh_name
-from tuner.spaces.source.operators.concealed import opaque_words
+from tuner.spaces.source.lexical import overloads, words
+from tuner.spaces.source.operators.base import Args, fresh_name, opener, where_it_applies
+from tuner.spaces.source.operators.opening.callees import callees
 from tuner.spaces.source.operators.opening.effects import Effects, effects
+from tuner.spaces.source.operators.opening.membership import types_in, with_members
+from tuner.spaces.source.operators.opening.text_places import is_reference
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import (
     Assign,
@@ -41,17 +43,15 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, subtrees
+from tuner.spaces.source.walks import map_expressions, opaque_words, subtrees
 
 __all__ = ["OPERATORS"]
 
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _STEP = re.compile(r"(->|\.)([A-Za-z_]\w*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*[A-Za-z_]\w*")
 _CLOSED = re.compile(r"\bdefault\s*\(\s*none\b")
 _CONST = re.compile(r"^\s*const\b|\bconst\s*(?=\*)")
-_ASSUMED = ["separate buffers", "elements exist"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +139,6 @@ def _as_text(expr: Expr, fields: dict[str, Field]) -> Expr:
     return Opaque(text)
 
 
-def _take_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    try:
-        take_members(function, {})
-    except Refused:
-        return
-    yield {"assumes": list(_ASSUMED)}
-
-
 def _require_seen_through(function: Function, written: Effects) -> None:
     """Nothing may pass by the place where members are read, nor list what its text may name."""
     if written.jumps:
@@ -160,18 +152,15 @@ def _require_seen_through(function: Function, written: Effects) -> None:
 
 def _roots(function: Function, written: Effects) -> list[str]:
     """Parameters that are structures, or lead to one, and occur only before a member or as an argument."""
-    hidden = written.moved
-    hidden |= {
-        w for n in subtrees(function.body) if isinstance(n, For) for p in n.pragmas for w in _WORD.findall(p)
-    }
+    pragmas = (p for n in subtrees(function.body) if isinstance(n, For) for p in n.pragmas)
+    hidden = written.moved.union(*map(words, pragmas))
     return [p.name for p in function.params if p.name not in hidden and _is_structure(p, function.language)]
 
 
 def _is_structure(param: Param, language: str) -> bool:
     """Whether a parameter is of a type, points to one, or in C++ refers to one."""
-    if language == "c++" and param.suffix == "?" and not param.stars:
-        return _REFERENCE.fullmatch(param.text.strip()) is not None
-    return not (param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text)
+    plain = not (param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text)
+    return plain or is_reference(param, language)
 
 
 def _plain(expr: Opaque) -> str:
@@ -226,13 +215,12 @@ def _own_locals(function: Function, effect: Effects) -> set[str]:
     unread = (n for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt) and not _is_chain(n))
     texts = opaque_words(tuple(unread))
     kinds = {param.name: param.base for param in function.params}
-    written = [node.name for node in subtrees(function.body) if isinstance(node, Decl)]
-    written += [node.var for node in subtrees(function.body) if isinstance(node, For)]
-    for node in subtrees(function.body):
-        target = (
-            node.target if isinstance(node, Assign) else node.operand if isinstance(node, Unary) else None
-        )
-        written += [target.id] if isinstance(target, Name) else []
+    nodes = list(subtrees(function.body))
+    written = [n.name if isinstance(n, Decl) else n.var for n in nodes if isinstance(n, Decl | For)]
+    changed_places = [
+        n.target if isinstance(n, Assign) else n.operand for n in nodes if isinstance(n, Assign | Unary)
+    ]
+    written += [place.id for place in changed_places if isinstance(place, Name)]
     found = set()
     for stmt in function.body:
         if isinstance(stmt, Decl) and isinstance(stmt.init, Opaque) and _loads(stmt):
@@ -344,14 +332,42 @@ def _is_safe(text: str, certain: set[str]) -> bool:
     return all(any(other.startswith(f"{pointer}->") for other in certain) for pointer in followed)
 
 
+def read_members(function: Function, args: Args) -> Function:
+    """Reads members of plain structures and vectors, and lists of first values, where their types are known.
+
+    From then on those of functions that are called are read as well.
+
+    Args:
+        function: to change.
+        args: none.
+    """
+    del args
+    types = types_in(function)
+    made = function if types is None else with_members(function, types)
+    if types is None or (made.body == function.body and not _opens_calls(function)):
+        raise Refused("there are no members of structures or first values that can be read")
+    return replace(made, members=True)
+
+
+def _opens_calls(function: Function) -> bool:
+    """Whether a function that is called has members that have not been read."""
+    if function.members:
+        return False
+    called = {n.function for n in subtrees(function.body) if isinstance(n, Call)}
+    before, after = callees(function), callees(replace(function, members=True))
+    return any(before[name].body != after[name].body for name in called & before.keys())
+
+
 OPERATORS = (
-    Operator(
-        name="take_members",
+    opener(
+        read_members,
+        where_it_applies(read_members),
+        summary="members of structures and first values as what they are, no longer text",
+    ),
+    opener(
+        take_members,
+        where_it_applies(take_members, "separate buffers", "elements exist"),
         summary="members of structures that stay as they are, read once into locals",
-        apply=take_members,
-        sites=_take_sites,
-        opens=True,
         languages=("c", "c++"),
-        members=True,
     ),
 )

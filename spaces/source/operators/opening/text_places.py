@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.spaces.source.fragments import parse_place
 from tuner.spaces.source.kinds import plain_type
 from tuner.spaces.source.operators.opening.membership import declared_kinds, types_in
 from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.reading import parse_place
 from tuner.spaces.source.structures import Member, Structures
 from tuner.spaces.source.syntax import Expr, Field, Function, Index, Name, Number, Opaque, Param, Unary
 from tuner.spaces.source.walks import map_expressions, transform
@@ -133,11 +133,6 @@ class Kinds:
     def of_return(self, function: Function) -> tuple[str, int] | None:
         """What a function returns, likewise."""
         return self._meant(function.head.replace("*", " "), function.head.count("*"))
-
-    def of_param(self, param: Param) -> tuple[str, int] | None:
-        """The type of a parameter, likewise."""
-        found = self.names.get(param.name)
-        return None if found is None or found.depth < 0 else self._meant(found.type, found.depth)
 
     def _meant(self, kind: str, depth: int) -> tuple[str, int] | None:
         kind = plain_type(kind)

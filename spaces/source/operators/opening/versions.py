@@ -9,27 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
-from tuner.spaces.source.facts import declared_before, facts_at, steady_numbers
-from tuner.spaces.source.heeding import heeded, require_kept
+from tuner.spaces.source.facts import (
+    declared_before,
+    facts_at,
+    facts_without_overflow,
+    require_no_overflow,
+    steady_numbers,
+)
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
-    Operator,
     Refused,
     all_loops,
     argument,
     find_loop,
+    loops_of,
+    opener,
     rekeyed,
     replace_statement,
     require_known,
+    where_it_applies,
 )
+from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.rows import needed_rows
 from tuner.spaces.source.scan import scan
@@ -47,7 +54,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import offered, statements, written_names
+from tuner.spaces.source.walks import bodies, offered, statements, written_names
 from tuner.spaces.source.widths import is_signless
 
 __all__ = ["OPERATORS"]
@@ -76,7 +83,9 @@ def _gains(function: Function) -> bool:
     """Whether a nest is known with its conditions that is not without."""
     made = replace(function, conditions=True)
     return not function.conditions and any(
-        _is_known(made, [loop]) and not _is_known(function, [loop]) for loop in _nests(function)
+        _is_known(made, [loop]) and not _is_known(function, [loop])
+        for loop in all_loops(function)
+        if len(loops_of(loop)) > 1
     )
 
 
@@ -89,17 +98,7 @@ def _is_known(function: Function, part: Sequence[Stmt]) -> bool:
 
 
 def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
-    return Conditions(scan(function, part), facts=heeded(function, part))
-
-
-def _nests(function: Function) -> list[For]:
-    """Loops that hold others."""
-    return [f for f in all_loops(function) if any(isinstance(s, For) for s in statements(f.body))]
-
-
-def _heed_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    if _gains(function):
-        yield {}
+    return Conditions(scan(function, part), facts=facts_without_overflow(function, part))
 
 
 def assume_rows(function: Function, args: Args) -> Function:
@@ -126,7 +125,7 @@ def assume_rows(function: Function, args: Args) -> Function:
 
 def _run(function: Function, first: For, last: For) -> list[For]:
     """Loops that follow each other in one body, with nothing but comments between them."""
-    for body in _bodies(function.body):
+    for body in bodies(function.body):
         found: list[For] = []
         for stmt in body:
             if stmt is first or (found and isinstance(stmt, For)):
@@ -139,17 +138,6 @@ def _run(function: Function, first: For, last: For) -> list[For]:
     raise Refused(f"{last.key} does not follow {first.key}")
 
 
-def _bodies(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    yield body
-    for stmt in body:
-        match stmt:
-            case For() | Block():
-                yield from _bodies(stmt.body)
-            case If():
-                yield from _bodies(stmt.then)
-                yield from () if stmt.spare else _bodies(stmt.other)
-
-
 def _in_version(function: Function, loop: For) -> bool:
     guards = (s for s in offered(function.body) if isinstance(s, If) and s.spare)
     return any(s is loop for guard in guards for s in statements(guard.then))
@@ -158,7 +146,7 @@ def _in_version(function: Function, loop: For) -> bool:
 def _needed(function: Function, part: Sequence[For]) -> tuple[Poly, ...]:
     """What has to hold for loops together, so that they can also be fused."""
     scanned = scan(function, part)
-    require_kept(function, part, scanned)
+    require_no_overflow(function, part, scanned)
     found = needed_rows(scanned, facts_at(function, part), types_of(function))
     if not found:
         raise Refused("the rows are known not to overlap")
@@ -188,7 +176,7 @@ def _joined(needed: Sequence[Poly], function: Function, part: Sequence[For]) -> 
         bounds.append(Binary("<=", Name(name), Number(str(_FAR))))
         if not is_signless(kinds[name]):
             bounds.append(Binary(">=", Name(name), Unary("-", Number(str(_FAR)))))
-    return reduce(lambda a, b: Binary("&&", a, b), [*bounds, *plain])
+    return joined("&&", [*bounds, *plain])
 
 
 def _asked(poly: Poly, kinds: Mapping[str, str]) -> tuple[Expr, list[str]]:
@@ -226,7 +214,7 @@ def _sum(terms: _Terms, rest: int) -> Expr:
         parts.append(wide if factor == 1 else Binary("*", Number(str(factor)), wide))
     if rest:
         parts.append(Number(str(rest)))
-    return reduce(lambda a, b: Binary("+", a, b), parts)
+    return joined("+", parts)
 
 
 def _number(value: int) -> Expr:
@@ -285,22 +273,16 @@ def _applies(function: Function, first: For, last: For) -> bool:
 
 
 OPERATORS = (
-    Operator(
-        name="heed_conditions",
+    opener(
+        heed_conditions,
+        where_it_applies(heed_conditions),
         summary="goes by the conditions around loops",
-        apply=heed_conditions,
-        sites=_heed_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
-    Operator(
-        name="assume_rows",
+    opener(
+        assume_rows,
+        _row_sites,
         summary="a version of loops for arrays whose rows do not overlap",
-        apply=assume_rows,
-        sites=_row_sites,
-        opens=True,
-        members=True,
         languages=HOST,
     ),
 )

@@ -8,13 +8,14 @@ be separate from structures. Whatever is not known here is refused. May not chan
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.casts import cast_of_call
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.opening.declaring import (
     DECLARATORS,
     OTHER,
@@ -30,6 +31,7 @@ from tuner.spaces.source.operators.opening.declaring import (
     steps_to,
 )
 from tuner.spaces.source.parse import node_text, parameters
+from tuner.spaces.source.syntax import Param
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -49,7 +51,6 @@ _SILENT = frozenset(
         *("comment", "statement_identifier", "sizeof_expression", "type_identifier", "primitive_type"),
     }
 )
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _TESTS = frozenset({"==", "!=", "<", ">", "<=", ">=", "&&", "||"})
 
 
@@ -136,7 +137,7 @@ class _Scan:
         if node.type == "preproc_call":
             if not node_text(node).lstrip().startswith("#pragma"):
                 raise Refused("a directive stands in a function")
-            self.found.moved |= set(_WORD.findall(node_text(node)))
+            self.found.moved |= words(node_text(node))
             return None
         if node.type not in _STATEMENTS:
             return self.value(node, _READ)
@@ -222,8 +223,8 @@ class _Scan:
         self._flows(variable.keys, use)
 
     def _member(self, node: Node, use: _Use) -> None:
-        base, name = (node.child_by_field_name(f) for f in ("argument", "field"))
-        if base is None or name is None or name.type != "field_identifier":
+        base, name = _fields(node, "argument", "field")
+        if name.type != "field_identifier":
             raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
         self.value(base, _NAMED)
         if use.how == "target":
@@ -231,18 +232,14 @@ class _Scan:
         self._flows(self.context.types.kinds_of(node_text(name)), use)
 
     def _subscript(self, node: Node, use: _Use) -> None:
-        base = node.child_by_field_name("argument")
-        if base is None:
-            raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
+        (base,) = _fields(node, "argument")
         self.value(base, self._through(use))
         for child in node.named_children:
             if child != base and child.type != "comment":
                 self.value(child, _LOST)
 
     def _pointer(self, node: Node, use: _Use) -> None:
-        base, operator = node.child_by_field_name("argument"), node.child_by_field_name("operator")
-        if base is None or operator is None:
-            raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
+        base, operator = _fields(node, "argument", "operator")
         if node_text(operator) == "&":
             self._address(base)
         self.value(base, self._through(use))
@@ -271,9 +268,7 @@ class _Scan:
             self.found.structures |= self.context.types.owners(node_text(name))
 
     def _assignment(self, node: Node, use: _Use) -> None:
-        left, right = (node.child_by_field_name(f) for f in ("left", "right"))
-        if left is None or right is None:
-            raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
+        left, right = _fields(node, "left", "right")
         keys = self._keys(left)
         self.value(left, _TARGET)
         self.value(right, _Use("kept", keys))
@@ -282,8 +277,7 @@ class _Scan:
     def _keys(self, node: Node) -> Keys:
         """What a place is, or points to."""
         while node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression"):
-            inner = node.child_by_field_name("argument") or node.named_children[0]
-            node = inner
+            node = node.child_by_field_name("argument") or node.named_children[0]
         if node.type == "identifier":
             variable = self._variables.get(node_text(node)) or self.context.variables.get(node_text(node))
             return OTHER if variable is None else variable.keys
@@ -292,9 +286,7 @@ class _Scan:
         return frozenset({UNKNOWN})
 
     def _cast(self, node: Node, use: _Use) -> None:
-        kind, value = (node.child_by_field_name(f) for f in ("type", "value"))
-        if kind is None or value is None:
-            raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
+        kind, value = _fields(node, "type", "value")
         self._converted(keys_of(kind, self.context.types), value, use)
 
     def _converted(self, keys: Keys, value: Node, use: _Use) -> None:
@@ -305,12 +297,12 @@ class _Scan:
         cast = cast_of_call(node)
         if cast is not None:
             return self._converted(self.context.types.lies_behind(cast[0]), cast[1], use)
-        called, given = (node.child_by_field_name(f) for f in ("function", "arguments"))
-        if called is None or given is None or given.type != "argument_list":
+        called, given = _fields(node, "function", "arguments")
+        if given.type != "argument_list":
             raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
         name, arguments = node_text(called), [c for c in given.named_children if c.type != "comment"]
         if called.type == "primitive_type":
-            return self._each(arguments, _LOST)
+            return self._lost(arguments)
         plain = called.type == "identifier" or name.startswith("std::")
         if not plain or name in self._variables or name in self.context.variables:
             raise Refused(f"{name} may be any function")
@@ -321,25 +313,23 @@ class _Scan:
             for argument in arguments:
                 if "&" in node_text(argument):
                     self._filled(argument)
-            return self._each(arguments, _LOST)
+            return self._lost(arguments)
         self.found.calls.add(name)
         self._handed(parameters(definition), arguments)
         self._flows(keys_of(definition, self.context.types), use)
         return None
 
-    def _each(self, arguments: list[Node], use: _Use) -> None:
+    def _lost(self, arguments: list[Node]) -> None:
         for argument in arguments:
-            self.value(argument, use)
+            self.value(argument, _LOST)
 
-    def _handed(self, params: Collection[object], arguments: list[Node]) -> None:
+    def _handed(self, params: Sequence[Param], arguments: list[Node]) -> None:
         """Arguments, each of which is a copy in the function that is called, or a reference there."""
-        known = list(params)
-        for number, argument in enumerate(arguments):
-            param = known[number] if number < len(known) else None
-            text, base = getattr(param, "text", ""), getattr(param, "base", "")
-            if "&" in text and "const" not in base.split():
+        for param, argument in zip_longest(params[: len(arguments)], arguments):
+            if param is not None and "&" in param.text and "const" not in param.base.split():
                 self._address(argument)
-            keys = self.context.types.lies_behind(base) if base else frozenset({UNKNOWN})
+            known = param is not None and param.base
+            keys = self.context.types.lies_behind(param.base) if known else frozenset({UNKNOWN})
             self.value(argument, _Use("handed", keys))
 
     def _flows(self, keys: Keys, use: _Use) -> None:
@@ -352,3 +342,11 @@ class _Scan:
             raise Refused("a pointer leads to what is not known")
         for key in keys - OTHER:
             self.found.structures |= self.context.types.parts(key)
+
+
+def _fields(node: Node, *names: str) -> list[Node]:
+    """Parts of an expression, all of which have to be there."""
+    found = [node.child_by_field_name(name) for name in names]
+    if None in found:
+        raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
+    return [part for part in found if part is not None]

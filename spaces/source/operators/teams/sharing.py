@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from tuner.spaces.source.arithmetic import is_whole
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, all_types_of, is_integer, plain_type, types_of
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.syntax import Assign, Cast, Decl, For, Function, Name
 from tuner.spaces.source.walks import names_in, statements, subtrees
+from tuner.spaces.source.widths import is_whole
 
 __all__ = ["require_plain_sums", "require_same_for_all"]
 
@@ -24,7 +25,6 @@ _THREADS_OWN = frozenset({"_Thread_local", "thread_local", "__thread"})
 _UNSTEADY = _THREADS_OWN | {"volatile", "_Atomic", "atomic"}
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _THREADPRIVATE = re.compile(r"\bthreadprivate\s*\(([^)]*)\)")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _OF_THE_LIBRARY = frozenset({"errno", "signgam"})
 """Variables of the C library that each thread has its own of, or that functions change unseen."""
 
@@ -48,7 +48,7 @@ def require_same_for_all(function: Function, loop: For) -> None:
     names = names_in(loop)
     own = names & (_unsteady(function.source) | _OF_THE_LIBRARY)
     kinds = all_types_of(function)
-    own |= {n for n in names if any(not _UNSTEADY.isdisjoint(_WORD.findall(k)) for k in kinds.get(n, ()))}
+    own |= {n for n in names if any(not _UNSTEADY.isdisjoint(words(k)) for k in kinds.get(n, ()))}
     if own:
         raise Refused(
             f"{min(own)} is not one steady variable for all threads that would share loop {loop.key}"
@@ -131,4 +131,4 @@ def _unsteady(source: str) -> frozenset[str]:
     plain = _COMMENT.sub(" ", source.replace("\\\n", " "))
     lists = _THREADPRIVATE.findall(plain)
     lists += re.findall(rf"\b(?:{'|'.join(sorted(_UNSTEADY))})\b([^;]*)", plain)
-    return frozenset(word for text in lists for word in _WORD.findall(text))
+    return frozenset().union(*map(words, lists))

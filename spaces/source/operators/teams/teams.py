@@ -27,19 +27,39 @@ from tuner.spaces.source.operators.base import (
     find_loop,
     fresh_name,
     loops_of,
+    not_independent,
     parameter,
     perfect_nest,
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.concealed import opaque_words
-from tuner.spaces.source.operators.teams.exposure import require_same_conditions, require_same_stores
 from tuner.spaces.source.operators.teams.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.places import has_members
-from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
-from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
+from tuner.spaces.source.syntax import (
+    Assign,
+    Block,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Name,
+    OpaqueStmt,
+    Stmt,
+)
+from tuner.spaces.source.walks import (
+    declared_names,
+    inner_bodies,
+    names_in,
+    opaque_words,
+    statements,
+    subtrees,
+    transform,
+    written_names,
+)
 
-__all__ = ["OPERATORS", "keep_teams", "parallelise"]
+__all__ = ["OPERATORS", "keep_teams", "parallelise", "require_same_conditions", "require_same_stores"]
 
 _SCHEDULES = ("static", "dynamic")
 _CHUNKS = (1, 4, 16, 64, 256)
@@ -55,6 +75,8 @@ _NO_WORD = re.compile(r"/\*.*?\*/|\\\n?", re.DOTALL)
 """What may stand between a directive's words and says nothing."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
 _LISTS = frozenset({"private", "firstprivate", "lastprivate", "linear", "reduction", "copyin", "copyprivate"})
+_Place = tuple[str, bool]
+_Guards = tuple[int, int]
 
 
 def keep_teams(before: Function, made: Function) -> None:
@@ -78,18 +100,16 @@ def keep_teams(before: Function, made: Function) -> None:
             # A region inside a parallel one, or a function that is called from there.
             require_same_conditions(before, made)
         return
-    if _elsewhere(before) or _elsewhere(made):
-        raise Refused(
-            "the function has directives of OpenMP beside those of loops: what they order is not known"
-        )
+    _require_on_loops(before)
+    _require_on_loops(made)
     now = _team_loops(made)
     if len(now) != len(shared):
         raise Refused("a loop that threads share would be there another number of times")
     for loop, changed in zip(shared, now, strict=True):
-        _require_same_heads(before, loop, changed)
+        _require_same_heads(loop, changed)
         # What was text and is read now was written to before.
         hidden = opaque_words(loop.body) if has_members(made) and not has_members(before) else set()
-        _require_same_sharing(before, loop, changed, hidden)
+        _require_same_sharing(loop, changed, hidden)
         require_same_stores(made, loop, changed)
 
 
@@ -106,17 +126,24 @@ def _elsewhere(function: Function) -> bool:
     return "omp" in opaque_words(function.body)
 
 
-def _require_same_heads(function: Function, loop: For, changed: For) -> None:
+def _require_on_loops(function: Function) -> None:
+    if _elsewhere(function):
+        raise Refused(
+            "the function has directives of OpenMP beside those of loops: what they order is not known"
+        )
+
+
+def _require_same_heads(loop: For, changed: For) -> None:
     """Also of those below it that the directive deals out together with it."""
     nest, others = perfect_nest(loop), perfect_nest(changed)
-    for number in range(_depth(function, loop)):
+    for number in range(_depth(loop)):
         if number >= len(nest) or number >= len(others) or _head(nest[number]) != _head(others[number]):
             raise Refused(
                 f"loop {loop.key} is shared by threads as it is: its head and directive have to stay"
             )
 
 
-def _depth(function: Function, loop: For) -> int:
+def _depth(loop: For) -> int:
     """How many loops the directive deals out; very many where that is no number."""
     said = [m[1].strip() for p in _said(loop) for m in _DEEP.finditer(p)]
     return max((int(s) if s.isdigit() else 1 << 10 for s in said), default=1)
@@ -126,7 +153,7 @@ def _head(loop: For) -> tuple[object, ...]:
     return loop.type, loop.var, loop.start, loop.op, loop.limit, loop.step, loop.pragmas
 
 
-def _require_same_sharing(function: Function, loop: For, changed: For, hidden: AbstractSet[str]) -> None:
+def _require_same_sharing(loop: For, changed: For, hidden: AbstractSet[str]) -> None:
     was, is_now = _written_outside(loop), _written_outside(changed)
     added = is_now - was - hidden
     if added:
@@ -141,9 +168,7 @@ def _require_same_sharing(function: Function, loop: For, changed: For, hidden: A
 def _written_outside(loop: For) -> set[str]:
     """What the loop's body writes to and does not declare."""
     inner = body_of(loop)
-    own = {s.name for s in statements(inner) if isinstance(s, Decl)}
-    own |= {s.var for s in statements(inner) if isinstance(s, For) and s.type}
-    return set(written_names(inner)) - own - {loop.var}
+    return written_names(inner) - declared_names(inner) - {loop.var}
 
 
 def parallelise(function: Function, args: Args) -> Function:
@@ -158,10 +183,7 @@ def parallelise(function: Function, args: Args) -> Function:
     """
     if not function.openmp:
         raise Refused("the kernel is not built with OpenMP")
-    if _elsewhere(function):
-        raise Refused(
-            "the function has directives of OpenMP beside those of loops: what they order is not known"
-        )
+    _require_on_loops(function)
     loop = find_loop(function, argument(args, "loop"))
     require_simple_loop(function, loop)
     for other in _team_loops(function):
@@ -182,7 +204,7 @@ def parallelise(function: Function, args: Args) -> Function:
     made = function
     if schedule == "dynamic":
         made, (chunk,) = define(function, args, 1)
-        schedule = f"dynamic, {chunk.id}" if isinstance(chunk, Name) else "dynamic"
+        schedule = f"dynamic, {chunk.id}"
     listed = f" reduction(+ : {', '.join(sums)})" if sums else ""
     directive = f"omp parallel for schedule({schedule}){listed}"
     return replace_statement(made, loop, [replace(loop, pragmas=(directive,))])
@@ -194,7 +216,7 @@ def _sums(loop: For, *, allowed: bool) -> list[str]:
     Raises:
         Refused: it does something else with one, or may not add up in another order.
     """
-    own = {s.name for s in statements(loop.body) if isinstance(s, Decl)} | {f.var for f in loops_of(loop)}
+    own = declared_names((loop,), all_counters=True)
     assigned = [n for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)]
     names = dict.fromkeys(
         n.target.id for n in assigned if isinstance(n.target, Name) and n.target.id not in own
@@ -250,12 +272,57 @@ def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS = (
-    Operator(
-        name="parallelise",
-        summary="has OpenMP's threads share a loop",
-        apply=parallelise,
-        sites=_sites,
-        languages=HOST,
-        openmp=True,
-    ),
+    Operator(parallelise, _sites, summary="has OpenMP's threads share a loop", languages=HOST, openmp=True),
 )
+
+
+def require_same_stores(made: Function, loop: For, changed: For) -> None:
+    """Refuses a shared loop that stores where it did not for sure, unless its iterations are shown to be apart.
+
+    ``if (mine(i)) c[k] += x;`` is right for threads that own different elements; ``t = c[k]; …; c[k] = t;`` around it
+    is not.
+
+    Args:
+        made: the function after the edit.
+        loop: that threads share, as it was.
+        changed: as it is now.
+    """
+    before = list(_stores(body_of(loop), loop.var))
+    for place, (ifs, loops) in _stores(body_of(changed), loop.var):
+        if any(place == other and ifs >= i and loops >= n for other, (i, n) in before):
+            continue
+        reason = not_independent(made, changed, sums=True)
+        if reason:
+            raise Refused(
+                f"{place[0]} would be stored to in iterations of the shared loop {loop.key} that may not: {reason}"
+            )
+        return
+
+
+def require_same_conditions(function: Function, made: Function) -> None:
+    """Refuses a store that an edit takes out of a condition, in a function that threads may be in at once.
+
+    Which iterations they are in is for those that call it to say, so nothing shows that they are apart.
+    """
+    before = list(_stores(function.body, ""))
+    for (name, _), (ifs, _) in _stores(made.body, ""):
+        if all(name != other or ifs < i for (other, _), (i, _) in before):
+            raise Refused(f"{name} would be stored to on fewer conditions, where threads may be at once")
+
+
+def _stores(part: tuple[Stmt, ...], counter: str) -> Iterator[tuple[_Place, _Guards]]:
+    """Elements of outside that statements store to, each with the number of conditions and loops around."""
+    own = declared_names(part, all_counters=True)
+
+    def visit(body: tuple[Stmt, ...], ifs: int, loops: int) -> Iterator[tuple[_Place, _Guards]]:
+        for stmt in body:
+            for inner in inner_bodies(stmt):
+                yield from visit(inner, ifs + isinstance(stmt, If), loops + isinstance(stmt, For))
+            for part in () if isinstance(stmt, For | If | Block) else subtrees(stmt):
+                if isinstance(part, Assign):
+                    # Of a member of an element too: the array or the structure comes first.
+                    base = next((n.id for n in subtrees(part.target) if isinstance(n, Name)), "")
+                    if base not in own:
+                        yield (base, counter in names_in(part.target)), (ifs, loops)
+
+    yield from visit(part, 0, 0)

@@ -18,9 +18,9 @@ from tuner.spaces.source.operators.base import (
     argument,
     define,
     find_loop,
-    fresh_key,
     fresh_name,
     loops_of,
+    new_key,
     parameter,
     replace_statement,
     require_known,
@@ -40,14 +40,7 @@ from tuner.spaces.source.syntax import (
     Name,
     Unary,
 )
-from tuner.spaces.source.walks import (
-    index_chain,
-    map_expressions,
-    names_in,
-    subtrees,
-    transform,
-    written_names,
-)
+from tuner.spaces.source.walks import exchanged, index_chain, names_in, subtrees, transform, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -71,7 +64,7 @@ def pack(function: Function, args: Args) -> Function:
         raise Refused(f"{array} is written in loop {loop.key}, or is no array of the caller")
     if any(isinstance(n, If) for n in subtrees(loop.body)):
         raise Refused(f"loop {loop.key} holds a condition that may guard {array}")
-    reference, points = _tile_of(function, loop, array)
+    reference, points = _tile_of(loop, array)
     sizes = [_size(function, p) for p in points]
     if args.get("swap") is True:
         points, sizes = points[::-1], sizes[::-1]
@@ -82,21 +75,16 @@ def pack(function: Function, args: Args) -> Function:
         place = Index(place, subtract(Name(point.var), point.start))
     copy: For | ExprStmt = ExprStmt(Assign("=", place, reference))
     taken: set[str] = set()
-    for point in sorted(points, key=lambda p: _innermost(reference, p), reverse=False):
-        key = fresh_key(function, point.var, taken)
-        taken.add(key)
-        copy = replace(point, key=key, body=(copy,), pragmas=())
+    for point in sorted(points, key=lambda p: _innermost(reference, p)):
+        copy = replace(point, key=new_key(function, point.var, taken), body=(copy,), pragmas=())
 
-    def change(expr: Expr) -> Expr:
-        return place if expr == reference else expr
-
-    body = map_expressions(loop.body, change)
+    body = exchanged(loop.body, reference, place)
     buffer = Decl(kind, name, tuple(sizes), None, "__attribute__((aligned(64)))")
     made = replace(loop, body=(buffer, copy, *body))
     return replace_statement(function, loop, [made])
 
 
-def _tile_of(function: Function, loop: For, array: str) -> tuple[Index, list[For]]:
+def _tile_of(loop: For, array: str) -> tuple[Index, list[For]]:
     """The one reference to an array in a loop, and the point loops that move it, as its subscript names them."""
     refs = references(loop.body, array)
     if not refs or any(r != refs[0] for r in refs):
@@ -107,7 +95,7 @@ def _tile_of(function: Function, loop: For, array: str) -> tuple[Index, list[For
     for inner_loop in loops_of(loop.body):
         if inner_loop.var not in names:
             continue
-        if inner_loop.var in points and not _same_range(points[inner_loop.var], inner_loop):
+        if inner_loop.var in points and _range(points[inner_loop.var]) != _range(inner_loop):
             raise Refused(f"{array} is read in loops with different bounds")
         points[inner_loop.var] = inner_loop
         if not names_in((inner_loop.start, inner_loop.limit)).isdisjoint(fixed) or not inner_loop.by_one:
@@ -120,8 +108,8 @@ def _tile_of(function: Function, loop: For, array: str) -> tuple[Index, list[For
     return refs[0], ordered
 
 
-def _same_range(a: For, b: For) -> bool:
-    return (a.start, a.op, a.limit, a.step) == (b.start, b.op, b.limit, b.step)
+def _range(loop: For) -> tuple[Expr | str, ...]:
+    return loop.start, loop.op, loop.limit, loop.step
 
 
 def _innermost(reference: Index, point: For) -> int:
@@ -155,7 +143,7 @@ def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         }
         for array in sorted(arrays - written_names(loop.body)):
             try:
-                points = _tile_of(function, loop, array)[1]
+                points = _tile_of(loop, array)[1]
                 sizes = [_size(function, p) for p in points]
             except Refused:
                 continue
@@ -264,27 +252,8 @@ def _pad_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="pack",
-        summary="copies a tile into a local buffer",
-        apply=pack,
-        sites=_pack_sites,
-        languages=HOST,
-    ),
-    Operator(
-        name="align",
-        summary="aligns a local array",
-        apply=align,
-        sites=_array_sites,
-        languages=HOST,
-        members=True,
-    ),
-    Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites, members=True),
-    Operator(
-        name="swap_layout",
-        summary="swaps the dimensions of a local array",
-        apply=swap_layout,
-        sites=_local_sites,
-        members=True,
-    ),
+    Operator(pack, _pack_sites, summary="copies a tile into a local buffer", languages=HOST),
+    Operator(align, _array_sites, summary="aligns a local array", languages=HOST, members=True),
+    Operator(pad, _pad_sites, summary="pads the rows of a local array", members=True),
+    Operator(swap_layout, _local_sites, summary="swaps the dimensions of a local array", members=True),
 )

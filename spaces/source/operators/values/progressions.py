@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tuner.spaces.source.accesses import own_variables, update_of
 from tuner.spaces.source.kinds import is_pure, is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -45,8 +46,7 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
 )
-from tuner.spaces.source.updates import own_variables, update_of
-from tuner.spaces.source.walks import map_expressions, names_in, subtrees, written_names
+from tuner.spaces.source.walks import exchanged, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -93,12 +93,8 @@ def _with(statements: tuple[Stmt, ...], found: _Progression, name: str, value: E
     """Statements with the variable's value of an iteration, declared before them where they use it."""
     if found.name not in names_in(statements):
         return list(statements)
-
-    def change(expr: Expr) -> Expr:
-        return Name(name) if expr == Name(found.name) else expr
-
     declared = Decl(f"const {found.kind}", name, (), value)
-    return [declared, *map_expressions(statements, change)]
+    return [declared, *exchanged(statements, Name(found.name), Name(name))]
 
 
 def _count(loop: For, found: _Progression, more: int) -> Expr:
@@ -164,10 +160,9 @@ def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS = (
     Operator(
-        name="from_counter",
+        from_counter,
+        _sites,
         summary="computes what grows evenly from the counter (another order of additions)",
-        apply=from_counter,
-        sites=_sites,
         languages=HOST,
         members=True,
     ),

@@ -42,7 +42,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, names_in, root_of, subtrees, written_names
+from tuner.spaces.source.walks import exchanged, index_chain, names_in, root_of, subtrees, written_names
 
 __all__ = ["OPERATORS", "references"]
 
@@ -85,10 +85,7 @@ def scalar_replace(function: Function, args: Args) -> Function:
         raise Refused(f"the type of {array} is not known")
     name = fresh_name(function, f"{array}_value")
 
-    def change(expr: Expr) -> Expr:
-        return Name(name) if expr == element else expr
-
-    body = map_expressions(loop.body, change)
+    body = exchanged(loop.body, element, Name(name))
     before = Decl(kind, name, (), element)
     after = ExprStmt(Assign("=", element, Name(name)))
     return replace_statement(function, loop, [before, replace(loop, body=body), after])
@@ -140,7 +137,7 @@ def _member_replaced(function: Function, loop: For, array: str, text: str) -> Fu
     if not (is_floating(kind) or is_integer(kind)):
         raise Refused(f"{text} is no number")
     name = Name(fresh_name(function, "_".join((array, *at.path, "value"))))
-    body = map_expressions(loop.body, lambda e: name if e == place else e)
+    body = exchanged(loop.body, place, name)
     before, after = Decl(kind, name.id, (), place), ExprStmt(Assign("=", place, name))
     return replace_statement(function, loop, [before, replace(loop, body=body), after])
 
@@ -195,15 +192,12 @@ def accumulate_in_place(function: Function, args: Args) -> Function:
     if references(between, array) or not names_in(place).isdisjoint(written_names(between)):
         raise Refused(f"{array} or its subscripts are used while {name} grows")
 
-    def change(expr: Expr) -> Expr:
-        return place if expr == Name(name) else expr
-
     made: list[Stmt] = []
     for position, stmt in enumerate(body):
         if position == at:
             made.append(ExprStmt(Assign("=", place, decl.init)))
         elif position != users[-1]:
-            made.append(map_expressions(stmt, change))
+            made.append(exchanged(stmt, Name(name), place))
     return replace_statement(function, loop, [replace(loop, body=tuple(made))])
 
 
@@ -244,10 +238,7 @@ def hoist(function: Function, args: Args) -> Function:
     kind = type_of(expr, types_of(function))
     name = fresh_name(function, "invariant")
 
-    def change(part: Expr) -> Expr:
-        return Name(name) if part == expr else part
-
-    body = map_expressions(loop.body, change)
+    body = exchanged(loop.body, expr, Name(name))
     return replace_statement(
         function, loop, [Decl(f"const {kind}", name, (), expr), replace(loop, body=body)]
     )
@@ -294,24 +285,16 @@ def _hoist_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="scalar_replace",
+        scalar_replace,
+        _replace_sites,
         summary="keeps an element in a local variable during a loop",
-        apply=scalar_replace,
-        sites=_replace_sites,
         members=True,
     ),
     Operator(
-        name="accumulate_in_place",
+        accumulate_in_place,
+        _in_place_sites,
         summary="sums in the element that the sum is stored to",
-        apply=accumulate_in_place,
-        sites=_in_place_sites,
         members=True,
     ),
-    Operator(
-        name="hoist",
-        summary="computes an invariant before the loop",
-        apply=hoist,
-        sites=_hoist_sites,
-        members=True,
-    ),
+    Operator(hoist, _hoist_sites, summary="computes an invariant before the loop", members=True),
 )

@@ -11,6 +11,7 @@ Extensions, ``__builtin_nontemporal_store``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,17 +24,16 @@ from tuner.spaces.source.operators.base import (
     Operator,
     Refused,
     all_loops,
-    analyse,
     argument,
+    copied_range,
     counter_type,
     define,
     find_loop,
-    fresh_key,
     fresh_name,
     loops_of,
     parameter,
-    rekeyed,
     replace_statement,
+    require_independent,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, inline_constants, left_over, minimum, upper_end
@@ -107,9 +107,7 @@ def stream_stores(function: Function, args: Args) -> Function:
     top = next(s for s in function.body if any(n is loop for n in statements((s,))))
     if any(isinstance(s, OpaqueStmt) for s in statements((top,))):
         raise Refused(f"what is around loop {loop.key} may end before it does")
-    reason = analyse(function, [loop], args).carried_by(loop.key)
-    if reason:
-        raise Refused(reason)
+    require_independent(function, loop, args)
     given, loop = loop, inline_constants(function, loop)
     element = element_type(function, loop)
     arrays = frozenset(a for a in _only_written(function) if _is_stored(loop, a))
@@ -148,26 +146,24 @@ def _names(function: Function, stem: str) -> Iterator[str]:
         yield name
 
 
-def _aligned_type(name: str, element: str, width: Expr) -> str:
-    lanes = width.id if isinstance(width, Name) else ""
+def _aligned_type(name: str, element: str, width: Name) -> str:
     size = element_size(element)
-    return f"typedef {element} {name} __attribute__((vector_size({size} * {lanes}), may_alias));"
+    return f"typedef {element} {name} __attribute__((vector_size({size} * {width.id}), may_alias));"
 
 
 def _only_written(function: Function) -> set[str]:
     """Array parameters of which all that is known is plain stores to single elements."""
-    stores: dict[str, int] = {}
-    uses: dict[str, int] = {}
+    stores, uses = Counter[str](), Counter[str]()
     for node in subtrees(function.body):
         if isinstance(node, Assign) and node.op == "=":
             base, subscripts = index_chain(node.target)
             if isinstance(base, Name) and subscripts:
-                stores[base.id] = stores.get(base.id, 0) + 1
+                stores[base.id] += 1
         if isinstance(node, Name):
-            uses[node.id] = uses.get(node.id, 0) + 1
+            uses[node.id] += 1
         elif isinstance(node, OpaqueStmt | Opaque):
             for word in re.findall(r"[A-Za-z_]\w*", node.text):
-                uses[word] = uses.get(word, 0) + 1
+                uses[word] += 1
     arrays = {p.name for p in function.params if p.is_array and is_floating(p.base)}
     return {name for name, count in stores.items() if name in arrays and uses[name] == count}
 
@@ -244,20 +240,16 @@ def _around(function: Function, loop: For, width: Expr, body: _Body) -> list[Stm
     )
     rest = left_over(replace(loop, start=Name(head)), width, end)
     main = replace(loop, start=Name(head), op="<", limit=rest, step=width, body=body.stmts, pragmas=())
-    tails = []
-    for start, limit in ((loop.start, Name(head)), (rest, end)):
-        key = fresh_key(function, loop.key, taken)
-        taken.add(key)
-        tail = replace(
-            loop, key=key, start=start, op="<", limit=limit, body=rekeyed(function, loop.body, taken)
-        )
-        tails.append(replace(tail, pragmas=()))
+    first, last = (
+        copied_range(function, replace(loop, pragmas=()), start, limit, taken)
+        for start, limit in ((loop.start, Name(head)), (rest, end))
+    )
     return [
         Decl(f"const {bare}", whole, (), add(Cast(bare, Binary("%", distance, width)), loop.start)),
         Decl(f"const {bare}", head, (), minimum(Name(whole), end)),
-        tails[0],
+        first,
         main,
-        tails[1],
+        last,
     ]
 
 
@@ -288,11 +280,5 @@ def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="stream_stores",
-        summary="stores what is not read again past the caches",
-        apply=stream_stores,
-        sites=_sites,
-        languages=HOST,
-    ),
+    Operator(stream_stores, _sites, summary="stores what is not read again past the caches", languages=HOST),
 )

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from tuner.spaces.source.accesses import own_variables, update_of
 from tuner.spaces.source.kinds import plain_type, types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -17,18 +19,19 @@ from tuner.spaces.source.operators.base import (
     Operator,
     Refused,
     all_loops,
-    analyse,
     argument,
     body_of,
+    copied_range,
     counter_type,
     define,
     find_loop,
-    fresh_key,
     fresh_name,
     loops_of,
+    new_key,
     parameter,
     rekeyed,
     replace_statement,
+    require_independent,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
@@ -37,6 +40,7 @@ from tuner.spaces.source.operators.values.vectors import (
     LANES,
     WIDENS,
     Lanes,
+    splat,
     type_of,
     vector_statement,
     vector_type,
@@ -55,11 +59,9 @@ from tuner.spaces.source.syntax import (
     Index,
     Name,
     Number,
-    Opaque,
     Stmt,
     Unary,
 )
-from tuner.spaces.source.updates import own_variables, update_of
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
@@ -79,17 +81,14 @@ def partial_sums(function: Function, args: Args) -> Function:
         raise Refused("partial sums add in another order, which numerics does not allow")
     loop = find_loop(function, argument(args, "loop"))
     require_simple_loop(function, loop)
-    found = analyse(function, [loop], args)
-    reason = found.carried_by(loop.key)
-    if reason:
-        raise Refused(reason)
+    require_independent(function, loop, args)
     kinds = types_of(function)
-    sums = _sums(loop, kinds)
+    sums = _sums(loop)
     element = type_of(next(iter(sums.values())), kinds)
     if element not in LANES or any(type_of(t, kinds) != element for t in sums.values()):
         raise Refused(f"loop {loop.key} does not sum in one floating-point type")
     made, (vectors, width) = define(function, args, 2)
-    text = width.id if isinstance(width, Name) else ""
+    text = width.id
     vector = fresh_name(made, f"{element}_{text.lower()}")
     narrow = fresh_name(made, f"float_{text.lower()}") if element == "double" else ""
     summed = _summed(made, loop, sums, (vector, element, narrow), (vectors, width))
@@ -100,7 +99,7 @@ def partial_sums(function: Function, args: Args) -> Function:
     return replace_statement(made, loop, summed)
 
 
-def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
+def _sums(loop: For) -> dict[str, Expr]:
     """Places that a loop adds to beside what it stores, by the names of their partial sums."""
     found: dict[str, Expr] = {}
     for stmt in body_of(loop):
@@ -132,7 +131,7 @@ def _summed(
     loop: For,
     sums: dict[str, Expr],
     types: tuple[str, str, str],
-    sizes: tuple[Expr, Expr],
+    sizes: tuple[Name, Name],
 ) -> list[Stmt]:
     vector, element, narrow = types
     vectors, width = sizes
@@ -171,17 +170,11 @@ def _summed(
     unroll = fully_unrolled(function)
     limit = Binary("+", Name(base), size)
     taken = {f.key for f in all_loops(function)}
-
-    def key(stem: str) -> str:
-        made = fresh_key(function, stem, taken)
-        taken.add(made)
-        return made
-
+    key = partial(new_key, function, taken=taken)
     points = For(loop.key, kind, loop.var, Name(base), "<", limit, width, tuple(body), unroll)
     main = For(key(base), kind, base, loop.start, "<", whole, size, (points,))
-    tail = For(
-        key(loop.var), kind, loop.var, whole, "<", end, Number("1"), rekeyed(function, loop.body, taken)
-    )
+    plain = replace(loop, key=loop.var, type=kind, pragmas=())
+    tail = copied_range(function, plain, whole, end, taken)
     zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
     declare: list[Stmt] = [Decl(vector, n, (vectors,)) for n in names.values()]
     if steps in names_in(tuple(body)):
@@ -190,15 +183,10 @@ def _summed(
             Decl(vector, steps, ()),
             For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), (each,)),
         ]
-    clear = [
-        ExprStmt(Assign("=", Index(Name(n), Name(part)), Binary("-", zero, _zeros(vector))))
-        for n in names.values()
-    ]
-    join: list[Stmt] = []
-    for old, target in sums.items():
-        value = Index(Index(Name(names[old]), Name(part)), Name(lane))
-        join.append(ExprStmt(Assign("+=", target, value)))
-    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), tuple(join))
+    clear = [ExprStmt(Assign("=", Index(Name(n), Name(part)), splat(zero, lanes))) for n in names.values()]
+    parts = {old: Index(Index(Name(names[old]), Name(part)), Name(lane)) for old in sums}
+    join = tuple(ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items())
+    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), join)
     return [
         *declare,
         For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
@@ -245,16 +233,7 @@ def several_sums(function: Function, args: Args) -> Function:
     main = replace(
         loop, type=kind, op="<", limit=whole, step=Number(str(count)), body=tuple(copies), pragmas=()
     )
-    key = fresh_key(function, loop.key, taken)
-    rest = replace(
-        loop,
-        key=key,
-        type=kind,
-        start=whole,
-        op="<",
-        limit=end,
-        body=rekeyed(function, loop.body, {*taken, key}),
-    )
+    rest = replace(copied_range(function, loop, whole, end, taken), type=kind)
     return replace_statement(function, loop, [*before, main, *join, rest])
 
 
@@ -269,14 +248,9 @@ def _scalar_sums(function: Function, loop: For) -> list[str]:
         if isinstance(update.target, Name) and update.target.id not in names_in(update.value):
             added[update.target.id] += 1
     uses = Counter(n.id for n in subtrees(loop.body) if isinstance(n, Name))
-    written = Counter(
-        n.target.id for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)
-    )
-    long = Counter(
-        n.target.id
-        for n in subtrees(loop.body)
-        if isinstance(n, Assign) and n.op == "=" and isinstance(n.target, Name) and update_of(n) is not None
-    )
+    stores = [n for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)]
+    written = Counter(expression_text(n.target) for n in stores)
+    long = Counter(expression_text(n.target) for n in stores if n.op == "=" and update_of(n) is not None)
     found = [
         name
         for name, times in added.items()
@@ -302,10 +276,6 @@ def _several_sites(function: Function, reassociate: bool) -> Iterator[dict[str, 
             yield {"loop": loop.key, "count": count, "reassociate": True}
 
 
-def _zeros(vector: str) -> Expr:
-    return Opaque(f"({vector}){{0}}")
-
-
 def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
     if not reassociate:
         return
@@ -314,7 +284,7 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
         if len(loops_of(loop)) > 1:
             continue
         try:
-            sums = _sums(loop, kinds)
+            sums = _sums(loop)
         except Refused:
             continue
         element = type_of(next(iter(sums.values())), kinds)
@@ -327,18 +297,16 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="partial_sums",
+        partial_sums,
+        _sum_sites,
         summary="adds up in several vectors (another order of additions)",
-        apply=partial_sums,
-        sites=_sum_sites,
         languages=HOST,
         members=True,
     ),
     Operator(
-        name="several_sums",
+        several_sums,
+        _several_sites,
         summary="adds up in several variables by turns (another order of additions)",
-        apply=several_sums,
-        sites=_several_sites,
         members=True,
     ),
 )

@@ -40,6 +40,7 @@ __all__ = [
     "Lanes",
     "element_size",
     "element_type",
+    "splat",
     "type_of",
     "vector_statement",
     "vector_type",
@@ -104,7 +105,7 @@ def vector_statement(stmt: Stmt, lanes: Lanes) -> tuple[Stmt, Lanes]:
         value, wide = _value(stmt.init, lanes)
         if kind != lanes.element:
             raise Refused(f"{stmt.name} is {kind}, not {lanes.element}")
-        made = value if wide else _splat(value, lanes)
+        made = value if wide else splat(value, lanes)
         known = replace(lanes, wide=lanes.wide | {stmt.name})
         const = "const " if "const" in stmt.type.split() else ""
         return Decl(f"{const}{lanes.vector}", stmt.name, (), made), known
@@ -121,13 +122,13 @@ def _assignment(expr: Assign, lanes: Lanes) -> Assign:
         raise Refused(f"{expression_text(expr.target)} is the same place for all lanes")
     value, value_wide = _value(expr.value, lanes)
     if expr.op == "=" and not value_wide:
-        value = _splat(value, lanes)
+        value = splat(value, lanes)
     elif expr.op in ("+=", "-=") and not value_wide:
         value = _as_wide(value, lanes)
     return Assign(expr.op, target, value)
 
 
-def _splat(value: Expr, lanes: Lanes) -> Expr:
+def splat(value: Expr, lanes: Lanes) -> Expr:
     """One value in all lanes: minus zero, because plus zero would change a negative zero."""
     return Binary("-", value, Opaque(f"({lanes.vector}){{0}}"))
 
@@ -202,7 +203,7 @@ def _as_wide(value: Expr, lanes: Lanes) -> Expr:
         case Unary(op="-", operand=operand):
             return Unary("-", _as_wide(operand, lanes))
         case Binary(op="*", left=left, right=right):
-            return Binary("*", _splat(left, lanes), right)
+            return Binary("*", splat(left, lanes), right)
     return value
 
 
@@ -277,7 +278,7 @@ def _assigned(loop: For) -> frozenset[str]:
 
 
 def with_lanes(
-    function: Function, loop: For, element: str, width: Expr, declared: Sequence[Decl] = ()
+    function: Function, loop: For, element: str, width: Name, declared: Sequence[Decl] = ()
 ) -> tuple[Function, Lanes]:
     """The function with a vector type of ``width`` elements defined, and what turning a loop's statements needs.
 
@@ -289,7 +290,7 @@ def with_lanes(
         declared: local arrays that hold a vector for each place.
     """
     kinds = types_of(function)
-    text = width.id if isinstance(width, Name) else ""
+    text = width.id
     # The tunable's name is the only one of its kind in the program, so the type's is.
     name = fresh_name(function, f"{element}_{text.lower()}")
     made = replace(function, preamble=(*function.preamble, vector_type(name, element, text)))
