@@ -160,7 +160,7 @@ def types_in(root: Node) -> frozenset[bytes]:
 
 
 class _Text(bytes):
-    """A text with its tree: equal for equal texts, which have equal trees."""
+    """A text with its tree: equal for equal texts that begin at the same place, which have equal trees."""
 
     root: Node
 
@@ -170,7 +170,7 @@ _Declarations = tuple[frozenset[bytes], frozenset[tuple[bytes, int]], frozenset[
 
 
 def _declarations(text: bytes, root: Node) -> _Declarations:
-    keyed = _Text(text)
+    keyed = _Text(b"%d:" % root.start_byte + text)
     keyed.root = root
     return _declared_in(keyed)
 

@@ -233,6 +233,7 @@ ILLEGAL = {
     ),
     "a loop that is not there": (SUM, edit("reverse", loop="q"), "no loop 'q'"),
     "a taken name": (PRODUCT, edit("strip_mine", loops=["k"], parameters=sizes("a")), "taken"),
+    "one loop to swap": (PRODUCT, edit("interchange", loops=["i"]), "two loops"),
     "no such operator": (SUM, edit("improve"), "no operator"),
     "scalar replacement of several elements": (
         SEIDEL,
@@ -316,6 +317,7 @@ LEGAL = {
     ),
     "a loop that is not there": (SUM, edit("reverse", loop="q"), "no loop 'q'"),
     "a taken name": (PRODUCT, edit("strip_mine", loops=["k"], parameters=sizes("a")), "taken"),
+    "one loop to swap": (PRODUCT, edit("interchange", loops=["i"]), "two loops"),
     "no such operator": (SUM, edit("improve"), "no operator"),
     "scalar replacement of several elements": (
         SEIDEL,

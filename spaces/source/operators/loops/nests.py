@@ -54,7 +54,10 @@ def interchange(function: Function, args: Args) -> Function:
         function: to change.
         args: ``loops``, outer and inner.
     """
-    outer, inner = nest_below(function, argument_list(args, "loops")[:2])
+    keys = argument_list(args, "loops")
+    if len(keys) != 2:
+        raise Refused("it takes two loops")
+    outer, inner = nest_below(function, keys)
     require_known(outer, f"loop {outer.key}")
     for loop in (outer, inner):
         require_own_counter(function, loop)
