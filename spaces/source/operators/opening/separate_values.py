@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tuner.spaces.source.changes import exposed_names
@@ -32,7 +33,15 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, substitute, transform, written_names
+from tuner.spaces.source.walks import (
+    inner_bodies,
+    names_in,
+    statements,
+    substitute,
+    transform,
+    with_bodies,
+    written_names,
+)
 
 __all__ = ["OPERATORS", "plain_locals", "without_hidden_counters"]
 
@@ -199,9 +208,7 @@ class _Separating:
                 again = after or self._is_live(stmt.body, after, after)
                 stmt = replace(stmt, body=self._apart(stmt.body, live=again, leaves=again))
             elif isinstance(stmt, If | Block):
-                stmt = self._below(
-                    stmt, lambda part, after=after: self._apart(part, live=after, leaves=leaves)
-                )
+                stmt = self._below(stmt, partial(self._apart, live=after, leaves=leaves))
             made.append(stmt)
         return tuple(made)
 
@@ -233,16 +240,9 @@ class _Separating:
         changed: Stmt = substitute(stmt, self._name, Name(name))
         return changed
 
-    def _below(self, stmt: Stmt, change: Any) -> Stmt:
+    def _below(self, stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
         """A statement with others in it, these changed."""
-        match stmt:
-            case For() if not self._is_own(stmt):
-                return replace(stmt, body=change(stmt.body))
-            case Block():
-                return replace(stmt, body=change(stmt.body))
-            case If():
-                return replace(stmt, then=change(stmt.then), other=change(stmt.other))
-        return stmt
+        return stmt if isinstance(stmt, For) and self._is_own(stmt) else with_bodies(stmt, change)
 
     def _given(self, stmt: Stmt) -> Expr | None:
         """What a statement gives the local, where that is all it does."""
@@ -265,35 +265,25 @@ class _Separating:
         return bool(stmt.type) and stmt.var == self._name
 
     def _uses(self, body: Sequence[Stmt]) -> bool:
-        return any(
-            self._name in names_in(part) | written_names(part) or self._counts_any(part)
-            for stmt in body
-            for part in self._open(stmt)
-        )
+        return any(self._uses_in(stmt) for stmt in body)
 
-    def _counts_any(self, part: Any) -> bool:
-        return isinstance(part, For) and part.var == self._name and not part.type
-
-    def _open(self, stmt: Stmt) -> Iterator[Any]:
-        """Parts of a statement in which the name is the local's."""
-        if isinstance(stmt, For) and self._is_own(stmt):
-            return
+    def _uses_in(self, stmt: Stmt) -> bool:
+        """Whether the name is the local's anywhere in a statement."""
+        head: Any = ()
         match stmt:
-            case For():
-                if self._counts_any(stmt):
-                    yield stmt
-                yield (stmt.start, stmt.limit, stmt.step)
-                for inner in stmt.body:
-                    yield from self._open(inner)
-            case If():
-                yield stmt.condition
-                for inner in (*stmt.then, *stmt.other):
-                    yield from self._open(inner)
+            case For() if self._is_own(stmt):
+                return False
+            case For(var=var):
+                if var == self._name:
+                    return True
+                head = (stmt.start, stmt.limit, stmt.step)
+            case If(condition=condition):
+                head = condition
             case Block():
-                for inner in stmt.body:
-                    yield from self._open(inner)
+                pass
             case _:
-                yield stmt
+                return self._name in names_in(stmt) | written_names(stmt)
+        return self._name in names_in(head) or any(self._uses(part) for part in inner_bodies(stmt))
 
     def _is_live(self, body: Sequence[Stmt], after: bool, leaves: bool | None) -> bool:
         """Whether the value that the local has before statements may be used in them, or where they lead."""
