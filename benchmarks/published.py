@@ -26,8 +26,7 @@ from tuner.core.types import Source
 from tuner.driver.check import check_spec
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
-from tuner.spec.reading.loop_variables import LOOPS
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import LOOPS, Node, walk
 from tuner.spec.reading.signature import SourceReader
 
 

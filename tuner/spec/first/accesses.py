@@ -14,7 +14,7 @@ from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import extents, least, reach
 from tuner.spec.reading.frames import Frame
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.polynomials import Polynomial, constant
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
@@ -61,9 +61,7 @@ class Visitor:
         self.bound_names |= frame.bound_names
         self.ends |= frame.ends
         self.counts |= frame.counts
-        for child in inner_nodes(frame.function.tree):
-            if child.get("kind") == "CompoundStmt":
-                self._visit(child, "read", frame, depth)
+        self._visit(body_of(frame.function.tree), "read", frame, depth)
 
     def _visit(self, node: Node, mode: str, frame: Frame, depth: int) -> None:
         kind = node.get("kind", "")
@@ -131,8 +129,7 @@ class Visitor:
     def _alias(self, node: Node, frame: Frame) -> bool:
         """Notes what a local variable stands for; whether it is a pointer into an argument."""
         value = inner_nodes(node)[-1]
-        kind = node.get("type", {})
-        written = kind.get("desugaredQualType", kind.get("qualType", ""))
+        written = plain_type(node)
         if written.endswith("&"):
             return self._second_name(node["id"], value, frame)
         if "*" in written:
@@ -145,7 +142,7 @@ class Visitor:
                 position, offset = target
                 if offset == constant(0) and "[" in written:
                     # `double (*u)[n] = (double (*)[n])memory;` says what lies there.
-                    self._uses[position].declare(frame.declared(node), c_type(kind).inner)
+                    self._uses[position].declare(frame.declared(node), c_type(node["type"]).inner)
                 frame.pointers[node["id"]] = (position, frame.moved(node["id"], offset))
                 return True
         elif node["id"] not in frame.modified:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.lookup import entries_of, functions_of
-from tuner.spec.reading.nodes import walk
+from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import closest
 
@@ -70,19 +70,14 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
 
 def _root(functions: Mapping[str, Function], file: str) -> Function:
     """The one that leads to all the others; that is the kernel."""
-    calls = {name: _called(f) & set(functions) for name, f in functions.items()}
+    calls = {
+        name: {str(meant.get("name", "")) for meant in named_in(f.tree)} & set(functions)
+        for name, f in functions.items()
+    }
     roots = [n for n in functions if not any(n in called for other, called in calls.items() if other != n)]
     if len(roots) == 1 and _reached(roots[0], calls) == set(functions):
         return functions[roots[0]]
     raise UsageError(f"{file} has several functions", "choose with --entry: " + ", ".join(functions))
-
-
-def _called(function: Function) -> set[str]:
-    return {
-        str(node["referencedDecl"].get("name", ""))
-        for node in walk(function.tree)
-        if node.get("kind") == "DeclRefExpr" and isinstance(node.get("referencedDecl"), dict)
-    }
 
 
 def _reached(root: str, calls: Mapping[str, set[str]]) -> set[str]:

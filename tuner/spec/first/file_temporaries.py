@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from tuner.core.errors import BaselineError
-from tuner.spec.reading.given_values import given_first, paths
+from tuner.spec.reading.given_values import given_first
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, body_of, named_in, paths, walk
 from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["file_temporaries"]
@@ -58,15 +58,11 @@ def _called(function: str, named: Mapping[str, set[str]]) -> set[str]:
 
 def _given(tree: Node, names: Collection[str]) -> set[str]:
     """Variables that a function gives a value before any use, and whose address it does not take."""
-    body: Node = next((child for child in tree.get("inner", []) if child.get("kind") == "CompoundStmt"), {})
+    body = body_of(tree)
     if any(node.get("kind") in ("LabelStmt", "LambdaExpr") for node in walk(body)):
         return set()
     first = given_first(body)
-    found = {
-        str(node["referencedDecl"].get("name"))
-        for node in walk(body)
-        if node.get("kind") == "DeclRefExpr" and node["referencedDecl"]["id"] in first
-    }
+    found = {str(meant.get("name")) for meant in named_in(body) if meant["id"] in first}
     kept = {
         str(node["referencedDecl"].get("name"))
         for node, parents in paths(body)
@@ -85,6 +81,4 @@ def _is_value(node: Node, parents: Sequence[Node]) -> bool:
 
 
 def _named(tree: Node) -> set[str]:
-    return {
-        str(node["referencedDecl"].get("name")) for node in walk(tree) if node.get("kind") == "DeclRefExpr"
-    }
+    return {str(meant.get("name")) for meant in named_in(tree)}

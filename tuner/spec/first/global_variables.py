@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tuner.core.errors import BaselineError
 from tuner.spec.first.file_temporaries import file_temporaries
 from tuner.spec.reading.c_types import ROWS, CType
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 
@@ -156,8 +156,7 @@ def _calls(function: Function) -> Iterator[str]:
 
 def _used(function: Function) -> Iterator[str]:
     own = {node["id"] for node in walk(function.tree) if node.get("kind") in ("VarDecl", "ParmVarDecl")}
-    for node in walk(function.tree):
-        meant = node.get("referencedDecl", {}) if node.get("kind") == "DeclRefExpr" else {}
+    for meant in named_in(function.tree):
         if meant.get("kind") == "VarDecl" and meant["id"] not in own:
             yield str(meant["name"])
 

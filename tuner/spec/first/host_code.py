@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, body_of, plain_type, walk
 from tuner.spec.reading.source_trees import SourceTree
 from tuner.spec.reading.trees import THROUGH, inner_nodes
 
@@ -168,17 +168,14 @@ class HostCode:
             (
                 each
                 for each in found
-                if identity in (each.get("id"), each.get("previousDecl"))
-                and any(n.get("kind") == "CompoundStmt" for n in inner_nodes(each))
+                if identity in (each.get("id"), each.get("previousDecl")) and body_of(each)
             ),
             {},
         )
 
     def _members_of(self, value: Node) -> list[str]:
         """The names of a structure's members in order."""
-        kind = value.get("type", {})
-        text = str(kind.get("desugaredQualType", kind.get("qualType", "")))
-        name = re.sub(r"<.*", "", text).split()[-1].rpartition("::")[2]
+        name = re.sub(r"<.*", "", plain_type(value)).split()[-1].rpartition("::")[2]
         for root, _ in self.tree.declarations(f'"name": "{name}"'):
             for node in walk(root):
                 fields = [n for n in inner_nodes(node) if n.get("kind") == "FieldDecl"]

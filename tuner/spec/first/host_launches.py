@@ -13,7 +13,7 @@ from tuner.spec.first.host_arithmetic import Node as Value
 from tuner.spec.first.host_code import Frame, HostCode, called_name
 from tuner.spec.first.host_values import HostValues
 from tuner.spec.reading.c_types import DTYPES
-from tuner.spec.reading.nodes import Node
+from tuner.spec.reading.nodes import Node, plain_type
 from tuner.spec.reading.record_layouts import record_layouts
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import SourceTree
@@ -91,7 +91,7 @@ def _launch(
             sizes += [host.bytes_of(argument, frame, members) for members in trails[place]]
         else:
             values.append(host.value(argument, frame))
-            sizes.append(host.bytes_of(argument, frame) if "*" in _type(argument) else None)
+            sizes.append(host.bytes_of(argument, frame) if "*" in plain_type(argument) else None)
     return HostLaunch(
         grid=host.dimensions(grid, frame),
         block=host.dimensions(block, frame),
@@ -119,8 +119,3 @@ class _Sizes:
             found = record_layouts(self.reader, [plain]).get(plain)
             self._known[plain] = found.size if found else None
         return self._known[plain]
-
-
-def _type(node: Node) -> str:
-    kind = node.get("type", {})
-    return str(kind.get("desugaredQualType", kind.get("qualType", "")))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tuner.core.source_text import source_text
 from tuner.spec.reading.c_types import CType, c_type
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
@@ -58,7 +58,7 @@ class _Question:
 
 
 def _asked(tree: Node, text: bytes) -> Iterator[tuple[str, _Question]]:
-    body: Node = next((c for c in tree.get("inner", []) if c.get("kind") == "CompoundStmt"), {})
+    body = body_of(tree)
     at = body.get("range", {}).get("begin", {}).get("offset", 0)
     if text[at : at + 1] != b"{":
         return
@@ -69,13 +69,8 @@ def _asked(tree: Node, text: bytes) -> Iterator[tuple[str, _Question]]:
         for statement in (s for s in inner_nodes(block) if s.get("kind") == "DeclStmt"):
             end = statement.get("range", {}).get("end", {}).get("offset", 0)
             for node in inner_nodes(statement) if text[end : end + 1] == b";" else ():
-                if node.get("kind") == "VarDecl" and "init" in node and _to_array(node):
+                if node.get("kind") == "VarDecl" and "init" in node and "(*" in plain_type(node):
                     yield node["id"], _Question(node["name"], end + 1)
-
-
-def _to_array(node: Node) -> bool:
-    kind = node.get("type", {})
-    return "(*" in str(kind.get("desugaredQualType", kind.get("qualType", "")))
 
 
 def _answers(asked: dict[str, _Question], tree: Node, reader: SourceReader) -> dict[str, list[Node]]:

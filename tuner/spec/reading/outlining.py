@@ -18,10 +18,9 @@ from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
-from tuner.spec.reading.given_values import LOOPS
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
-from tuner.spec.reading.nodes import Node, begin_of, location_of, walk
+from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, location_of, walk
 from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import Function, SourceReader
 
@@ -329,7 +328,7 @@ def _require_same(reader: SourceReader, made: Outlined, around: Function, loop: 
         ) from None
     except ValueError:
         raise UsageError(f"a loop of {first.name} is lost in a function of its own", HINT) from None
-    body: Node = next((c for c in function.tree["inner"] if c.get("kind") == "CompoundStmt"), {})
+    body = body_of(function.tree)
     # A macro may have more than the loop.
     expected = made.opening.count(";\n") + 1 + made.closing.count(";\n")
     inside = [c for c in body.get("inner", []) if c.get("kind") != "NullStmt"]

@@ -16,12 +16,10 @@ from tuner.spec.reading.address_sources import (
     is_plain_new,
     is_pointer,
     is_reference,
-    plain_type,
 )
-from tuner.spec.reading.given_values import paths
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.loop_variables import Variable
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, paths, plain_type, walk
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes, peeled, referenced
 
@@ -174,7 +172,7 @@ class Flows(Sources):
             elif kind in _HIDDEN or kind.endswith("AsmStmt") or kind.startswith("OMP"):
                 found.add(UNKNOWN)
             elif kind == "DeclRefExpr":
-                named = self.named(node)
+                named = self.named(node.get("referencedDecl", {}))
                 found |= {each for each in named if each.startswith("g:")}
                 found |= self.reach(named | {f"v:{referenced(node)}"}) & {UNKNOWN}
             elif kind == "ArraySubscriptExpr" or node.get("opcode") == "*" or node.get("isArrow"):
@@ -196,10 +194,9 @@ class Flows(Sources):
         elif kind == "CallExpr":
             self._call(node, children[1:])
         elif kind in ("LambdaExpr", "BlockExpr") or kind.startswith("OMP"):
-            for each in walk(node):
-                if each.get("kind") == "DeclRefExpr":
-                    self._escaped |= {f"v:{referenced(each)}"}
-                    self._escaped |= self.named(each) if kind.endswith("Expr") else set()
+            for meant in named_in(node):
+                self._escaped |= {f"v:{meant.get('id', '')}"}
+                self._escaped |= self.named(meant) if kind.endswith("Expr") else set()
         elif not self._is_followed(node, parents):
             self._escaped |= set().union(*map(self.given, children))
         if kind == "CXXNewExpr" and any(n.get("kind") == "CXXConstructExpr" for n in inner_nodes(node)):

@@ -31,7 +31,7 @@ from tuner.spec.reading.c_types import (
     width_of,
 )
 from tuner.spec.reading.methods import scopes_of, with_this
-from tuner.spec.reading.nodes import Node, parameter_nodes
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 
 __all__ = [
     "Function",
@@ -204,8 +204,7 @@ class SourceReader:
         found: dict[str, CType] = {}
         for tree in self.trees(_PROBE, extra=extra):
             # What is written is the question itself.
-            text = tree["type"].get("desugaredQualType", tree["type"]["qualType"])
-            found[str(tree.get("name", ""))] = c_type({"qualType": text})
+            found[str(tree.get("name", ""))] = c_type({"qualType": plain_type(tree)})
         kinds = [found[f"{_PROBE}{i}_"] for i in range(len(expressions))]
         function = Function(name="", parameters=tuple(("", kind) for kind in kinds), returns=None)
         return [kind for _, kind in self.resolved(function).parameters]
@@ -313,8 +312,7 @@ class SourceReader:
         for number, alias in enumerate(aliases):
             line = f"\nextern {alias} {_PROBE}{number};\n"
             for tree in self.trees(f"{_PROBE}{number}", extra=line):
-                kind = tree.get("type", {})
-                text = kind.get("desugaredQualType", kind.get("qualType", alias))
+                text = plain_type(tree)
                 base = bare(text)
                 # What an alias of a vector stands for keeps OpenCL's own names of its elements.
                 known[alias] = (UNSIGNED.get(base, base), width_of(text))
@@ -415,7 +413,7 @@ def _function(tree: Node, *, included: bool) -> Function | None:
         line=_line(tree),
         hidden=tree.get("storageClass") == "static" or _is_nameless(tree),
         template=template,
-        defined=any(c.get("kind") == "CompoundStmt" for c in inner),
+        defined=bool(body_of(tree)),
         kernel=any(c.get("kind") in _KERNEL_MARKS for c in inner),
         tree=tree,
     )
