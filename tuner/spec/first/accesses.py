@@ -12,7 +12,7 @@ from tuner.spec.first.divisions import ROOTS, factors
 from tuner.spec.first.indexing import NARROW
 from tuner.spec.first.uses import Use
 from tuner.spec.reading.c_types import c_type
-from tuner.spec.reading.extents import extents, least, reach
+from tuner.spec.reading.extents import counters, extents, least, reach
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.polynomials import Polynomial, constant
@@ -46,9 +46,6 @@ class Visitor:
         self._uses = uses
         self._lookup = lookup
         self._calls: list[str] = []
-        self.bound_names: set[str] = set()
-        self.ends: set[str] = set()
-        self.counts: set[int] = set()
         self.fixed: list[Use] = []
         """Accesses of arrays that are no arguments."""
         self.lowest: set[Polynomial] = set()
@@ -58,9 +55,6 @@ class Visitor:
     def run(self, frame: Frame, depth: int) -> None:
         """Looks through a function's body."""
         frame.learn_bounds()
-        self.bound_names |= frame.bound_names
-        self.ends |= frame.ends
-        self.counts |= frame.counts
         self._visit(body_of(frame.function.tree), "read", frame, depth)
 
     def _visit(self, node: Node, mode: str, frame: Frame, depth: int) -> None:
@@ -242,9 +236,7 @@ class Visitor:
                 passed_on = argument.get("kind") in _PLACES and argument.get("valueCategory") == "lvalue"
                 self._visit(argument, "both" if passed_on else "read", frame, depth)
             return
-        inside = Frame(followed)
-        inside.rows, inside.elements, inside.ranges = frame.rows, frame.elements, frame.ranges
-        inside.exponents = frame.exponents
+        inside = frame.called(followed)
         kinds = [kind for _, kind in followed.parameters]
         for parameter, argument, kind in zip(parameter_nodes(followed.tree), arguments, kinds, strict=True):
             target, row = frame.pointer(argument), frame.row(argument)
@@ -295,8 +287,11 @@ class Visitor:
         self.lowest |= {low for low in lowest if low is not None and low.rounded_up().names}
         found: tuple[Polynomial | None, ...] | None
         if len(indices) == 1:
-            found = None if indices[0] is None else extents(indices[0], frame.bounds)
-            use.lost = use.lost or not all(name[1:] in frame.bounds for name in _counters(indices[0]))
+            index = indices[0]
+            found = None if index is None else extents(index, frame.bounds)
+            use.lost = use.lost or not all(
+                name[1:] in frame.bounds for name in counters(index or constant(0))
+            )
         else:
             found = tuple(None if i is None else reach(i, frame.bounds) for i in indices)
         shape = tuple(extent for extent in found or () if extent is not None)
@@ -313,10 +308,6 @@ def _smaller(condition: Node) -> Node:
     if condition.get("opcode") in (">", ">="):
         inner.reverse()
     return inner[0] if condition.get("opcode") in ("<", "<=", ">", ">=") else {}
-
-
-def _counters(index: Polynomial | None) -> list[str]:
-    return [] if index is None else [name for name in index.names if name.startswith("@")]
 
 
 def _element(index: Node) -> str:

@@ -73,17 +73,16 @@ def compiled_as(source: Path, given: Path | None = None) -> Compiled | None:
         UsageError: the list that is named cannot be read, or does not have the file.
     """
     source = source.resolve()
-    for path in [_listed(given)] if given is not None else _around(source):
-        found = [_words(entry) for entry in _entries(path) if _file(entry) == source]
+    if given is not None and given.is_dir():
+        given /= LIST_FILE
+    for path in [given] if given is not None else _around(source):
+        entries = _entries(path)
+        found = [_words(e) for e in entries if Path(e["directory"], e["file"]).resolve() == source]
         if found:
             return compiled_by(found, path)
         if given is not None:
             raise UsageError(f"{path} does not have {source.name}", "build the target that compiles it")
     return None
-
-
-def _listed(given: Path) -> Path:
-    return given / LIST_FILE if given.is_dir() else given
 
 
 def _around(source: Path) -> Iterator[Path]:
@@ -104,10 +103,6 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
     except ValueError as error:
         raise UsageError(f"{path} is no list of compile commands: {error}", "write it anew") from None
     return entries
-
-
-def _file(entry: Mapping[str, Any]) -> Path:
-    return Path(entry["directory"], entry["file"]).resolve()
 
 
 def _words(entry: Mapping[str, Any]) -> tuple[list[str], Path]:

@@ -44,7 +44,7 @@ class Globals:
 
 
 def with_globals(
-    function: Function, lookup: Lookup, reader: SourceReader, allocated: Mapping[str, int] | None = None
+    function: Function, lookup: Lookup, reader: SourceReader, allocated: Mapping[str, int]
 ) -> Globals:
     """The function with a parameter for each variable outside of functions that it, or what it calls, uses.
 
@@ -75,9 +75,7 @@ def with_globals(
         del kinds[name], names[name]
     if not kinds:
         return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
-    rows = {
-        name: _rows(kinds[name], (allocated or {}).get(name, 0)) for name in names if names[name] == "pointer"
-    }
+    rows = {name: _rows(kinds[name], allocated.get(name, 0)) for name in names if names[name] == "pointer"}
     needed = _needed(reached, kinds)
     known: dict[str, Function | None] = {}
 

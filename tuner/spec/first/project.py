@@ -11,6 +11,7 @@ from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.doubts import has_openmp
+from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.device import MISSING_BLOCK
 from tuner.spec.first.own_builds import path_from
 from tuner.spec.models import KernelModel
@@ -38,6 +39,11 @@ class Project:
         include: folders of headers that are given or found.
         flags: macros and dialect of the build.
         openmp: whether directives of OpenMP have threads; they have none in a build without.
+        entry: the function; may be left out where the file has one that can be called from outside.
+        loop: line at which a loop begins that is to be the kernel.
+        compiler: of the project's build, with flags.
+        compiled: how the project's build compiles the file.
+        reassociate: whether sums may be in another order.
     """
 
     path: Path
@@ -45,7 +51,12 @@ class Project:
     folder: Path | None
     include: tuple[Path, ...]
     flags: tuple[str, ...]
-    openmp: bool = True
+    openmp: bool
+    entry: str | None
+    loop: int | None
+    compiler: str | None
+    compiled: Compiled | None
+    reassociate: bool
 
     @property
     def beside(self) -> Path:

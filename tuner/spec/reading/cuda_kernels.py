@@ -60,6 +60,11 @@ class Parameter:
         return self.kind.pointer and not self.kind.odd
 
     @property
+    def whole(self) -> bool:
+        """Whether it is a whole number of 32 or 64 bits."""
+        return not self.pointer and self.kind.whole and self.dtype[-1:] in ("2", "4")
+
+    @property
     def constant(self) -> bool:
         """Whether the kernel cannot write there."""
         return self.kind.constant
@@ -277,7 +282,7 @@ def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -
         if len(set(names)) > 1:
             raise UsageError(f"{file} has several kernels", "choose with --entry: " + ", ".join(names))
         return kernels[0]
-    wanted = entry.partition("<")[0].strip()
+    wanted = base_name(entry)
     for kernel in kernels:
         if kernel.name == wanted:
             return kernel

@@ -84,8 +84,7 @@ def _answers(asked: dict[str, _Question], tree: Node, reader: SourceReader) -> d
     text += source[at:]
     if not asked:
         return {}
-    first = replace(reader.files[0], text=source_text(text))
-    trees = replace(reader, files=(first, *reader.files[1:])).trees(_PROBE, extra="\n")
+    trees = reader.with_text(source_text(text)).trees(_PROBE, extra="\n")
     ids = list(asked)
     # What is asked stands before the answer.
     kinds = {ids[int(t["name"].removeprefix(_PROBE)[:-1])]: t["inner"][0]["inner"][1:] for t in trees}

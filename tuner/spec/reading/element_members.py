@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from tuner.core.dtypes import members_of, numpy_dtype, structured_dtype
 from tuner.core.errors import SpecError
 from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.record_layouts import Layout, Member, record_layout
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.record_layouts import Layout, Member
 
-__all__ = ["dtype_of_layout", "element_type", "structured_type"]
+__all__ = ["dtype_of_layout", "element_type"]
 
 _AROUND = re.compile(
     r"\b(?:const|volatile|restrict|__restrict|__restrict__|__global|__constant|__local|__private|__generic)\b"
@@ -25,20 +24,6 @@ _AROUND = re.compile(
 def element_type(kind: CType) -> str:
     """The type of what a pointer leads to, as the source can write it."""
     return " ".join(_AROUND.sub(" ", kind.text).split())
-
-
-def structured_type(reader: SourceReader, name: str) -> str | None:
-    """The dtype of structures of a type; ``None`` for a type that has none.
-
-    Args:
-        reader: of the source that has the type.
-        name: as :func:`element_type` gives it.
-
-    Raises:
-        MachineError: there is no clang, or it does not answer.
-    """
-    layout = record_layout(reader, name)
-    return None if layout is None else dtype_of_layout(layout)
 
 
 def dtype_of_layout(layout: Layout) -> str | None:

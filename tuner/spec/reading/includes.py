@@ -54,11 +54,29 @@ def read_headers(
     """
     named, headers = set(files), Headers()
     waiting, followed = list(files), set[tuple[str, str]]()
+
+    def follow(current: str, written: str) -> list[str]:
+        """The name of what was read for an include, if it was not known."""
+        in_quotes, target = written[0] == '"', written[1:-1]
+        for folder in (posixpath.dirname(current), "", *include) if in_quotes else include:
+            name, new = posixpath.normpath(posixpath.join(folder, target)), []
+            if name not in files:
+                try:
+                    files[name] = read(name)
+                except (OSError, ValueError):
+                    continue
+                new = [name]
+            if in_quotes and name not in named:
+                named.add(name)
+                headers.quoted.append(name)
+            return new
+        return []
+
     while waiting:
         while waiting and len(files) < _MOST:
             current = waiting.pop()
             for written in _written(files[current]):
-                waiting += _follow(current, written, files, include, read, named, headers)
+                waiting += follow(current, written)
         waiting.clear()
         # Only now are all definitions known that the names may have; what they bring may bring others.
         defined = {**_defined(files), **{n: list(v) for n, v in macros.items()}}
@@ -66,35 +84,9 @@ def read_headers(
         for name, written in [(n, w) for n, macro in named_by for w in _values(macro, defined)]:
             if (name, written) not in followed:
                 followed.add((name, written))
-                waiting += _follow(name, written, files, include, read, named, headers)
+                waiting += follow(name, written)
     headers.unseen = [f"{name}: {macro}" for name, macro in named_by if not any(_values(macro, defined))]
     return headers
-
-
-def _follow(
-    current: str,
-    written: str,
-    files: dict[str, str],
-    include: Sequence[str],
-    read: Callable[[str], str],
-    named: set[str],
-    headers: Headers,
-) -> list[str]:
-    """The name of what was read for an include, if it was not known."""
-    in_quotes, target = written[0] == '"', written[1:-1]
-    for folder in (posixpath.dirname(current), "", *include) if in_quotes else include:
-        name, new = posixpath.normpath(posixpath.join(folder, target)), []
-        if name not in files:
-            try:
-                files[name] = read(name)
-            except (OSError, ValueError):
-                continue
-            new = [name]
-        if in_quotes and name not in named:
-            named.add(name)
-            headers.quoted.append(name)
-        return new
-    return []
 
 
 def _written(text: str) -> Iterator[str]:

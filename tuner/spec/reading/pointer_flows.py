@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.core.errors import BaselineError
+from tuner.core.reaching import reachable
 from tuner.spec.reading import known_calls
 from tuner.spec.reading.address_sources import (
     UNKNOWN,
@@ -149,13 +150,8 @@ class Flows(Sources):
 
     def reach(self, sources: set[str]) -> set[str]:
         """The objects that addresses from these lead to."""
-        found, open_ = set[str](), list(sources)
-        while open_:
-            source = open_.pop()
-            if source not in found:
-                found.add(source)
-                open_ += self._holds.get(source[2:], ()) if source.startswith("v:") else ()
-        return {source for source in found if not source.startswith("v:")}
+        held = reachable(sources, lambda s: self._holds.get(s[2:], ()) if s.startswith("v:") else ())
+        return {source for source in held if not source.startswith("v:")}
 
     def touched(self, part: Node) -> set[str]:
         """What a part of the function may access otherwise than by the function's variables.

@@ -11,7 +11,6 @@ Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-E``, ``-C
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 import re
@@ -20,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source, Value
@@ -36,10 +34,7 @@ from tuner.spec.reading.device_programs import (
 )
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["PREPROCESSED", "from_json", "preprocess", "to_json"]
-
-PREPROCESSED = "preprocessed.json"
-"""Under what name a record keeps them."""
+__all__ = ["preprocess"]
 
 _MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
@@ -342,16 +337,8 @@ def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
     """Whether a text with values is that with names and the values in their places; a pragma may keep the names."""
     before, after = named.splitlines(), valued.splitlines()
     kept = [old for old, new in zip(before, after, strict=False) if old == new and _PRAGMA.match(old)]
-    wanted = [line if line in kept else _with_values(line, shown) for line in before]
-    return _tokens(wanted) == _tokens(after)
-
-
-def _with_values(line: str, shown: Mapping[str, str]) -> str:
-    return " ".join(shown.get(token, token) for token in _TOKEN.findall(line))
-
-
-def _tokens(lines: Sequence[str]) -> str:
-    return "".join(token for line in lines for token in _TOKEN.findall(line))
+    wanted = (t if line in kept else shown.get(t, t) for line in before for t in _TOKEN.findall(line))
+    return "".join(" ".join(wanted).split()) == "".join(valued.split())
 
 
 def _own(text: str, lines: int) -> str:
@@ -376,29 +363,3 @@ def _own(text: str, lines: int) -> str:
             kept.append("\n" * max(0, int(mark[1]) - next_line))
         file, next_line = mark[2], int(mark[1])
     return "".join(kept)
-
-
-def to_json(found: Sequence[Preprocessed]) -> str:
-    """As JSON, for a record."""
-    return canonical_json(
-        [
-            {
-                "values": dict(each.values),
-                "files": {f.name: f.text for f in each.files},
-                "macros": list(each.macros),
-            }
-            for each in found
-        ]
-    )
-
-
-def from_json(text: str) -> tuple[Preprocessed, ...]:
-    """What :func:`to_json` wrote."""
-    return tuple(
-        Preprocessed(
-            values=tuple(sorted(each["values"].items())),
-            files=tuple(Source(name=name, text=made) for name, made in each["files"].items()),
-            macros=tuple(each["macros"]),
-        )
-        for each in json.loads(text)
-    )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tuner.core.dtypes import numpy_dtype
 from tuner.spec.reading.c_types import DTYPES, CType, c_type
 from tuner.spec.reading.signature import SourceReader
 
@@ -61,25 +62,16 @@ class Layout:
 
     def uniform(self) -> tuple[str, int] | None:
         """The C type of all numbers in it and how many they are, padding counted; ``None`` where they differ."""
-        found: set[tuple[str, int]] = set()
+        found = set[str]()
         for member in _leaves(self.members):
             kind = member.kind
             if member.place < 0 or kind.pointer or kind.base not in DTYPES or not member.name:
                 return None
-            found.add((kind.base, _BYTES.get(kind.base, 8)))
+            found.add(kind.base)
         if len(found) != 1:
             return None
-        ((base, item),) = found
-        return base, self.size // item
-
-
-_BYTES = {
-    **dict.fromkeys(("bool", "_Bool", "char", "signed char", "unsigned char"), 1),
-    **dict.fromkeys(("short", "unsigned short", "_Float16", "__fp16", "half"), 2),
-    **dict.fromkeys(("int", "unsigned int", "enum", "float"), 4),
-    "_Complex double": 16,
-}
-"""Of C types on 64-bit Linux; the others have 8."""
+        (base,) = found
+        return base, self.size // numpy_dtype(DTYPES[base][0]).itemsize
 
 
 def record_layout(reader: SourceReader, type_: str) -> Layout | None:

@@ -41,7 +41,12 @@ class Separate:
         key = variable.node["id"]
         if key in self.shared:
             return _WORD.sub("", variable.declared)
-        return (_restricted(variable, language) if key in self.values else "") or variable.declared
+        written, array = variable.type, variable.array
+        if ("[" if array else "*") not in written:
+            written = variable.plain
+        if key not in self.values or variable.restrict or UNNAMED.search(written):
+            return variable.declared
+        return separate(written, variable.name, language, array=array) or variable.declared
 
     def address(self, variable: Variable, name: str, language: str) -> str:
         """A parameter that is a variable's address."""
@@ -135,17 +140,3 @@ class _Judge:
 
     def _is_shared(self, thing: str) -> bool:
         return thing.startswith("g:") or thing in self._shared
-
-
-def _restricted(variable: Variable, language: str) -> str:
-    """A pointer or an array as a parameter to whose object nothing else leads; empty where there is no way to say it.
-
-    Args:
-        variable: that the parameter is, or stands for.
-        language: in C++ there is no way to say it of an array.
-    """
-    if variable.restrict:
-        return ""
-    array = variable.array
-    written = variable.type if ("[" if array else "*") in variable.type else variable.plain
-    return "" if UNNAMED.search(written) else separate(written, variable.name, language, array=array)

@@ -40,19 +40,16 @@ THROUGH = CASTS | WRAPPERS
 
 def only_read_whole(tree: Node) -> set[str]:
     """The parameters of a function that occur as ``*name``, which is never written to, and in no other way."""
-    occurring: dict[str, int] = {}
-    read: dict[str, int] = {}
+    occurring, read = Counter[str](), Counter[str]()
     for node in walk(tree):
         if node.get("kind") == "DeclRefExpr":
-            occurring[referenced(node)] = occurring.get(referenced(node), 0) + 1
+            occurring[referenced(node)] += 1
         elif node.get("kind") == "UnaryOperator" and node.get("opcode") == "*":
-            name = referenced(peeled(inner_nodes(node)[0]))
-            read[name] = read.get(name, 0) + 1
+            read[referenced(peeled(inner_nodes(node)[0]))] += 1
         elif changes(node) or (node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"):
             target = peeled(inner_nodes(node)[0])
             if target.get("opcode") == "*":
-                name = referenced(peeled(inner_nodes(target)[0]))
-                read[name] = read.get(name, 0) - 1
+                read[referenced(peeled(inner_nodes(target)[0]))] -= 1
     return {p["id"] for p in parameter_nodes(tree) if occurring.get(p["id"], 0) == read.get(p["id"], -1)}
 
 
