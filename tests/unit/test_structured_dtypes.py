@@ -21,7 +21,6 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.workloads import make_workload
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
-from tuner.spec.reading.element_members import dtype_of_layout
 from tuner.spec.reading.record_layouts import record_layout
 from tuner.spec.reading.signature import SourceReader
 
@@ -275,7 +274,7 @@ def test_dtypes_of_the_sources_structures(members: str, dtype: str | None, langu
     name = "k.c" if language == "c" else "k.cpp"
     reader = SourceReader(files=(Source(name=name, text=text),), language=language)
     layout = record_layout(reader, "struct s")
-    assert (layout and dtype_of_layout(layout)) == dtype
+    assert (layout and layout.dtype()) == dtype
 
 
 SCALARS = st.sampled_from([each for each in C_TYPES if not each.startswith(("complex", "float16"))])
@@ -303,7 +302,7 @@ def test_structures_lie_as_clang_lays_them_out(members: dict[str, object]) -> No
     text = declared(members, "made").removesuffix(" made;").replace("struct {", "struct s {", 1) + ";\n"
     reader = SourceReader(files=(Source(name="k.c", text=text),), language="c", toolchain=find_toolchain())
     layout = record_layout(reader, "struct s")
-    assert (layout and dtype_of_layout(layout)) == dtype
+    assert (layout and layout.dtype()) == dtype
 
 
 def test_separate_members_are_views() -> None:

@@ -19,12 +19,11 @@ from tuner.spec.first.cuda_blocks import MOST_THREADS, Blocks
 from tuner.spec.first.cuda_files import CudaFiles
 from tuner.spec.first.device import LOOPED_ALONE, MISSING_BLOCK, fixed_note, loops_over, reads_next
 from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
-from tuner.spec.first.divisions import divided_by, initial_values
 from tuner.spec.first.host_geometry import launched
 from tuner.spec.first.host_templates import given_numbers, numbers_of, usual_values, values_from
-from tuner.spec.first.scalars import first_value, holds
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
+from tuner.spec.first.values import divided_by, first_value, holds, initial_values
 from tuner.spec.reading.cuda_kernels import (
     NOISE,
     Parameter,

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.spec.first.device_shapes import WORK_ITEMS, axis_sizes, counts_on_block
-from tuner.spec.first.divisions import divided_by, initial_values
-from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.first.values import divided_by, first_value, floating_scalars, initial_values
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.macros import macros_of, of_problem, spread
 from tuner.spec.reading.signature import Function

@@ -11,12 +11,11 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.findings import Findings
 from tuner.spec.first.members import FirstSpec, Line, command_text, grouped, kernel_parts, quoted
-from tuner.spec.first.scalars import first_value, floating_scalars, settled, whole_numbers
 from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
+from tuner.spec.first.values import first_value, floating_scalars, initial_values, settled, whole_numbers
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
 from tuner.spec.reading.frames import MOST_COUNTED

@@ -13,6 +13,7 @@ from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import lines_of_text
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.argument_types import described
+from tuner.spec.first.compile_commands import build_compiler, doubts_of
 from tuner.spec.first.entries import chosen
 from tuner.spec.first.findings import examine
 from tuner.spec.first.further_sources import further_sources
@@ -20,7 +21,6 @@ from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.own_builds import build_compiler, doubts_of
 from tuner.spec.first.project import OLD_DIALECT, Opened, Project, opened, read_source
 from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.first_values import call_values
@@ -61,9 +61,7 @@ def host_first_spec(project: Project) -> FirstSpec:
         BaselineError: clang does not accept the source.
     """
     source = opened(project)
-    command, unnamed = build_compiler(
-        project.compiler, project.compiled, project.language, openmp=source.openmp
-    )
+    command, unnamed = build_compiler(project.compiler, project.compiled, openmp=source.openmp)
     kernel = _kernel(project, source)
     headers = list(source.headers)
     if kernel.beside and project.name != project.path.name:

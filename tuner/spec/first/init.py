@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuner.core.errors import UsageError
 from tuner.spec.first.argument_types import described
-from tuner.spec.first.compile_commands import Compiled, compiled_as
+from tuner.spec.first.compile_commands import Compiled, compiled_as, macro_flags
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import device_spec
@@ -18,7 +18,6 @@ from tuner.spec.first.entries import chosen
 from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.host_kernel import host_first_spec
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.own_builds import build_compiler, macro_flags
 from tuner.spec.first.project import Project, opened
 from tuner.spec.sources import language_of
 
@@ -93,7 +92,8 @@ def first_spec(
         return host_first_spec(project)
     if loop is not None:
         raise UsageError("--loop is for C and C++", "name the function alone")
-    build_compiler(compiler, None, language, openmp=False)
+    if compiler is not None:
+        raise UsageError("--compiler is for C and C++", "leave it out")
     return FirstSpec(text=(_cuda if language == "cuda" else _opencl)(project))
 
 

@@ -11,9 +11,8 @@ from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.doubts import has_openmp
-from tuner.spec.first.compile_commands import Compiled
+from tuner.spec.first.compile_commands import Compiled, path_from
 from tuner.spec.first.device import MISSING_BLOCK
-from tuner.spec.first.own_builds import path_from
 from tuner.spec.models import KernelModel
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.signature import SourceReader

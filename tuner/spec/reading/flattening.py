@@ -123,7 +123,7 @@ class _Flattener:
                 declared.append(self._rewritten(node))
             for trail in own:
                 parameters.append((names[trail], self._members[trail].kind))
-                declared.append({"kind": "ParmVarDecl", "id": _identity(trail), "name": names[trail]})
+                declared.append(_parameter(trail, names[trail]))
         rest = [child for child in inner if child.get("kind") != "ParmVarDecl"]
         return Flat(
             function=replace(
@@ -186,8 +186,7 @@ class _Flattener:
                 kind = replace(kind, base=array[1].strip(), pointer=True)
             known = Member(trail=trail, kind=kind, extents=extents)
         self._members[trail] = replace(known, written=known.written or written)
-        name = {"id": _identity(trail), "kind": "ParmVarDecl", "name": trail[-1]}
-        return {"kind": "DeclRefExpr", "type": node["type"], "referencedDecl": name}
+        return _reference(trail, node["type"])
 
     def _rewritten(self, node: Node) -> Node:
         kind, inner = node.get("kind"), inner_nodes(node)
@@ -244,8 +243,7 @@ class _Flattener:
             whole = (*trail, *member.trail[1:])
             known = self._members.get(whole, replace(member, trail=whole))
             self._members[whole] = replace(known, written=known.written or member.written)
-            name = {"id": _identity(whole), "kind": "ParmVarDecl", "name": whole[-1]}
-            yield {"kind": "DeclRefExpr", "type": {"qualType": member.kind.text}, "referencedDecl": name}
+            yield _reference(whole, {"qualType": member.kind.text})
 
     def _flat_lookup(self, name: str) -> Function | None:
         flat = self._called.get(name)
@@ -311,8 +309,12 @@ def _named(text: str) -> str:
     return " ".join(_STRUCT.sub(" ", text).split())
 
 
-def _identity(trail: Trail) -> str:
-    return "member " + ".".join(trail)
+def _parameter(trail: Trail, name: str) -> Node:
+    return {"kind": "ParmVarDecl", "id": "member " + ".".join(trail), "name": name}
+
+
+def _reference(trail: Trail, kind: Node) -> Node:
+    return {"kind": "DeclRefExpr", "type": kind, "referencedDecl": _parameter(trail, trail[-1])}
 
 
 def _names(function: Function, members: Iterable[Trail]) -> dict[Trail, str]:

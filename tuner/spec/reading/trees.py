@@ -6,9 +6,8 @@ Knows single nodes only; what they stand for is :mod:`tuner.spec.reading.frames`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
-from tuner.spec.reading.nodes import Node, below, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, below, parameter_nodes, paths, walk
 
 __all__ = [
     "CASTS",
@@ -34,6 +33,7 @@ CASTS = {
     "CXXStaticCastExpr",
     "CXXFunctionalCastExpr",
 }
+_REPEATING = ("ForStmt", "WhileStmt", "DoStmt")
 WRAPPERS = {"ParenExpr", "ConstantExpr", "ExprWithCleanups"}
 THROUGH = CASTS | WRAPPERS
 
@@ -121,7 +121,8 @@ def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
     declared: dict[str, tuple[str, ...]] = {}
     found: dict[str, tuple[tuple[str, ...], Node]] = {}
     times: Counter[str] = Counter()
-    for node, loops in _with_loops(tree):
+    for node, parents in paths(tree):
+        loops = tuple(p["id"] for p in reversed(parents) if p.get("kind") in _REPEATING)
         if node.get("kind") == "VarDecl":
             declared[node["id"]] = loops
         elif changes(node):
@@ -131,14 +132,3 @@ def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
                 found[name] = loops, node
     around = {name: tuple(e for e in f[0] if e not in declared.get(name, ())) for name, f in found.items()}
     return {name: (loops, found[name][1]) for name, loops in around.items() if loops and times[name] == 1}
-
-
-def _with_loops(tree: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
-    """A node and all below it, each with the identities of the loops that it is or stands in."""
-    stack: list[tuple[Node, tuple[str, ...]]] = [(tree, ())]
-    while stack:
-        node, loops = stack.pop()
-        if node.get("kind") in ("ForStmt", "WhileStmt", "DoStmt"):
-            loops = (*loops, node["id"])
-        yield node, loops
-        stack.extend((child, loops) for child in inner_nodes(node))
