@@ -165,8 +165,7 @@ class Visitor:
             self._visit(index, "read", frame, depth)
         row = frame.row_pointers.get(referenced(node))
         if row is not None:
-            self._uses[row[0]].note(mode)
-            self._extent(self._uses[row[0]], (row[1], *map(frame.polynomial, indices)), frame)
+            self._access(row[0], (row[1], *map(frame.polynomial, indices)), mode, frame)
             return
         found = frame.pointer(node)
         if found is None:
@@ -179,25 +178,26 @@ class Visitor:
             self._visit(node, mode, frame, depth)
             return
         position, offset = found
-        use = self._uses[position]
-        use.note(mode)
         known = NARROW.get(_element(indices[0]))
         if known is not None and len(indices) == 1 and offset == constant(0):
-            use.shapes.append((constant(known),))
+            self._uses[position].note(mode)
+            self._uses[position].shapes.append((constant(known),))
             return
         first = frame.polynomial(indices[0])
         whole = None if first is None or offset is None else offset + first
-        polynomials = [whole, *(frame.polynomial(i) for i in indices[1:])]
-        self._extent(use, tuple(polynomials), frame)
+        self._access(position, (whole, *map(frame.polynomial, indices[1:])), mode, frame)
+
+    def _access(self, position: int, indices: Index, mode: str, frame: Frame) -> None:
+        """Notes what happens to one element of an argument."""
+        self._uses[position].note(mode)
+        self._extent(self._uses[position], indices, frame)
 
     def _dereference(self, pointer: Node, mode: str, frame: Frame, depth: int) -> None:
         found = frame.pointer(pointer)
         if found is None:
             self._visit(pointer, "read", frame, depth)
             return
-        use = self._uses[found[0]]
-        use.note(mode)
-        self._extent(use, (found[1],), frame)
+        self._access(found[0], (found[1],), mode, frame)
         if peeled(pointer).get("opcode") == "++":
             self._visit(peeled(pointer), "read", frame, depth)
 
@@ -206,9 +206,7 @@ class Visitor:
         if referenced(node) not in frame.references:
             self._escape(node, frame)
         elif found is not None:
-            use = self._uses[found[0]]
-            use.note(mode)
-            self._extent(use, (found[1],), frame)
+            self._access(found[0], (found[1],), mode, frame)
 
     def _escape(self, node: Node, frame: Frame) -> None:
         """A pointer that goes where it cannot be followed."""
@@ -276,10 +274,8 @@ class Visitor:
             if found is None:
                 self._visit(pointer, "read", frame, depth)
                 continue
-            use = self._uses[found[0]]
-            use.note(mode)
             end = None if count is None or found[1] is None else found[1] + count - constant(1)
-            self._extent(use, (end,), frame)
+            self._access(found[0], (end,), mode, frame)
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)

@@ -9,8 +9,10 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tuner.core.errors import BaselineError
+from tuner.core.reaching import reachable
 from tuner.spec.first.file_temporaries import file_temporaries
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
@@ -77,13 +79,11 @@ def with_globals(
         return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
     rows = {name: _rows(kinds[name], allocated.get(name, 0)) for name in names if names[name] == "pointer"}
     needed = _needed(reached, kinds)
-    known: dict[str, Function | None] = {}
 
+    @cache
     def find(name: str) -> Function | None:
-        if name not in known:
-            found = lookup(name)
-            known[name] = None if found is None else _handed(found, kinds, rows, needed)
-        return known[name]
+        found = lookup(name)
+        return None if found is None else _handed(found, kinds, rows, needed)
 
     whole = {name for name, kind in kinds.items() if kind.dtypes[0].startswith(("int", "uint", "bool"))}
     flags = frozenset(whole).difference(*(_reckoned(each.tree, _own(each.tree)) for each in reached))
@@ -141,9 +141,8 @@ def _needed(reached: Sequence[Function], kinds: Mapping[str, CType]) -> dict[str
     """By the names of functions the variables that they, or what they call, use."""
     found = {each.name: {name for name in _used(each) if name in kinds} for each in reached}
     calls = {each.name: [name for name in _calls(each) if name in found] for each in reached}
-    for _ in reached:
-        found = {name: used.union(*(found[other] for other in calls[name])) for name, used in found.items()}
-    return {name: [each for each in kinds if each in used] for name, used in found.items()}
+    below = {name: reachable([name], calls.__getitem__) for name in found}
+    return {n: [each for each in kinds if any(each in found[f] for f in below[n])] for n in found}
 
 
 def _calls(function: Function) -> Iterator[str]:

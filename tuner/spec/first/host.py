@@ -145,11 +145,10 @@ class _Writer:
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
         if self._scale != 1:
             size = max(int(float(f"{self._scale * size:.1e}")), 1)
-        odd = _ODD_DEEP if self._findings.depth >= 3 else _ODD
         arguments = [self._argument(i) for i in range(len(self._function.parameters))]
         usual = self._usual(size)
         sizes = ", ".join(f"{n}: {value}" for n, value in usual.items())
-        small = ", ".join(f"{n}: {value}" for n, value in self._small(odd, usual).items())
+        small = ", ".join(f"{n}: {value}" for n, value in self._small(usual).items())
         lines = [
             Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
@@ -168,9 +167,7 @@ class _Writer:
             Line("verify:"),
             Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
             Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
-            Line("  numerics: reassociate", _SUMS)
-            if self._given.reassociate
-            else Line(f"  # numerics: reassociate               # {_SUMS}"),
+            Line(f"  {'' if self._given.reassociate else '# '}numerics: reassociate", _SUMS),
         ]
         if small != sizes:
             lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
@@ -201,8 +198,9 @@ class _Writer:
         found = in_memory(self._within(found, move=False), self._bytes)
         return self._within(found)
 
-    def _small(self, odd: tuple[int, ...], usual: Mapping[str, int]) -> dict[str, int]:
+    def _small(self, usual: Mapping[str, int]) -> dict[str, int]:
         """Odd sizes, no two alike where there are enough of them; rows lie further apart than any is long."""
+        odd = _ODD_DEEP if self._findings.depth >= 3 else _ODD
         small = {n: odd[i % len(odd)] + 28 * (i // len(odd)) for i, n in enumerate(self._sizes)}
         pitches = [n for n in self._sizes if n in self._findings.pitches]
         longest = max((v for n, v in small.items() if n not in pitches), default=0)

@@ -158,7 +158,7 @@ def _with_missing(reader: SourceReader) -> SourceReader:
             break
         except BaselineError as error:
             if _OLD.search(error.message) and reader.language == "c" and OLD_DIALECT not in reader.flags:
-                reader = replace(reader, flags=(*reader.flags, OLD_DIALECT))
+                reader = reader.with_flags([OLD_DIALECT])
                 continue
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_text
+from tuner.spec.reading.address_sources import is_reference
 from tuner.spec.reading.declarators import POINTER, declaration
 from tuner.spec.reading.given_values import given_first, lost_behind
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
@@ -116,7 +117,7 @@ class Variable:
     @property
     def reference(self) -> bool:
         """Whether it is another name of something."""
-        return bool(re.search(r"&(?:$|\))", self.plain))
+        return is_reference(self.node)
 
     @property
     def constant(self) -> bool:
@@ -168,8 +169,7 @@ def variables_of(function: Function, loop: Node, text: bytes, language: str) -> 
     """
     inside = {id(node) for node in walk(loop)}
     known: dict[str, Variable] = {}
-    named = {n["name"] for n in walk(function.tree) if n.get("kind") in _NAMED_TYPES}
-    own_types = frozenset(named)
+    own_types = frozenset(n["name"] for n in walk(function.tree) if n.get("kind") in _NAMED_TYPES)
     for node, parents in paths(function.tree):
         if node.get("kind") in ("VarDecl", "ParmVarDecl") and id(node) not in inside and "name" in node:
             known[node["id"]] = Variable(

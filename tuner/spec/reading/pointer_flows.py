@@ -104,8 +104,7 @@ class Callees:
         several = len({f.tree.get("mangledName") for f in named}) > 1
         if len(found) != 1 or several or any(f.template for f in declared):
             return None
-        weak = any(child.get("kind") in _REPLACED for child in found[0].tree["inner"])
-        if weak:
+        if any(child.get("kind") in _REPLACED for child in found[0].tree["inner"]):
             return None
         flows = Flows(found[0].tree, self)
         flows.touches = flows.touched(flows.tree)

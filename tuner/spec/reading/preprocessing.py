@@ -108,11 +108,10 @@ def _found(
     missing: frozenset[str] = frozenset(),
 ) -> tuple[Preprocessed, ...]:
     """As :func:`preprocess`, for one answer of the compiler to what only it can say."""
-    first = replace(reader, flags=(*reader.flags, *_first(groups)))
-    asking = _Asking(first, tunables, _names(groups), missing)
+    asking = _Asking(reader.with_flags(_first(groups)), tunables, _names(groups), missing)
     found = tuple(asking.combinations({}))
     for words in _macro_changing(reader, groups, asking):
-        other = replace(asking, reader=replace(reader, flags=(*reader.flags, *words)))
+        other = replace(asking, reader=reader.with_flags(words))
         texts = _each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
         if [one.files for one in texts] != [one.files for one in found]:
             raise _Unseen(f"they are others with {' '.join(words)}")
@@ -140,9 +139,8 @@ def _of_device(
     tried, names = answers(reader, texts, {*tunables, *_names(groups)}, defined)
     made: list[tuple[Preprocessed, ...]] = []
     for answer in tried:
-        said = replace(reader, flags=(*reader.flags, *answer.flags))
         try:
-            made.append(_found(said, tunables, groups, placed, answer.missing))
+            made.append(_found(reader.with_flags(answer.flags), tunables, groups, placed, answer.missing))
         except BaselineError as error:
             broken = error
     if not made:
@@ -164,6 +162,11 @@ def _first(groups: Sequence[Sequence[Flags]]) -> Flags:
     return tuple(word for group in groups for word in group[0])
 
 
+def _chosen(groups: Sequence[Sequence[Flags]], number: int, choice: Flags) -> Flags:
+    """The first choices, but for one group."""
+    return _first([*groups[:number], [choice], *groups[number + 1 :]])
+
+
 def _names(groups: Sequence[Sequence[Flags]]) -> frozenset[str]:
     """Macros that some choice of flags defines or takes back."""
     words = (word for group in groups for choice in group for word in choice)
@@ -180,13 +183,7 @@ def _macro_changing(
             choice
             for choice in group[1:]
             if any(word.startswith(_REACHING) for word in (*choice, *group[0]))
-            or replace(
-                asking,
-                reader=replace(
-                    reader,
-                    flags=(*reader.flags, *_first([*groups[:number], [choice], *groups[number + 1 :]])),
-                ),
-            ).macro_text({})
+            or replace(asking, reader=reader.with_flags(_chosen(groups, number, choice))).macro_text({})
             != usual
         ]
         kept.append([group[0], *others])

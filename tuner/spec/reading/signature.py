@@ -51,7 +51,6 @@ _CUDA = [
 _DEVICE_HEADERS = tuple(map(package_files, ("tuner.evaluators.emulation", "tuner.evaluators.cuda")))
 """Packages with what NVIDIA's headers declare."""
 
-_CLANG_NAMES = {"opencl": "cl"}
 LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 """Of C and C++ by the ends of names; headers are none."""
 
@@ -145,6 +144,10 @@ class SourceReader:
         """The same with another text of the first file."""
         return replace(self, files=(replace(self.files[0], text=text), *self.files[1:]))
 
+    def with_flags(self, flags: Sequence[str]) -> SourceReader:
+        """The same with further flags."""
+        return replace(self, flags=(*self.flags, *flags))
+
     def defined(self, name: str) -> list[Function]:
         """Those of :meth:`functions` that have a body."""
         return [function for function in self.functions(name) if function.defined]
@@ -205,10 +208,8 @@ class SourceReader:
         # An empty line ends a comment that a backslash goes on with.
         extra = "\n\n" + "".join(lines)
         self._accepted([], extra)
-        found: dict[str, CType] = {}
-        for tree in self.trees(_PROBE, extra=extra):
-            # What is written is the question itself.
-            found[str(tree.get("name", ""))] = c_type({"qualType": plain_type(tree)})
+        # What is written is the question itself.
+        found = {t["name"]: c_type({"qualType": plain_type(t)}) for t in self.trees(_PROBE, extra=extra)}
         kinds = [found[f"{_PROBE}{i}_"] for i in range(len(expressions))]
         function = Function(name="", parameters=tuple(("", kind) for kind in kinds), returns=None)
         return [kind for _, kind in self.resolved(function).parameters]
@@ -352,7 +353,7 @@ class SourceReader:
             searched += [w for place in _DEVICE_HEADERS for w in ("-I", str(place.joinpath("include")))]
         elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
             command += ["-cl-std=CL3.0", "-cl-ext=+all"]
-        command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), self._first]
+        command += [*words, "-x", "cl" if self.language == "opencl" else self.language, self._first]
         status, output, errors = Question(
             clang=str(toolchain.clang),
             words=tuple(command),
