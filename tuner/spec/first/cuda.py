@@ -316,7 +316,7 @@ class _Writer:
         return self._sizes[:dimensions] if len(self._sizes) > 1 else self._sizes * dimensions
 
     def _role(self, p: Parameter) -> str:
-        if p.constant:
+        if p.kind.constant:
             return "input"
         uses = re.findall(rf"\b{p.name}\b(\s*\[[^\]]*\](?:\s*\[[^\]]*\])?\s*=(?!=))?", self._kernel.body)
         written = [u for u in uses if u]

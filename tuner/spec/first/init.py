@@ -107,11 +107,12 @@ def _cuda(project: Project) -> str:
 
 def _opencl(project: Project) -> str:
     source = opened(project)
-    function = chosen(source.reader, source.text, project.path.name, project.entry).with_names()
+    text = source.reader.files[0].text
+    function = chosen(source.reader, text, project.path.name, project.entry).with_names()
     return device_spec(
         project.name,
         described(function, source.reader),
-        source.text,
+        text,
         missing=tuple(source.reader.macros),
         include=source.headers,
     )

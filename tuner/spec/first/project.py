@@ -93,11 +93,6 @@ class Opened:
     headers: list[str]
     openmp: bool
 
-    @property
-    def text(self) -> str:
-        """Of the source."""
-        return self.reader.files[0].text
-
 
 def opened(project: Project) -> Opened:
     """Reads the source and what it includes.

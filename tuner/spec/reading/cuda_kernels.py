@@ -65,11 +65,6 @@ class Parameter:
         return not self.pointer and self.kind.whole and self.dtype[-1:] in ("2", "4")
 
     @property
-    def constant(self) -> bool:
-        """Whether the kernel cannot write there."""
-        return self.kind.constant
-
-    @property
     def lanes(self) -> int:
         """Numbers in an element."""
         return self.kind.members or 1

@@ -8,9 +8,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
-__all__ = ["Headers", "read_headers"]
+__all__ = ["read_headers"]
 
 _MOST = 500
 _INCLUDE = re.compile(
@@ -21,26 +20,13 @@ _NAMED = re.compile(r'"([^"\n]+)"$|<([^>\n]+)>$')
 _DEEPEST = 8
 
 
-@dataclass(slots=True, kw_only=True)
-class Headers:
-    """What was found.
-
-    Attributes:
-        quoted: names of the headers that were found by an include in quotes, or by a macro that stands for one.
-        unseen: includes whose macro stands for nothing that could be told: ``file: NAME``.
-    """
-
-    quoted: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
-
-
 def read_headers(
     files: dict[str, str],
     include: Sequence[str],
     read: Callable[[str], str],
     *,
     macros: Mapping[str, Sequence[str]],
-) -> Headers:
+) -> tuple[list[str], list[str]]:
     """Adds what is included and can be read; clang says what it misses.
 
     In angle brackets stands what lies in a folder of ``include``, without which a changed header would go unseen, or
@@ -51,8 +37,12 @@ def read_headers(
         include: folders of headers.
         read: gives a text by its name; raises ``OSError`` or ``ValueError``.
         macros: values that the spec gives to names.
+
+    Returns:
+        Names of the headers that were found by an include in quotes, or by a macro that stands for one; includes whose
+        macro stands for nothing that could be told: ``file: NAME``.
     """
-    named, headers = set(files), Headers()
+    named, quoted = set(files), list[str]()
     waiting, followed = list(files), set[tuple[str, str]]()
 
     def follow(current: str, written: str) -> list[str]:
@@ -68,7 +58,7 @@ def read_headers(
                 new = [name]
             if in_quotes and name not in named:
                 named.add(name)
-                headers.quoted.append(name)
+                quoted.append(name)
             return new
         return []
 
@@ -85,8 +75,7 @@ def read_headers(
             if (name, written) not in followed:
                 followed.add((name, written))
                 waiting += follow(name, written)
-    headers.unseen = [f"{name}: {macro}" for name, macro in named_by if not any(_values(macro, defined))]
-    return headers
+    return quoted, [f"{name}: {macro}" for name, macro in named_by if not any(_values(macro, defined))]
 
 
 def _written(text: str) -> Iterator[str]:
