@@ -375,10 +375,7 @@ def _dump(name: str) -> list[str]:
 def _function(tree: Node, *, included: bool) -> Function | None:
     template = tree.get("kind") == "FunctionTemplateDecl"
     if template:
-        inner = [c for c in tree.get("inner", []) if c.get("kind") == "FunctionDecl"]
-        if not inner:
-            return None
-        tree = inner[0]
+        tree = next((c for c in tree.get("inner", []) if c.get("kind") == "FunctionDecl"), {})
     if tree.get("kind") not in ("FunctionDecl", "CXXMethodDecl"):
         return None
     place = tree.get("loc", {})
