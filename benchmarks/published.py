@@ -27,8 +27,7 @@ from tuner.driver.check import check_spec
 from tuner.driver.overflow import with_values_in_range
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
-from tuner.spec.reading.loop_variables import LOOPS
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import LOOPS, Node, walk
 from tuner.spec.reading.signature import SourceReader
 
 

@@ -60,7 +60,7 @@ def typed(text: str) -> list[CudaKernel]:
 def test_signatures_are_read() -> None:
     vadd, *others = typed(VADD)
     assert not others
-    assert [(p.name, p.dtype, p.pointer, p.constant) for p in vadd.parameters] == [
+    assert [(p.name, p.dtype, p.pointer, p.kind.constant) for p in vadd.parameters] == [
         ("a", "float32", True, True),
         ("b", "float32", True, True),
         ("c", "float32", True, False),
@@ -97,7 +97,7 @@ __global__ void k([[maybe_unused]] typename Traits<T>::pointer a, Pairs *b, ELEM
 
 def test_the_compiler_says_what_names_of_types_stand_for() -> None:
     (kernel,) = typed(NAMED)
-    assert [(p.name, p.dtype, p.pointer, p.constant, p.lanes) for p in kernel.parameters[:5]] == [
+    assert [(p.name, p.dtype, p.pointer, p.kind.constant, p.lanes) for p in kernel.parameters[:5]] == [
         ("a", "float32", True, True, 1),
         ("b", "float64", True, False, 2),
         ("c", "uint16", True, False, 1),

@@ -21,7 +21,7 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.workloads import make_workload
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
-from tuner.spec.reading.element_members import structured_type
+from tuner.spec.reading.record_layouts import record_layout
 from tuner.spec.reading.signature import SourceReader
 
 MOVE = """
@@ -273,7 +273,8 @@ def test_dtypes_of_the_sources_structures(members: str, dtype: str | None, langu
     text = f"#include <stdbool.h>\ntypedef float real;\nstruct s {{ {members} }};\n"
     name = "k.c" if language == "c" else "k.cpp"
     reader = SourceReader(files=(Source(name=name, text=text),), language=language)
-    assert structured_type(reader, "struct s") == dtype
+    layout = record_layout(reader, "struct s")
+    assert (layout and layout.dtype()) == dtype
 
 
 SCALARS = st.sampled_from([each for each in C_TYPES if not each.startswith(("complex", "float16"))])
@@ -300,7 +301,8 @@ def test_structures_lie_as_clang_lays_them_out(members: dict[str, object]) -> No
     dtype = structured_dtype(members)
     text = declared(members, "made").removesuffix(" made;").replace("struct {", "struct s {", 1) + ";\n"
     reader = SourceReader(files=(Source(name="k.c", text=text),), language="c", toolchain=find_toolchain())
-    assert structured_type(reader, "struct s") == dtype
+    layout = record_layout(reader, "struct s")
+    assert (layout and layout.dtype()) == dtype
 
 
 def test_separate_members_are_views() -> None:

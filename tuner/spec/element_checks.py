@@ -12,8 +12,8 @@ import numpy as np
 from tuner.core.dtypes import element_of, is_structured, members_of, numpy_dtype
 from tuner.core.types import Argument, Task
 from tuner.spec.reading.c_types import DTYPES, CType
-from tuner.spec.reading.element_members import element_type
 from tuner.spec.reading.nodes import walk
+from tuner.spec.reading.record_layouts import element_type
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import Path, View
 

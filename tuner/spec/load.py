@@ -34,11 +34,10 @@ from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.modules import module_functions
 from tuner.spec.parcels import make_parcels, with_inside
-from tuner.spec.preprocessed import with_preprocessed
+from tuner.spec.preprocessed import PREPROCESSED, with_preprocessed
 from tuner.spec.python_functions import check_python_function
 from tuner.spec.reading.cuda_kernels import cuda_functions
 from tuner.spec.reading.device_programs import DEVICE
-from tuner.spec.reading.preprocessing import PREPROCESSED
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.recorded.workload import (
     DERIVED,

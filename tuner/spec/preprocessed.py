@@ -5,20 +5,26 @@ Must not read C.
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 
+from tuner.core.canonical import canonical_json
 from tuner.core.types import Preprocessed, Source, Task
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
 from tuner.spec.build_compilers import reading_flags
 from tuner.spec.machine import host_reader
 from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
-from tuner.spec.reading.preprocessing import PREPROCESSED, from_json, preprocess, to_json
+from tuner.spec.reading.preprocessing import preprocess
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.tunables import Tunables
 
-__all__ = ["with_preprocessed"]
+__all__ = ["PREPROCESSED", "with_preprocessed"]
+
+PREPROCESSED = "preprocessed.json"
+"""Under what name a record keeps them."""
 
 
 def with_preprocessed(
@@ -40,10 +46,10 @@ def with_preprocessed(
         found, reason = _preprocess(task, tunables)
         if reason:
             return task, (f"space.source: operators see the source with its macros: {reason}",)
-        files[PREPROCESSED] = to_json(found)
+        files[PREPROCESSED] = _to_json(found)
     if PREPROCESSED not in files:
         return task, ()
-    return replace(task, kernel=replace(kernel, preprocessed=from_json(files[PREPROCESSED]))), ()
+    return replace(task, kernel=replace(kernel, preprocessed=_from_json(files[PREPROCESSED]))), ()
 
 
 def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:
@@ -93,3 +99,29 @@ def _device(task: Task, tunables: Tunables) -> _Asked:
         for choices in tunables.flags.values()
     ]
     return reader, flags
+
+
+def _to_json(found: Sequence[Preprocessed]) -> str:
+    """As JSON, for a record."""
+    return canonical_json(
+        [
+            {
+                "values": dict(each.values),
+                "files": {f.name: f.text for f in each.files},
+                "macros": list(each.macros),
+            }
+            for each in found
+        ]
+    )
+
+
+def _from_json(text: str) -> tuple[Preprocessed, ...]:
+    """What :func:`_to_json` wrote."""
+    return tuple(
+        Preprocessed(
+            values=tuple(sorted(each["values"].items())),
+            files=tuple(Source(name=name, text=made) for name, made in each["files"].items()),
+            macros=tuple(each["macros"]),
+        )
+        for each in json.loads(text)
+    )

@@ -125,10 +125,10 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
             message = f"there is no folder {name!r}"
             raise view.error(("kernel", "include", i), message, "paths are relative to the spec")
     sources = list(files)
-    headers = read_headers(files, model.include, read, macros=_macros(view.data))
+    quoted, unseen = read_headers(files, model.include, read, macros=_macros(view.data))
     first_folder = posixpath.dirname(model.source)
     # Headers of other folders are found through -I: all files of a variant lie in one folder.
-    beside = [n for n in headers.quoted if posixpath.dirname(n) == first_folder and language_of(n) is None]
+    beside = [n for n in quoted if posixpath.dirname(n) == first_folder and language_of(n) is None]
     compiled = [Source(name=PurePosixPath(name).name, text=files[name]) for name in (*sources, *beside)]
     further = [name for name in files if name not in sources and name not in beside]
     folders = [posixpath.dirname(name) for name in sources]
@@ -140,8 +140,8 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
         headers=tuple(Source(name=name, text=files[name]) for name in further),
         language=language,
         notices=tuple(
-            f"{unseen} is included, and which file that is cannot be told: a change of it goes unseen"
-            for unseen in headers.unseen
+            f"{each} is included, and which file that is cannot be told: a change of it goes unseen"
+            for each in unseen
         ),
     )
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tuner.spec.first.divisions import ROOTS, factors
 from tuner.spec.first.indexing import NARROW
 from tuner.spec.first.uses import Use
+from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
-from tuner.spec.reading.extents import extents, least, reach
+from tuner.spec.reading.extents import counters, extents, least, reach
 from tuner.spec.reading.frames import Frame
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.polynomials import Polynomial, constant
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
@@ -46,9 +46,6 @@ class Visitor:
         self._uses = uses
         self._lookup = lookup
         self._calls: list[str] = []
-        self.bound_names: set[str] = set()
-        self.ends: set[str] = set()
-        self.counts: set[int] = set()
         self.fixed: list[Use] = []
         """Accesses of arrays that are no arguments."""
         self.lowest: set[Polynomial] = set()
@@ -58,12 +55,7 @@ class Visitor:
     def run(self, frame: Frame, depth: int) -> None:
         """Looks through a function's body."""
         frame.learn_bounds()
-        self.bound_names |= frame.bound_names
-        self.ends |= frame.ends
-        self.counts |= frame.counts
-        for child in inner_nodes(frame.function.tree):
-            if child.get("kind") == "CompoundStmt":
-                self._visit(child, "read", frame, depth)
+        self._visit(body_of(frame.function.tree), "read", frame, depth)
 
     def _visit(self, node: Node, mode: str, frame: Frame, depth: int) -> None:
         kind = node.get("kind", "")
@@ -131,8 +123,7 @@ class Visitor:
     def _alias(self, node: Node, frame: Frame) -> bool:
         """Notes what a local variable stands for; whether it is a pointer into an argument."""
         value = inner_nodes(node)[-1]
-        kind = node.get("type", {})
-        written = kind.get("desugaredQualType", kind.get("qualType", ""))
+        written = plain_type(node)
         if written.endswith("&"):
             return self._second_name(node["id"], value, frame)
         if "*" in written:
@@ -145,7 +136,7 @@ class Visitor:
                 position, offset = target
                 if offset == constant(0) and "[" in written:
                     # `double (*u)[n] = (double (*)[n])memory;` says what lies there.
-                    self._uses[position].declare(frame.declared(node), c_type(kind).inner)
+                    self._uses[position].declare(frame.declared(node), c_type(node["type"]).inner)
                 frame.pointers[node["id"]] = (position, frame.moved(node["id"], offset))
                 return True
         elif node["id"] not in frame.modified:
@@ -174,8 +165,7 @@ class Visitor:
             self._visit(index, "read", frame, depth)
         row = frame.row_pointers.get(referenced(node))
         if row is not None:
-            self._uses[row[0]].note(mode)
-            self._extent(self._uses[row[0]], (row[1], *map(frame.polynomial, indices)), frame)
+            self._access(row[0], (row[1], *map(frame.polynomial, indices)), mode, frame)
             return
         found = frame.pointer(node)
         if found is None:
@@ -188,25 +178,26 @@ class Visitor:
             self._visit(node, mode, frame, depth)
             return
         position, offset = found
-        use = self._uses[position]
-        use.note(mode)
         known = NARROW.get(_element(indices[0]))
         if known is not None and len(indices) == 1 and offset == constant(0):
-            use.shapes.append((constant(known),))
+            self._uses[position].note(mode)
+            self._uses[position].shapes.append((constant(known),))
             return
         first = frame.polynomial(indices[0])
         whole = None if first is None or offset is None else offset + first
-        polynomials = [whole, *(frame.polynomial(i) for i in indices[1:])]
-        self._extent(use, tuple(polynomials), frame)
+        self._access(position, (whole, *map(frame.polynomial, indices[1:])), mode, frame)
+
+    def _access(self, position: int, indices: Index, mode: str, frame: Frame) -> None:
+        """Notes what happens to one element of an argument."""
+        self._uses[position].note(mode)
+        self._extent(self._uses[position], indices, frame)
 
     def _dereference(self, pointer: Node, mode: str, frame: Frame, depth: int) -> None:
         found = frame.pointer(pointer)
         if found is None:
             self._visit(pointer, "read", frame, depth)
             return
-        use = self._uses[found[0]]
-        use.note(mode)
-        self._extent(use, (found[1],), frame)
+        self._access(found[0], (found[1],), mode, frame)
         if peeled(pointer).get("opcode") == "++":
             self._visit(peeled(pointer), "read", frame, depth)
 
@@ -215,9 +206,7 @@ class Visitor:
         if referenced(node) not in frame.references:
             self._escape(node, frame)
         elif found is not None:
-            use = self._uses[found[0]]
-            use.note(mode)
-            self._extent(use, (found[1],), frame)
+            self._access(found[0], (found[1],), mode, frame)
 
     def _escape(self, node: Node, frame: Frame) -> None:
         """A pointer that goes where it cannot be followed."""
@@ -245,9 +234,7 @@ class Visitor:
                 passed_on = argument.get("kind") in _PLACES and argument.get("valueCategory") == "lvalue"
                 self._visit(argument, "both" if passed_on else "read", frame, depth)
             return
-        inside = Frame(followed)
-        inside.rows, inside.elements, inside.ranges = frame.rows, frame.elements, frame.ranges
-        inside.exponents = frame.exponents
+        inside = frame.called(followed)
         kinds = [kind for _, kind in followed.parameters]
         for parameter, argument, kind in zip(parameter_nodes(followed.tree), arguments, kinds, strict=True):
             target, row = frame.pointer(argument), frame.row(argument)
@@ -287,10 +274,8 @@ class Visitor:
             if found is None:
                 self._visit(pointer, "read", frame, depth)
                 continue
-            use = self._uses[found[0]]
-            use.note(mode)
             end = None if count is None or found[1] is None else found[1] + count - constant(1)
-            self._extent(use, (end,), frame)
+            self._access(found[0], (end,), mode, frame)
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)
@@ -298,8 +283,11 @@ class Visitor:
         self.lowest |= {low for low in lowest if low is not None and low.rounded_up().names}
         found: tuple[Polynomial | None, ...] | None
         if len(indices) == 1:
-            found = None if indices[0] is None else extents(indices[0], frame.bounds)
-            use.lost = use.lost or not all(name[1:] in frame.bounds for name in _counters(indices[0]))
+            index = indices[0]
+            found = None if index is None else extents(index, frame.bounds)
+            use.lost = use.lost or not all(
+                name[1:] in frame.bounds for name in counters(index or constant(0))
+            )
         else:
             found = tuple(None if i is None else reach(i, frame.bounds) for i in indices)
         shape = tuple(extent for extent in found or () if extent is not None)
@@ -316,10 +304,6 @@ def _smaller(condition: Node) -> Node:
     if condition.get("opcode") in (">", ">="):
         inner.reverse()
     return inner[0] if condition.get("opcode") in ("<", "<=", ">", ">=") else {}
-
-
-def _counters(index: Polynomial | None) -> list[str]:
-    return [] if index is None else [name for name in index.names if name.startswith("@")]
 
 
 def _element(index: Node) -> str:

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.c_types import ROWS
-from tuner.spec.reading.element_members import dtype_of_layout, element_type
 from tuner.spec.reading.flattening import Flat
-from tuner.spec.reading.record_layouts import record_layout
+from tuner.spec.reading.record_layouts import element_type, record_layout
 from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["described"]
@@ -54,7 +53,7 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
             base, count = numbers
             kind = replace(kind, base=base, members=count)
         elif plain:
-            dtype = None if layout is None else dtype_of_layout(layout)
+            dtype = None if layout is None else layout.dtype()
             if dtype is None:
                 types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
                 members = f" ({', '.join(types)})" if types else ""

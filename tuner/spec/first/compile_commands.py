@@ -1,6 +1,6 @@
 """How a project's own build compiles a file: its macros, folders of headers, dialect, and its compiler.
 
-Reads the list that build systems write for clang's tools. May not run a build or a compiler.
+Reads the list that build systems write for clang's tools, and asks the compiler what it is. May not run a build.
 
 Source: https://clang.llvm.org/docs/JSONCompilationDatabase.html.
 """
@@ -8,6 +8,7 @@ Source: https://clang.llvm.org/docs/JSONCompilationDatabase.html.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,10 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.core.errors import UsageError
+from tuner.core.compilers import CLANG
+from tuner.core.errors import SpecError, TunerError, UsageError
+from tuner.evaluators.host.build_compiler import asked_compiler
 from tuner.spec.first.compile_words import sorted_words, without_launchers
 
-__all__ = ["LIST_FILE", "Compiled", "compiled_as", "compiled_by", "with_responses"]
+__all__ = [
+    "LIST_FILE",
+    "Compiled",
+    "build_compiler",
+    "compiled_as",
+    "compiled_by",
+    "doubts_of",
+    "macro_flags",
+    "path_from",
+    "with_responses",
+]
 
 _THREADS = re.compile(r"-(?:fopenmp(?:=.*)?|f?iopenmp|qopenmp|mp(?:=.*)?|xopenmp(?:=.*)?)")
 LIST_FILE = "compile_commands.json"
@@ -73,17 +86,16 @@ def compiled_as(source: Path, given: Path | None = None) -> Compiled | None:
         UsageError: the list that is named cannot be read, or does not have the file.
     """
     source = source.resolve()
-    for path in [_listed(given)] if given is not None else _around(source):
-        found = [_words(entry) for entry in _entries(path) if _file(entry) == source]
+    if given is not None and given.is_dir():
+        given /= LIST_FILE
+    for path in [given] if given is not None else _around(source):
+        entries = _entries(path)
+        found = [_words(e) for e in entries if Path(e["directory"], e["file"]).resolve() == source]
         if found:
             return compiled_by(found, path)
         if given is not None:
             raise UsageError(f"{path} does not have {source.name}", "build the target that compiles it")
     return None
-
-
-def _listed(given: Path) -> Path:
-    return given / LIST_FILE if given.is_dir() else given
 
 
 def _around(source: Path) -> Iterator[Path]:
@@ -104,10 +116,6 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
     except ValueError as error:
         raise UsageError(f"{path} is no list of compile commands: {error}", "write it anew") from None
     return entries
-
-
-def _file(entry: Mapping[str, Any]) -> Path:
-    return Path(entry["directory"], entry["file"]).resolve()
 
 
 def _words(entry: Mapping[str, Any]) -> tuple[list[str], Path]:
@@ -138,3 +146,78 @@ def with_responses(words: Sequence[str], texts: Iterable[str]) -> list[str]:
     for word in words:
         made += shlex.split(next(rest, "")) if word.startswith("@") else [word]
     return made
+
+
+def build_compiler(
+    given: str | None, compiled: Compiled | None, *, openmp: bool
+) -> tuple[tuple[str, ...], list[str]]:
+    """The compiler that a first spec names, and what is said of one that it does not name.
+
+    None is named where a list of commands has clang, whose passes can be tuned then, or a compiler that cannot be asked
+    here, unless a person gives one; nor for kernels with OpenMP, whose threads only clang's code can have. A build that
+    was watched is to have the winner's source, so that its clang is named too.
+
+    Args:
+        given: the command line's, with flags.
+        compiled: how the build compiles the file.
+        openmp: whether the kernel has threads of its own.
+
+    Raises:
+        UsageError: what is given is no compiler with flags, or the kernel cannot have one.
+    """
+    if given is not None:
+        if openmp:
+            raise UsageError("--compiler is not for kernels with OpenMP pragmas", "leave it out")
+        return _given(given), []
+    if openmp or compiled is None or not compiled.command:
+        return (), []
+    command = compiled.command
+    try:
+        listed_clang = asked_compiler(command).family == CLANG and compiled.list is not None
+        return (() if listed_clang else command), []
+    except TunerError as error:
+        return (), [
+            f"the build's compiler is left out, {shlex.join(command)}: {' '.join(error.message.split())}"
+        ]
+
+
+def _given(text: str) -> tuple[str, ...]:
+    example = "for example --compiler 'gcc -O3 -march=native'"
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"--compiler {text!r} cannot be split into words: {error}", "check quotes") from None
+    if not words:
+        raise UsageError("--compiler is empty", example)
+    try:
+        asked_compiler(words)
+    except SpecError as error:
+        raise UsageError(f"--compiler {text!r}: {error.message}", error.hint or example) from None
+    return words
+
+
+def doubts_of(compiled: Compiled | None, folder: Path) -> list[str]:
+    """What is said of flags that a project's build has."""
+    if compiled is None or compiled.list is None:
+        return []
+    ways = f", of {compiled.ways} ways there the first" if compiled.ways > 1 else ""
+    return [f"macros, folders and dialect are those of {path_from(folder, compiled.list)}{ways}"]
+
+
+def macro_flags(define: Sequence[str], language: str | None) -> tuple[str, ...]:
+    """Macros of the command line as the compiler's flags.
+
+    Raises:
+        UsageError: one is no macro, or the language has none.
+    """
+    if define and language not in ("c", "c++"):
+        raise UsageError("-D is for C and C++", "write the macros into the spec: flags under space")
+    for each in define:
+        if not re.fullmatch(r"[A-Za-z_]\w*(=\S*)?", each):
+            raise UsageError(f"-D {each} is no macro", "give NAME or NAME=value, without blanks")
+    return tuple(f"-D{each}" for each in define)
+
+
+def path_from(folder: Path, path: Path) -> str:
+    """The path as a spec in the folder names it."""
+    return os.path.relpath(path.resolve(), folder.resolve())

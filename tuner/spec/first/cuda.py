@@ -16,14 +16,14 @@ from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
 from tuner.spec.first.cuda_blocks import MOST_THREADS, Blocks
+from tuner.spec.first.cuda_files import CudaFiles
 from tuner.spec.first.device import LOOPED_ALONE, MISSING_BLOCK, fixed_note, loops_over, reads_next
 from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
-from tuner.spec.first.divisions import divided_by, initial_values
 from tuner.spec.first.host_geometry import launched
 from tuner.spec.first.host_templates import given_numbers, numbers_of, usual_values, values_from
-from tuner.spec.first.scalars import first_value, holds
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
+from tuner.spec.first.values import divided_by, first_value, holds, initial_values
 from tuner.spec.reading.cuda_kernels import (
     NOISE,
     Parameter,
@@ -51,36 +51,27 @@ _ODD = (67, 129, 35, 41)
 _ODD_IN_SPACE = (37, 21, 11)
 
 
-def init_cuda(
-    file: str,
-    text: str,
-    tree: SourceTree,
-    *,
-    entry: str | None = None,
-    include: Sequence[str] = (),
-    headers: str = "",
-    hosts: Sequence[Source] = (),
-) -> str:
+def init_cuda(file: str, files: CudaFiles, *, entry: str | None = None, include: Sequence[str] = ()) -> str:
     """The text of a first spec.
 
     Args:
         file: name of the source, from where the spec will lie.
-        text: the source, with the header that has the kernel.
-        tree: of the source.
+        files: that one, what it includes, and others that may launch the kernel, where it does not.
         entry: the kernel; may be left out where the file has only one.
         include: folders of headers, from there too.
-        headers: what the source includes of its own project, for names of types.
-        hosts: other sources that may launch the kernel, where this one does not.
 
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
         MachineError: there is no clang, or it does not answer.
     """
+    tree = files.tree
     chosen = chosen_kernel(file, kernels_of(tree, base_name(entry or "")) or kernels_of(tree), entry)
-    own = NOISE.sub(" ", f"{text}\n{headers}")
+    own = NOISE.sub(" ", f"{files.text}\n{files.headers}")
     reader = tree.reader
     others = (
-        replace(reader, files=(host,)).with_missing_headers() for host in hosts if chosen.name in host.text
+        replace(reader, files=(host,)).with_missing_headers()
+        for host in files.hosts
+        if chosen.name in host.text
     )
     trees = [tree, *map(source_tree, others)]
     given = chosen.instance or next((k.instance for t in trees[1:] for k in kernels_of(t, chosen.name)), ())
@@ -98,7 +89,7 @@ def init_cuda(
                 f"argument {parameter.name} of {kernel.name}{why}: `{parameter.text}`",
                 "write a kernel that takes numbers and pointers to numbers and calls it",
             )
-    source = Source(name=file, text=text)
+    source = Source(name=file, text=files.text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
     return _Writer(file, plain.text, found, include, trees, every=own, given=given).text()
 
@@ -122,14 +113,7 @@ class _Writer:
         self._source = text
         self._headers = f", include: [{', '.join(include)}]" if include else ""
         self._kernel, self._unfolded = kernel, found
-        whole = [
-            p.name
-            for p in kernel.parameters
-            if not p.pointer
-            and p.dtype.startswith(("int", "uint"))
-            and p.dtype[-1] in "24"
-            and not iskeyword(p.name)
-        ]
+        whole = [p.name for p in kernel.parameters if p.whole and not iskeyword(p.name)]
         self._sizes = list(dict.fromkeys(whole))[:3]
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = NOISE.sub(" ", text)
@@ -332,7 +316,7 @@ class _Writer:
         return self._sizes[:dimensions] if len(self._sizes) > 1 else self._sizes * dimensions
 
     def _role(self, p: Parameter) -> str:
-        if p.constant:
+        if p.kind.constant:
             return "input"
         uses = re.findall(rf"\b{p.name}\b(\s*\[[^\]]*\](?:\s*\[[^\]]*\])?\s*=(?!=))?", self._kernel.body)
         written = [u for u in uses if u]

@@ -39,7 +39,10 @@ class Blocks:
         product = rf"(?:{number}\s*\*\s*(\w+)|(\w+)\s*\*\s*{number})"
         alone = rf"{thread}(?!\s*[%/&>*])"
         found = re.search(rf"{product}\s*\+\s*{alone}|{alone}\s*\+\s*{product}", self.kernel.body)
-        name: str = next((group for group in found.groups() if group), "") if found else ""
+        return self._known(next((group for group in found.groups() if group), "")) if found else None
+
+    def _known(self, name: str) -> str | None:
+        """What the spec has for a name of the source: a number, or a macro that it tunes."""
         if name in self.fixed:
             return str(self.fixed[name])
         name = self.template.get(name, name)
@@ -79,10 +82,5 @@ class Blocks:
         """The elements that a block covers: a macro that its number is multiplied with, else its threads."""
         number = self._called("blockIdx", "xyz"[axis])
         names: list[str] = re.findall(rf"{number}\s*\*\s*(\w+)", self.kernel.body)
-        for name in names:
-            if name in self.fixed:
-                return str(self.fixed[name])
-            name = self.template.get(name, name)
-            if name in self.macros or name in self.template.values():
-                return name
-        return block[axis] if axis < len(block) else "1"
+        known = (each for name in names if (each := self._known(name)) is not None)
+        return next(known, block[axis] if axis < len(block) else "1")

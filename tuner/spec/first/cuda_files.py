@@ -6,16 +6,15 @@ By their looks.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.core.errors import UsageError
 from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
-from tuner.spec.first.header_folders import program_files
+from tuner.spec.first.compile_commands import path_from
+from tuner.spec.first.header_folders import INCLUDE, program_files
+from tuner.spec.first.project import read_source
 from tuner.spec.reading.cuda_kernels import base_name, kernels_of
 from tuner.spec.reading.includes import read_headers
 from tuner.spec.reading.signature import SourceReader
@@ -24,7 +23,6 @@ from tuner.spec.sources import folder_reader
 
 __all__ = ["CudaFiles", "cuda_files"]
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _SUFFIXES = (".cu", ".cuh", ".h", ".hpp")
 
 
@@ -60,10 +58,7 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
         BaselineError: clang's tree of it is too large.
         MachineError: there is no clang, or it does not answer.
     """
-    try:
-        text = text_of_file(path)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
+    text = read_source(path).text
     tree = _tree(path, text, include)
     other = _including(path, tree, include)
     if other is not None:
@@ -88,7 +83,7 @@ def _tree(path: Path, text: str, include: Sequence[Path]) -> SourceTree:
         files=(Source(name=path.name, text=text),),
         language="cuda",
         folder=str(folder),
-        include=tuple(os.path.relpath(each.resolve(), folder) for each in include),
+        include=tuple(path_from(folder, each) for each in include),
     )
     return source_tree(reader.with_missing_headers())
 
@@ -100,7 +95,7 @@ def _including(path: Path, tree: SourceTree, include: Sequence[Path]) -> tuple[P
         if other.suffix != ".cu" or other == path.resolve():
             continue
         text = _text(other)
-        if any(_same(written, other, path, include) for written in _INCLUDE.findall(text)):
+        if any(_same(written, other, path, include) for written in INCLUDE.findall(text)):
             whole = _tree(other, text, include)
             if tree.unknown - whole.unknown:
                 found.append((other, whole))
@@ -115,8 +110,7 @@ def _included(path: Path, text: str, include: Sequence[Path]) -> str:
     """What a source includes of its own project, in one text."""
     folder = path.resolve().parent
     files = {path.name: text}
-    places = [os.path.relpath(each.resolve(), folder) for each in include]
-    read_headers(files, places, folder_reader(folder), macros={})
+    read_headers(files, [path_from(folder, each) for each in include], folder_reader(folder), macros={})
     return "\n".join(other for named, other in files.items() if named != path.name)
 
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.spec.first.device_shapes import WORK_ITEMS, axis_sizes, counts_on_block
-from tuner.spec.first.divisions import divided_by, initial_values
-from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.first.values import divided_by, first_value, floating_scalars, initial_values
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.macros import macros_of, of_problem, spread
 from tuner.spec.reading.signature import Function
@@ -48,7 +47,6 @@ class _Guess:
     macros: dict[str, int]
     blocks: tuple[str, ...]
     defined: dict[str, int]
-    required: bool
     values: dict[str, list[int]]
     doubts: dict[str, str] = field(default_factory=dict)
 
@@ -111,7 +109,7 @@ def device_spec(
 def _guess(function: Function, text: str, missing: Sequence[str]) -> _Guess:
     body = _without_comments(text)
     axes = 1 + max([int(a) for a in (*_GLOBAL_AXIS.findall(body), *_LOCAL_AXIS.findall(body))], default=0)
-    whole = [n for n, t in function.parameters if _is_whole(t)]
+    whole = [n for n, t in function.parameters if t.whole and not t.pointer]
     sizes = tuple([n for n in whole if _SIZE.match(n)] or whole[:1])
     along = axis_sizes(body, sizes, axes, WORK_ITEMS) if axes > 1 else []
     sizes = tuple(dict.fromkeys((*along, *sizes)))
@@ -119,42 +117,25 @@ def _guess(function: Function, text: str, missing: Sequence[str]) -> _Guess:
     guarded = {n: v for n, v in known.guarded.items() if not of_problem(n)}
     macros = {**guarded, **dict.fromkeys(missing, MISSING_BLOCK)}
     required = _REQUIRED.search(body)
+    side = _side(body, {**known.fixed, **macros})
     if required:
         defined = dict(_DEFINED.findall(body))
         written = [part.strip() for part in required[1].split(",")]
         numbers = [part if part in macros else defined.get(part, part) for part in written]
-        blocks = tuple(numbers[: max(axes, 1 + max(i for i, n in enumerate(numbers) if n != "1" or i == 0))])
-        return _Guess(
-            axes=axes,
-            sizes=sizes,
-            macros=macros,
-            blocks=blocks,
-            defined={},
-            required=True,
-            values=known.values,
-        )
-    side = _side(body, {**known.fixed, **macros})
-    if side is not None:
+        names = numbers[: max(axes, 1 + max(i for i, n in enumerate(numbers) if n != "1" or i == 0))]
+    elif side is not None:
         # `TS * get_group_id(0)`: the source itself says how large a work-group is.
-        block = side if side in macros else str(known.fixed[side])
-        return _Guess(
-            axes=axes,
-            sizes=sizes,
-            macros=macros,
-            blocks=(block,) * axes,
-            defined={},
-            required=True,
-            values=known.values,
-        )
-    names = ["BLOCK"] if axes == 1 else [f"BLOCK_{_NAMES[i]}" for i in range(axes)]
-    made = {n: v for n, v in zip(names, _BLOCKS[axes], strict=True) if n not in macros}
+        names = [side if side in macros else str(known.fixed[side])] * axes
+    else:
+        names = ["BLOCK"] if axes == 1 else [f"BLOCK_{_NAMES[i]}" for i in range(axes)]
+    own = {} if required or side is not None else dict(zip(names, _BLOCKS[axes], strict=True))
+    made = {n: v for n, v in own.items() if n not in macros}
     return _Guess(
         axes=axes,
         sizes=sizes,
         macros=macros,
         blocks=tuple(names),
         defined=made,
-        required=False,
         values=known.values,
         doubts={
             name: why
@@ -221,7 +202,7 @@ def fixed_note(why: str) -> str:
 
 
 def _argument(name: str, kind: CType, guess: _Guess, text: str, *, before: int) -> str:
-    dtype = kind.dtypes[0] if kind.dtypes else "float32"
+    dtype = kind.usual
     notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
     if not kind.pointer:
         value = name if name in guess.sizes else first_value(dtype, before)
@@ -298,10 +279,6 @@ def _role(name: str, kind: CType, text: str) -> str:
 
 def _without_comments(text: str) -> str:
     return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
-
-
-def _is_whole(kind: CType) -> bool:
-    return not kind.pointer and any(d.startswith(("int", "uint")) for d in kind.dtypes)
 
 
 def _quoted(name: str) -> str:

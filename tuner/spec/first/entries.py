@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tuner.core.errors import UsageError
+from tuner.core.reaching import reachable
 from tuner.spec.reading.lookup import entries_of, functions_of
-from tuner.spec.reading.nodes import walk
+from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import closest
 
-__all__ = ["chosen", "named"]
+__all__ = ["chosen"]
 
 
 def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
@@ -29,7 +29,7 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
     """
     names = functions_of(text)
     if entry is not None:
-        found = [f for f in reader.exposing(entry).functions(entry) if f.defined]
+        found = reader.exposing(entry).defined(entry)
         if not found:
             if entry in names:
                 text = f"{file} defines {entry!r} only under a condition that does not hold here"
@@ -49,7 +49,7 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
         if reader.language == "opencl" and not found[0].kernel:
             raise UsageError(f"{entry!r} is no kernel", "write __kernel before it, or name another function")
         return found[0]
-    functions = [f for name in names for f in reader.functions(name) if f.defined]
+    functions = [f for name in names for f in reader.defined(name)]
     templates = {f.name: f for f in functions if f.template}
     callable_ = {f.name: f for f in functions if not f.hidden and not f.template and f.name != "main"}
     if reader.language == "opencl":
@@ -70,31 +70,11 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
 
 def _root(functions: Mapping[str, Function], file: str) -> Function:
     """The one that leads to all the others; that is the kernel."""
-    calls = {name: _called(f) & set(functions) for name, f in functions.items()}
+    calls = {
+        name: {str(meant.get("name", "")) for meant in named_in(f.tree)} & set(functions)
+        for name, f in functions.items()
+    }
     roots = [n for n in functions if not any(n in called for other, called in calls.items() if other != n)]
-    if len(roots) == 1 and _reached(roots[0], calls) == set(functions):
+    if len(roots) == 1 and reachable(roots, calls.__getitem__) == set(functions):
         return functions[roots[0]]
     raise UsageError(f"{file} has several functions", "choose with --entry: " + ", ".join(functions))
-
-
-def _called(function: Function) -> set[str]:
-    return {
-        str(node["referencedDecl"].get("name", ""))
-        for node in walk(function.tree)
-        if node.get("kind") == "DeclRefExpr" and isinstance(node.get("referencedDecl"), dict)
-    }
-
-
-def _reached(root: str, calls: Mapping[str, set[str]]) -> set[str]:
-    reached, waiting = {root}, [root]
-    while waiting:
-        new = calls[waiting.pop()] - reached
-        reached |= new
-        waiting += new
-    return reached
-
-
-def named(function: Function) -> Function:
-    """The function with a name for every argument."""
-    parameters = tuple((n or f"argument{i + 1}", t) for i, (n, t) in enumerate(function.parameters))
-    return replace(function, parameters=parameters)

@@ -7,12 +7,13 @@ reads what is stored. Read from clang's syntax tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from tuner.core.errors import BaselineError
-from tuner.spec.reading.given_values import given_first, paths
+from tuner.core.reaching import reachable
+from tuner.spec.reading.given_values import given_first
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, body_of, named_in, paths, walk
 from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["file_temporaries"]
@@ -42,31 +43,18 @@ def file_temporaries(function: Function, names: Collection[str], reader: SourceR
         for tree in own:
             left &= _given(tree, left) | (left - _named(tree))
     # One that calls another may ask for what that one leaves.
-    return {x for x in left if not any(x in named[f] and x in _called(f, named) for f in trees)}
-
-
-def _called(function: str, named: Mapping[str, set[str]]) -> set[str]:
-    """What the functions name that a function calls, and those that they call."""
-    found, open_, seen = set[str](), [function], set[str]()
-    while open_:
-        for other in (named[open_.pop()] & named.keys()) - seen:
-            seen.add(other)
-            open_.append(other)
-            found |= named[other]
-    return found
+    calls = {other: names & named.keys() for other, names in named.items()}
+    below = {other: reachable(called, calls.__getitem__) for other, called in calls.items()}
+    return {x for x in left if not any(x in named[f] and any(x in named[g] for g in below[f]) for f in trees)}
 
 
 def _given(tree: Node, names: Collection[str]) -> set[str]:
     """Variables that a function gives a value before any use, and whose address it does not take."""
-    body: Node = next((child for child in tree.get("inner", []) if child.get("kind") == "CompoundStmt"), {})
+    body = body_of(tree)
     if any(node.get("kind") in ("LabelStmt", "LambdaExpr") for node in walk(body)):
         return set()
     first = given_first(body)
-    found = {
-        str(node["referencedDecl"].get("name"))
-        for node in walk(body)
-        if node.get("kind") == "DeclRefExpr" and node["referencedDecl"]["id"] in first
-    }
+    found = {str(meant.get("name")) for meant in named_in(body) if meant["id"] in first}
     kept = {
         str(node["referencedDecl"].get("name"))
         for node, parents in paths(body)
@@ -85,6 +73,4 @@ def _is_value(node: Node, parents: Sequence[Node]) -> bool:
 
 
 def _named(tree: Node) -> set[str]:
-    return {
-        str(node["referencedDecl"].get("name")) for node in walk(tree) if node.get("kind") == "DeclRefExpr"
-    }
+    return {str(meant.get("name")) for meant in named_in(tree)}

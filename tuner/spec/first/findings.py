@@ -71,7 +71,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
     whole = [
         (position, name)
         for position, (name, kind) in enumerate(function.parameters)
-        if kind.pointer and not kind.reference and _is_whole(kind) and found.uses[position].few
+        if kind.pointer and not kind.reference and kind.whole and found.uses[position].few
     ]
     few = {
         position: name
@@ -88,11 +88,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
 
 
 def _is_index(kind: CType) -> bool:
-    return _is_whole(kind) and kind.dtypes[0].endswith(("32", "64")) and not kind.reference
-
-
-def _is_whole(kind: CType) -> bool:
-    return any(dtype.startswith(("int", "uint")) for dtype in kind.dtypes)
+    return kind.whole and kind.dtypes[0].endswith(("32", "64")) and not kind.reference
 
 
 def _examined(
@@ -115,7 +111,7 @@ def _examined(
     declare(uses, frame)
     visitor = Visitor(uses, lookup)
     visitor.run(frame, 0)
-    named = set(visitor.bound_names)
+    named = set(frame.bound_names)
     for use in uses.values():
         for shape in (use.declared, *use.shapes):
             named |= {name for extent in shape if extent is not None for name in extent.names}
@@ -133,9 +129,9 @@ def _examined(
         ],
         depth=visitor.deepest,
         indices=index_arrays(function, lookup),
-        pitches=frozenset(named - visitor.bound_names),
-        margins=frozenset(visitor.bound_names - visitor.ends),
-        counts=frozenset(visitor.counts),
+        pitches=frozenset(named - frame.bound_names),
+        margins=frozenset(frame.bound_names - frame.ends),
+        counts=frozenset(frame.counts),
         least=_least(frame, named),
         limits=limits([*uses.values(), *visitor.fixed])
         | {_not_negative(each) for each in (*frame.exponents, *visitor.lowest)},
@@ -159,14 +155,14 @@ def _frame(function: Function) -> Frame:
         name, kind = function.parameters[i]
         if kind.reference:
             frame.references.add(node["id"])
-            if node["id"] not in frame.modified and _is_whole(kind):
+            if node["id"] not in frame.modified and kind.whole:
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
             begin = constant(0)
             frame.pointers[node["id"]] = (i, begin if kind.reference else frame.moved(node["id"], begin))
-            if node["id"] in numbers and _is_whole(kind):
+            if node["id"] in numbers and kind.whole:
                 frame.pointed[node["id"]] = variable(name)
-        elif _is_whole(kind):
+        elif kind.whole:
             frame.values[node["id"]] = variable(name)
     return frame
 

@@ -16,19 +16,16 @@ from functools import cache
 from pathlib import Path
 
 from tuner.core.errors import BaselineError
-from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
-from tuner.spec.first.header_folders import header_folders, program_files
+from tuner.spec.first.header_folders import header_folders, known_text, program_files
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.signature import LANGUAGES, SourceReader
 from tuner.spec.reading.symbols import Symbols, plain_name, symbols_of
 
 __all__ = ["Further", "further_sources"]
 
-_LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 _MOST = 24
 _MOST_COMPILED = 60
-_LARGEST_BYTES = 2_000_000
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -104,8 +101,8 @@ class _Search:
     def run(self, own: Symbols, symbol: str) -> Further:
         """Adds one file after the other until nothing is missing that is defined somewhere."""
         for path in program_files(self.source, self.include):
-            if path.suffix in _LANGUAGES and path != self.source:
-                self.words[path] = frozenset(_NAME.findall(_text(path)))
+            if path.suffix in LANGUAGES and path != self.source:
+                self.words[path] = frozenset(_NAME.findall(known_text(path)))
         before, taken = list(self.include), [_File(self.source, own, ())]
         doubts: dict[str, str] = {}
         while len(taken) <= _MOST:
@@ -133,7 +130,7 @@ class _Search:
                 continue
             if confirmed and self._steps(path) > self._steps(confirmed[0].path):
                 break
-            if function and name not in functions_of(_text(path)):
+            if function and name not in functions_of(known_text(path)):
                 continue
             found = self._file(path)
             if found is None:
@@ -182,8 +179,8 @@ class _Search:
             folders = tuple(header_folders(path, self.include))
             reader = replace(
                 self.reader,
-                files=(Source(name=path.name, text=_text(path)),),
-                language=_LANGUAGES[path.suffix],
+                files=(Source(name=path.name, text=known_text(path)),),
+                language=LANGUAGES[path.suffix],
                 include=tuple(map(str, (path.parent, *self.include, *folders))),
             )
             with suppress(BaselineError):
@@ -205,12 +202,3 @@ def _missing(files: Iterable[Symbols], symbol: str) -> set[str]:
             else:
                 waiting.append((home, needed))
     return missing
-
-
-def _text(file: Path) -> str:
-    try:
-        if file.stat().st_size > _LARGEST_BYTES:
-            return ""
-        return text_of_file(file)
-    except (OSError, ValueError):
-        return ""

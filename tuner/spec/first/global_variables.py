@@ -9,11 +9,13 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tuner.core.errors import BaselineError
+from tuner.core.reaching import reachable
 from tuner.spec.first.file_temporaries import file_temporaries
 from tuner.spec.reading.c_types import ROWS, CType
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 
@@ -44,7 +46,7 @@ class Globals:
 
 
 def with_globals(
-    function: Function, lookup: Lookup, reader: SourceReader, allocated: Mapping[str, int] | None = None
+    function: Function, lookup: Lookup, reader: SourceReader, allocated: Mapping[str, int]
 ) -> Globals:
     """The function with a parameter for each variable outside of functions that it, or what it calls, uses.
 
@@ -75,17 +77,13 @@ def with_globals(
         del kinds[name], names[name]
     if not kinds:
         return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
-    rows = {
-        name: _rows(kinds[name], (allocated or {}).get(name, 0)) for name in names if names[name] == "pointer"
-    }
+    rows = {name: _rows(kinds[name], allocated.get(name, 0)) for name in names if names[name] == "pointer"}
     needed = _needed(reached, kinds)
-    known: dict[str, Function | None] = {}
 
+    @cache
     def find(name: str) -> Function | None:
-        if name not in known:
-            found = lookup(name)
-            known[name] = None if found is None else _handed(found, kinds, rows, needed)
-        return known[name]
+        found = lookup(name)
+        return None if found is None else _handed(found, kinds, rows, needed)
 
     whole = {name for name, kind in kinds.items() if kind.dtypes[0].startswith(("int", "uint", "bool"))}
     flags = frozenset(whole).difference(*(_reckoned(each.tree, _own(each.tree)) for each in reached))
@@ -143,9 +141,8 @@ def _needed(reached: Sequence[Function], kinds: Mapping[str, CType]) -> dict[str
     """By the names of functions the variables that they, or what they call, use."""
     found = {each.name: {name for name in _used(each) if name in kinds} for each in reached}
     calls = {each.name: [name for name in _calls(each) if name in found] for each in reached}
-    for _ in reached:
-        found = {name: used.union(*(found[other] for other in calls[name])) for name, used in found.items()}
-    return {name: [each for each in kinds if each in used] for name, used in found.items()}
+    below = {name: reachable([name], calls.__getitem__) for name in found}
+    return {n: [each for each in kinds if any(each in found[f] for f in below[n])] for n in found}
 
 
 def _calls(function: Function) -> Iterator[str]:
@@ -156,8 +153,7 @@ def _calls(function: Function) -> Iterator[str]:
 
 def _used(function: Function) -> Iterator[str]:
     own = {node["id"] for node in walk(function.tree) if node.get("kind") in ("VarDecl", "ParmVarDecl")}
-    for node in walk(function.tree):
-        meant = node.get("referencedDecl", {}) if node.get("kind") == "DeclRefExpr" else {}
+    for meant in named_in(function.tree):
         if meant.get("kind") == "VarDecl" and meant["id"] not in own:
             yield str(meant["name"])
 

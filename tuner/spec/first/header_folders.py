@@ -14,9 +14,10 @@ from pathlib import Path, PurePosixPath
 from tuner.core.source_text import text_of_file
 from tuner.evaluators.cuda.device_part import host_header
 
-__all__ = ["header_folders", "program_files"]
+__all__ = ["INCLUDE", "header_folders", "known_text", "program_files"]
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+"""A header in quotes."""
 _IN_BRACKETS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+\.(?:h|hpp|cuh))>", re.MULTILINE)
 _REPOSITORY = (".git", ".hg", ".svn")
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
@@ -95,14 +96,17 @@ def program_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _included(file: Path) -> list[str]:
+def known_text(file: Path) -> str:
+    """A file's text; empty where it cannot be read, or is too large to look through."""
     try:
-        if file.stat().st_size > _LARGEST_BYTES:
-            return []
-        text = text_of_file(file)
+        return "" if file.stat().st_size > _LARGEST_BYTES else text_of_file(file)
     except (OSError, ValueError):
-        return []
-    found: list[str] = _INCLUDE.findall(text)
+        return ""
+
+
+def _included(file: Path) -> list[str]:
+    text = known_text(file)
+    found: list[str] = INCLUDE.findall(text)
     if file.suffix in _CUDA:
         # Builds of CUDA often name the folders of their own headers as if they were a library's.
         found += [name for name in _IN_BRACKETS.findall(text) if not host_header(name)]

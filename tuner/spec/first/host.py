@@ -11,12 +11,11 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.findings import Findings
 from tuner.spec.first.members import FirstSpec, Line, command_text, grouped, kernel_parts, quoted
-from tuner.spec.first.scalars import first_value, floating_scalars, settled, whole_numbers
 from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
+from tuner.spec.first.values import first_value, floating_scalars, initial_values, settled, whole_numbers
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
 from tuner.spec.reading.frames import MOST_COUNTED
@@ -111,7 +110,11 @@ class _Writer:
         less = {name for name in findings.pitches - findings.shaping if numbers.get(name, 1) < 1}
         self._sizes = [n for n in findings.sizes if n not in less] or self._likely_sizes()
         self._numbers = {n: v for n, v in numbers.items() if v > 0 or n not in self._sizes}
-        whole = [n for n, kind in self._function.parameters if _whole(kind) and n not in self._sizes]
+        whole = [
+            n
+            for n, kind in self._function.parameters
+            if kind.whole and not kind.pointer and n not in self._sizes
+        ]
         self._values = settled(kernel.values, self._sizes, whole)
         self._bytes: list[str] = []
         """Of the arrays written so far."""
@@ -121,7 +124,7 @@ class _Writer:
         uses = self._findings.uses.values()
         if uses and not self._findings.depth and all(use.known for use in uses):
             return []
-        return [n for n, t in self._function.parameters if _whole(t)][:1]
+        return [n for n, t in self._function.parameters if t.whole and not t.pointer][:1]
 
     @property
     def guesses(self) -> bool:
@@ -142,11 +145,10 @@ class _Writer:
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
         if self._scale != 1:
             size = max(int(float(f"{self._scale * size:.1e}")), 1)
-        odd = _ODD_DEEP if self._findings.depth >= 3 else _ODD
         arguments = [self._argument(i) for i in range(len(self._function.parameters))]
         usual = self._usual(size)
         sizes = ", ".join(f"{n}: {value}" for n, value in usual.items())
-        small = ", ".join(f"{n}: {value}" for n, value in self._small(odd, usual).items())
+        small = ", ".join(f"{n}: {value}" for n, value in self._small(usual).items())
         lines = [
             Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
@@ -165,9 +167,7 @@ class _Writer:
             Line("verify:"),
             Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
             Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
-            Line("  numerics: reassociate", _SUMS)
-            if self._given.reassociate
-            else Line(f"  # numerics: reassociate               # {_SUMS}"),
+            Line(f"  {'' if self._given.reassociate else '# '}numerics: reassociate", _SUMS),
         ]
         if small != sizes:
             lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
@@ -186,11 +186,8 @@ class _Writer:
             groups.append(Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'))
         math = '    # math: ["", "-ffast-math"]         # if the tolerance below allows it'
         flags = [Line("  flags:"), *groups, Line(math)] if groups else []
-        return (
-            flags
-            if self._given.compiler
-            else [*flags, Line('  passes: {base: "default<O3>", max_edits: 40}')]
-        )
+        passes = [] if self._given.compiler else [Line('  passes: {base: "default<O3>", max_edits: 40}')]
+        return [*flags, *passes]
 
     def _usual(self, size: int) -> dict[str, int]:
         """Sizes for a call of some milliseconds, by which arrays are long enough and not too large."""
@@ -201,8 +198,9 @@ class _Writer:
         found = in_memory(self._within(found, move=False), self._bytes)
         return self._within(found)
 
-    def _small(self, odd: tuple[int, ...], usual: Mapping[str, int]) -> dict[str, int]:
+    def _small(self, usual: Mapping[str, int]) -> dict[str, int]:
         """Odd sizes, no two alike where there are enough of them; rows lie further apart than any is long."""
+        odd = _ODD_DEEP if self._findings.depth >= 3 else _ODD
         small = {n: odd[i % len(odd)] + 28 * (i // len(odd)) for i, n in enumerate(self._sizes)}
         pitches = [n for n in self._sizes if n in self._findings.pitches]
         longest = max((v for n, v in small.items() if n not in pitches), default=0)
@@ -229,27 +227,26 @@ class _Writer:
         return max((sum(extent.degree for extent in shape) for shape in shapes), default=0)
 
     def _parameters(self) -> list[Line]:
+        macros = self._given.macros
+        listed = {name: ", ".join(map(str, values)) for name, values in macros.values.items()}
+        guarded = [name for name in macros.guarded if not of_problem(name)]
         lines = []
-        guarded = {n: v for n, v in self._given.macros.guarded.items() if not of_problem(n)}
-        if guarded or self._given.macros.missing:
-            lines.append(Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
-            for name in guarded:
-                values = ", ".join(map(str, self._given.macros.values[name]))
-                lines.append(
-                    Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
-                )
-            for name in self._given.macros.missing:
-                lines.append(Line(f"    {name}: [1, 2, 4, 8]", "check: the values; the source defines none"))
-        elif not self._given.macros.fixed:
-            lines.append(
-                Line(
-                    "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
-                )
+        if guarded or macros.missing:
+            own, others = (
+                "check: the values; the first is the baseline's",
+                "check: the values; the source defines none",
             )
-        for name in self._given.macros.fixed:
-            values = ", ".join(map(str, self._given.macros.values[name]))
+            lines = [
+                Line("  parameters:", "macros of the source, each -DNAME=value at the build"),
+                *(Line(f"    {name}: [{listed[name]}]", own) for name in guarded),
+                *(Line(f"    {name}: [1, 2, 4, 8]", others) for name in macros.missing),
+            ]
+        elif not macros.fixed:
+            example = "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
+            lines.append(Line(example))
+        for name in macros.fixed:
             note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
-            lines += [Line(f"  # {note}"), Line(f"  # parameters: {{{name}: [{values}]}}")]
+            lines += [Line(f"  # {note}"), Line(f"  # parameters: {{{name}: [{listed[name]}]}}")]
         return lines
 
     def _fitting(self, size: str, value: int) -> int:
@@ -264,15 +261,11 @@ class _Writer:
             parts.append(f"returns: {returns.dtypes[0]}")
         if self._given.threads is not None:
             parts.append("openmp: true")
-        return [
-            Line(f"kernel: {{{', '.join(parts)}{files}}}"),
-            *(Line(f"# check: {doubt}") for doubt in doubts),
-            *(
-                [Line(f"compiler: {command_text(self._given.compiler)}", _BUILT)]
-                if self._given.compiler
-                else []
-            ),
-        ]
+        lines = [Line(f"kernel: {{{', '.join(parts)}{files}}}")]
+        lines += [Line(f"# check: {doubt}") for doubt in doubts]
+        if self._given.compiler:
+            lines.append(Line(f"compiler: {command_text(self._given.compiler)}", _BUILT))
+        return lines
 
     def _entry(self) -> str:
         if self._given.kernel is not None:
@@ -282,7 +275,7 @@ class _Writer:
 
     def _argument(self, position: int) -> Line:
         name, kind = self._function.parameters[position]
-        dtype = kind.dtypes[0] if kind.dtypes else "float32"
+        dtype = kind.usual
         if kind.text.startswith(("char", "const char")) and kind.pointer:
             dtype = "uint8"
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
@@ -309,7 +302,7 @@ class _Writer:
         if kind.structure:
             notes.append("check: the values, init: {members: {…}}, above all where some are indices")
         elif role != "output":
-            plain = position not in self._findings.indices
+            known = self._values.get(name) if shape == ["1"] else None
             if position in self._findings.counts and not dtype.startswith("float"):
                 parts.append(f"init: {{randint: [0, {MOST_COUNTED + 1}]}}")
                 notes.append("check: how far loops go; as far as other arrays reach")
@@ -318,13 +311,11 @@ class _Writer:
             elif name in self._given.flags:
                 parts.append("init: zeros")
                 notes.append("check: the values; 0 leaves out what they ask for")
+            elif known is not None:
+                parts.append(f"init: {{constant: {known}}}")
             else:
-                known = self._values.get(name) if list(shape) == ["1"] else None
-                parts.append(
-                    self._initial(dtype, notes, divides=use.divides, plain=plain)
-                    if known is None
-                    else f"init: {{constant: {known}}}"
-                )
+                plain = position not in self._findings.indices
+                parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
         return Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
     def _elements(self, position: int, shape: Sequence[str]) -> str:
@@ -342,14 +333,9 @@ class _Writer:
         elif name in self._given.flags:
             value = "0"
             notes.append("check: the value; 0 leaves out what it asks for")
-        elif name in self._values:
-            value = self._values[name]
-            notes.append("check: the value")
-        elif name in self._findings.least:
-            value = self._findings.least[name]
-            notes.append("check: the value")
         else:
-            value = first_value(dtype, floating_scalars(self._function.parameters[:position]))
+            usual = first_value(dtype, floating_scalars(self._function.parameters[:position]))
+            value = {**self._findings.least, **self._values}.get(name, usual)
             notes.append("check: the value")
         written = f"{name}, global: true" if name in self._given.variables else name
         says = "" if role == "input" else f", role: {role}"
@@ -405,10 +391,6 @@ class _Writer:
             note = "check: the values, above all where they are indices"
         notes += [note] if note else []
         return init
-
-
-def _whole(kind: CType) -> bool:
-    return not kind.pointer and any(d.startswith(("int", "uint")) for d in kind.dtypes)
 
 
 def _listed(text: str) -> str:

@@ -6,6 +6,7 @@ Knows nothing of C. May not compile or run anything.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -17,7 +18,6 @@ __all__ = [
     "ceiling",
     "folded",
     "names_of",
-    "number",
     "operation",
     "real",
     "replaced",
@@ -49,11 +49,6 @@ class Call:
 
 Node = int | float | str | Op | Call
 """A number, a name, or what is made of them."""
-
-
-def number(node: Node | None) -> int | None:
-    """The whole number that an expression is."""
-    return node if isinstance(node, int) else None
 
 
 def names_of(node: Node) -> Iterator[str]:
@@ -124,10 +119,9 @@ def _is_real(node: Node) -> bool:
 
 def operation(sign: str, left: Node, right: Node) -> Node:
     if sign in ("<<", ">>"):
-        power = number(right)
-        if power is None or not 0 <= power < 63:
+        if not isinstance(right, int) or not 0 <= right < 63:
             raise UnknownPart
-        sign, right = "*" if sign == "<<" else "//", 1 << power
+        sign, right = "*" if sign == "<<" else "//", 1 << right
     if sign == "/":
         exact = _is_real(left) or _is_real(right)
         left, right = (_plain(left), _plain(right)) if exact else (left, right)
@@ -166,7 +160,7 @@ def _computed(sign: str, left: float, right: float) -> Node:
 def _upwards(sign: str, left: Node, right: Node) -> Node | None:
     """``(n + b - 1) / b`` and ``(n - 1) / b + 1`` as what they mean."""
     if sign == "//":
-        terms = dict(_terms(left))
+        terms = _terms(left)
         over = terms.pop("", 0)
         if isinstance(right, int) and over >= right - 1 > 0 and terms:
             return ceiling(Op("/", _summed(left, drop=(), plus=over - right + 1), right))
@@ -175,20 +169,19 @@ def _upwards(sign: str, left: Node, right: Node) -> Node | None:
         if terms == {shown(right): 1} and over >= 0:
             return Call("ceil", (Op("/", over + 1, right),))
     one_more = sign == "+" and right == 1 and isinstance(left, Op) and left.sign == "//"
-    if one_more and isinstance(left, Op) and dict(_terms(left.left)).get("") == -1:
+    if one_more and isinstance(left, Op) and _terms(left.left).get("") == -1:
         return ceiling(Op("/", _summed(left.left, drop=(), plus=0), left.right))
     return None
 
 
-def _terms(node: Node, sign: int = 1) -> Iterator[tuple[str, int]]:
+def _terms(node: Node) -> dict[str, int]:
     """The parts of a sum with their signs; numbers, added up, under an empty name."""
-    found: dict[str, int] = {}
-    for part, times in _summands(node, sign):
-        if isinstance(part, int):
-            found[""] = found.get("", 0) + times * part
-        else:
-            found[shown(part)] = found.get(shown(part), 0) + times
-    yield from found.items()
+    found = Counter[str]()
+    for part, times in _summands(node):
+        found["" if isinstance(part, int) else shown(part)] += (
+            times * part if isinstance(part, int) else times
+        )
+    return dict(found)
 
 
 def _summands(node: Node, sign: int = 1) -> Iterator[tuple[Node, int]]:

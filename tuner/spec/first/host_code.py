@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.source_trees import SourceTree
-from tuner.spec.reading.trees import THROUGH, inner_nodes
+from tuner.spec.reading.trees import THROUGH, changes, inner_nodes
 
 __all__ = ["THIS", "Frame", "HostCode", "Place", "bare_expression", "called_name", "first_value", "place_of"]
 
@@ -125,7 +125,7 @@ class HostCode:
         """What a function is given for a parameter where it is called."""
         if frame.given is not None:
             return frame.given.get(identity)
-        parameters = [str(n["id"]) for n in inner_nodes(frame.function) if n.get("kind") == "ParmVarDecl"]
+        parameters = [str(n["id"]) for n in parameter_nodes(frame.function)]
         if identity not in parameters or frame.depth >= _OUTERMOST:
             return None
         place = parameters.index(identity)
@@ -157,8 +157,8 @@ class HostCode:
         value = next((n for n in reversed(nodes) if n.get("kind") == "ReturnStmt" and inner_nodes(n)), None)
         if value is None or frame.depth >= _OUTERMOST:
             return None
-        parameters = [str(n["id"]) for n in inner_nodes(function) if n.get("kind") == "ParmVarDecl"]
-        given = {name: (node, frame) for name, node in zip(parameters, arguments, strict=False)}
+        parameters = zip(parameter_nodes(function), arguments, strict=False)
+        given = {str(parameter["id"]): (node, frame) for parameter, node in parameters}
         return inner_nodes(value)[0], Frame(function, value, given, frame.depth + 1)
 
     def definition(self, identity: str) -> Node:
@@ -168,17 +168,14 @@ class HostCode:
             (
                 each
                 for each in found
-                if identity in (each.get("id"), each.get("previousDecl"))
-                and any(n.get("kind") == "CompoundStmt" for n in inner_nodes(each))
+                if identity in (each.get("id"), each.get("previousDecl")) and body_of(each)
             ),
             {},
         )
 
     def _members_of(self, value: Node) -> list[str]:
         """The names of a structure's members in order."""
-        kind = value.get("type", {})
-        text = str(kind.get("desugaredQualType", kind.get("qualType", "")))
-        name = re.sub(r"<.*", "", text).split()[-1].rpartition("::")[2]
+        name = re.sub(r"<.*", "", plain_type(value)).split()[-1].rpartition("::")[2]
         for root, _ in self.tree.declarations(f'"name": "{name}"'):
             for node in walk(root):
                 fields = [n for n in inner_nodes(node) if n.get("kind") == "FieldDecl"]
@@ -221,9 +218,7 @@ def place_of(node: Node) -> Place | None:
 
 def _assigned(node: Node) -> Place | None:
     """What a node sets."""
-    if node.get("kind") == "CompoundAssignOperator" or (
-        node.get("kind") == "BinaryOperator" and node.get("opcode") == "="
-    ):
+    if changes(node) and node["kind"] != "UnaryOperator":
         return place_of(inner_nodes(node)[0])
     if node.get("kind") == "CXXOperatorCallExpr" and len(inner_nodes(node)) == 3:
         operator, target, _ = inner_nodes(node)

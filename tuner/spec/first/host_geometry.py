@@ -111,11 +111,12 @@ class _Reader:
             return None
         shapes = {name: node for name, node in shapes.items() if set(names_of(node)) <= known}
         small = self._small(sizes, grid, tuple(shapes.values()))
-        usual = evaluated(grid, {n: d or _USUAL for n, d in sizes.items()})
-        if small is None or usual is None or min(usual) < 1:
+        usual = {n: d or _USUAL for n, d in sizes.items()}
+        blocks = evaluated(grid, usual)
+        if small is None or blocks is None or min(blocks) < 1:
             return None
-        shapes = {name: node for name, node in shapes.items() if _somewhere(node, sizes, small)}
-        shapes = {name: _whole_elements(node, sizes) for name, node in shapes.items()}
+        shapes = {name: node for name, node in shapes.items() if _somewhere(node, usual, small)}
+        shapes = {name: _whole_elements(node, usual) for name, node in shapes.items()}
         passed = {p.name for p in self.kernel.parameters}
         unknown = {name for name, value in sizes.items() if value is None} - passed
         return Launched(
@@ -161,7 +162,7 @@ class _Reader:
         return tuple(any(name in set(names_of(node)) for node in grid) for name in _BLOCK[:count])
 
     def _call(self, scalars: Sequence[tuple[Parameter, Node | None]]) -> None:
-        passed = [(p.name, v) for p, v in scalars if v is not None and _whole(p)]
+        passed = [(p.name, v) for p, v in scalars if v is not None and p.whole]
         for name, value in passed:
             if isinstance(value, str) and value in self.launch.variables:
                 self.called.setdefault(value, name)
@@ -191,9 +192,10 @@ class _Reader:
 
     def _extents(self) -> Iterator[tuple[Parameter, Node]]:
         for parameter, size in zip(self.kernel.parameters, self.launch.sizes_bytes, strict=False):
-            element = _element_bytes(parameter)
-            if parameter.pointer and size is not None and element:
-                yield parameter, self._put(_divided(size, element))
+            if parameter.pointer and size is not None and parameter.dtype:
+                element = numpy_dtype(parameter.dtype).itemsize * parameter.lanes
+                exact = size // element if isinstance(size, int) else _exactly(size, element)
+                yield parameter, self._put(Op("//", size, element) if exact is None else exact)
 
     def _sizes(
         self, used: set[str], scalars: Sequence[tuple[Parameter, Node | None]]
@@ -210,16 +212,14 @@ class _Reader:
                 known = self._numbers(host[name])
                 if not isinstance(known, int) or known > 0:
                     found[name] = known if isinstance(known, int) else None
-            elif isinstance(value, int) and value > _MOST_FIXED and self._bounds(name) and _whole(parameter):
+            elif isinstance(value, int) and value > _MOST_FIXED and self._bounds(name) and parameter.whole:
                 found[name] = value
         for name in sorted(used - set(found)):
-            if name in self.launch.variables and name not in self.called and self._is_size(name):
-                found[name] = self.launch.variables[name]
+            assigned = self.launch.variables.get(name)
+            positive = assigned is None or assigned > 0
+            if name in self.launch.variables and name not in self.called and positive:
+                found[name] = assigned
         return found
-
-    def _is_size(self, name: str) -> bool:
-        known = self.launch.variables[name]
-        return known is None or known > 0
 
     def _bounds(self, name: str) -> bool:
         """Whether something is compared with it."""
@@ -266,20 +266,16 @@ class _Reader:
         return small_sizes(sizes, free=free, wide=wide, grid=grid, block=block, arrays=arrays)
 
 
-def _somewhere(shape: Node, sizes: Mapping[str, int | None], small: Mapping[str, int]) -> bool:
-    """Whether an array has elements, with the host's sizes and with small ones."""
-    for given in ({n: d or _USUAL for n, d in sizes.items()}, small):
-        elements = evaluated([shape], given)
-        if elements is None or elements[0] < 1:
-            return False
-    return True
+def _somewhere(shape: Node, *sizes: Mapping[str, int]) -> bool:
+    """Whether an array has elements, with each of some sizes."""
+    counts = [evaluated([shape], given) for given in sizes]
+    return all(elements is not None and elements[0] >= 1 for elements in counts)
 
 
-def _whole_elements(shape: Node, sizes: Mapping[str, int | None]) -> Node:
+def _whole_elements(shape: Node, usual: Mapping[str, int]) -> Node:
     """Rounded up where a product with a fraction may be no whole number."""
-    elements = evaluated([shape], {n: d or _USUAL for n, d in sizes.items()}) or [0]
-    odd = evaluated([shape], {n: (d or _USUAL) | 1 for n, d in sizes.items()}) or [0]
-    return shape if elements[0].is_integer() and odd[0].is_integer() else Call("ceil", (shape,))
+    counts = [evaluated([shape], given) or [0] for given in (usual, {n: d | 1 for n, d in usual.items()})]
+    return shape if all(elements[0].is_integer() for elements in counts) else Call("ceil", (shape,))
 
 
 def _over(part: Node, *, renamed: Mapping[Node, str]) -> Node | None:
@@ -300,14 +296,6 @@ def _floored(node: Node, name: str) -> bool:
     return isinstance(node, Call) and any(_floored(part, name) for part in node.given)
 
 
-def _divided(size: Node, element: int) -> Node:
-    """Bytes as elements."""
-    if isinstance(size, int):
-        return size // element
-    exact = _exactly(size, element)
-    return Op("//", size, element) if exact is None else exact
-
-
 def _exactly(size: Node, element: int) -> Node | None:
     """A product divided by a number that is in it."""
     if isinstance(size, int):
@@ -319,13 +307,3 @@ def _exactly(size: Node, element: int) -> Node | None:
             if made is not None:
                 return operation("*", *((other, made) if isinstance(made, int) else (made, other)))
     return None
-
-
-def _element_bytes(parameter: Parameter) -> int | None:
-    return numpy_dtype(parameter.dtype).itemsize * parameter.lanes if parameter.dtype else None
-
-
-def _whole(parameter: Parameter) -> bool:
-    return (
-        not parameter.pointer and parameter.dtype.startswith(("int", "uint")) and parameter.dtype[-1] in "24"
-    )

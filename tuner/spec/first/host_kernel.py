@@ -7,52 +7,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import lines_of_text
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.argument_types import described
-from tuner.spec.first.compile_commands import Compiled
-from tuner.spec.first.entries import chosen, named
+from tuner.spec.first.compile_commands import build_compiler, doubts_of
+from tuner.spec.first.entries import chosen
 from tuner.spec.first.findings import examine
-from tuner.spec.first.further_sources import Further, further_sources
+from tuner.spec.first.further_sources import further_sources
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.host_structures import named_from_outside, without_what_none_fills
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.own_builds import build_compiler, doubts_of
 from tuner.spec.first.project import OLD_DIALECT, Opened, Project, opened, read_source
 from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.first_values import call_values
-from tuner.spec.reading.flattening import Flat, flattened
+from tuner.spec.reading.flattening import flattened
 from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
 from tuner.spec.reading.outlining import loop_lines, no_loop, outline
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.templates import instance_of
 
-__all__ = ["Asked", "host_first_spec"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a first spec of a function in C or C++ is asked for.
-
-    Attributes:
-        entry: the function; may be left out where the file has one that can be called from outside.
-        loop: line at which a loop begins that is to be the kernel.
-        compiler: of the project's build, with flags.
-        compiled: how the project's build compiles the file.
-        reassociate: whether sums may be in another order.
-    """
-
-    entry: str | None
-    loop: int | None
-    compiler: str | None
-    compiled: Compiled | None
-    reassociate: bool
+__all__ = ["host_first_spec"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,28 +53,7 @@ class _Kernel:
     beside: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Needed:
-    """What a kernel needs beside its own text.
-
-    Attributes:
-        flat: the kernel, with global variables as parameters, and members in the place of structures.
-        further: sources that define what it calls.
-        doubts: what is said of what could not be chosen.
-        variables: parameters that are global variables, with what `global` is.
-        flags: those of them that only decide what is done.
-        values: numbers that its callers give its parameters.
-    """
-
-    flat: Flat
-    further: Further
-    doubts: tuple[str, ...]
-    variables: Mapping[str, str]
-    flags: Collection[str]
-    values: Mapping[str, str]
-
-
-def host_first_spec(project: Project, asked: Asked) -> FirstSpec:
+def host_first_spec(project: Project) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
     Raises:
@@ -103,64 +61,45 @@ def host_first_spec(project: Project, asked: Asked) -> FirstSpec:
         BaselineError: clang does not accept the source.
     """
     source = opened(project)
-    command, unnamed = build_compiler(asked.compiler, asked.compiled, project.language, openmp=source.openmp)
-    kernel = _kernel(project, source, asked)
+    command, unnamed = build_compiler(project.compiler, project.compiled, openmp=source.openmp)
+    kernel = _kernel(project, source)
     headers = list(source.headers)
     if kernel.beside and project.name != project.path.name:
         # What the instance includes lies elsewhere than the instance, which lies beside the spec.
         headers.insert(0, os.path.dirname(project.name))
-    reader, outlined = kernel.reader, kernel.outlined
-    everything = source.everything if outlined is None else f"{source.everything}\n{outlined.opening}"
-    needed = _needed(project, kernel, everything)
-    first = host_spec(
-        FirstKernel(
-            file=kernel.file,
-            flat=needed.flat,
-            findings=examine(needed.flat.function, needed.flat.lookup),
-            macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
-            include=[*headers, *map(project.written, needed.further.include)],
-            sources=[project.written(each) for each in needed.further.files],
-            doubts=(
-                *doubts_of(asked.compiled, project.folder or project.beside),
-                *unnamed,
-                *needed.doubts,
-            ),
-            variables=needed.variables,
-            flags=needed.flags,
-            defines=_defines(project, reader),
-            threads=len(os.sched_getaffinity(0)) if source.openmp else None,
-            kernel=None if outlined is None else f"{outlined.function}, loop: {asked.loop}",
-            values=needed.values if outlined is None else outlined.values,
-            compiler=command,
-            reassociate=asked.reassociate,
-        )
+    first = replace(
+        _first_kernel(project, kernel, source),
+        threads=len(os.sched_getaffinity(0)) if source.openmp else None,
+        compiler=command,
+        reassociate=project.reassociate,
     )
-    return replace(first, beside={kernel.file: kernel.beside}) if kernel.beside else first
+    doubts = (*doubts_of(project.compiled, project.folder or project.beside), *unnamed, *first.doubts)
+    spec = host_spec(replace(first, include=[*headers, *first.include], doubts=doubts))
+    return replace(spec, beside={kernel.file: kernel.beside}) if kernel.beside else spec
 
 
-def _kernel(project: Project, source: Opened, asked: Asked) -> _Kernel:
+def _kernel(project: Project, source: Opened) -> _Kernel:
     reader, file = source.reader, project.name
-    entry, outlined = asked.entry, None
-    if asked.loop is not None:
-        outlined = _outlined(reader, entry, asked.loop)
-        first, *others = reader.files
-        entry = outlined.entry
-        reader = replace(reader, files=(replace(first, text=outlined.text), *others))
+    entry, outlined = project.entry, None
+    if project.loop is not None:
+        outlined = _outlined(reader, entry, project.loop)
+        entry, reader = outlined.entry, reader.with_text(outlined.text)
     function = chosen(reader, reader.files[0].text, project.path.name, entry)
     if not function.template:
-        return _Kernel(function=named(function), reader=reader, file=file, outlined=outlined)
-    name, text, reader = _instance(reader, named(function), project.path.name)
-    function = next(f for f in reader.functions(name) if f.defined)
+        return _Kernel(function=function.with_names(), reader=reader, file=file, outlined=outlined)
+    name, text, reader = _instance(reader, function.with_names(), project.path.name)
+    function = reader.defined(name)[0]
     return _Kernel(
-        function=named(function),
+        function=function.with_names(),
         reader=reader,
         file=f"{project.path.stem}_instance{project.path.suffix}",
         beside=f'#include "{project.path.name}"\n\n{text}',
     )
 
 
-def _needed(project: Project, kernel: _Kernel, everything: str) -> _Needed:
-    function, reader = kernel.function, kernel.reader
+def _first_kernel(project: Project, kernel: _Kernel, source: Opened) -> FirstKernel:
+    """The kernel with what it needs beside its own text."""
+    function, reader, outlined = kernel.function, kernel.reader, kernel.outlined
     exposed = reader.exposing(function.name)
     symbol = str(function.tree.get("mangledName") or function.name)
     include = [project.beside / each for each in reader.include]
@@ -169,17 +108,25 @@ def _needed(project: Project, kernel: _Kernel, everything: str) -> _Needed:
     files = (*reader.files, *map(read_source, further.files))
     lookup = function_lookup(replace(reader, files=files, include=(*reader.include, *places)))
     whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
+    everything = source.everything if outlined is None else f"{source.everything}\n{outlined.opening}"
     flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
     flat = named_from_outside(flat, reader)
-    types = described(reader.resolved(flat.function), reader, flat)
+    flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))
     callers = {name for each in files for name in callers_of(each.text, function.name)}
-    return _Needed(
-        flat=replace(flat, function=types),
-        further=further,
+    values = call_values(function, filter(None, map(lookup, sorted(callers))))
+    return FirstKernel(
+        file=kernel.file,
+        flat=flat,
+        findings=examine(flat.function, flat.lookup),
+        macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
+        include=list(map(project.written, further.include)),
+        sources=list(map(project.written, further.files)),
         doubts=(*whole.doubts, *left_out, *further.doubts),
         variables=whole.names,
         flags=whole.flags,
-        values=call_values(function, filter(None, map(lookup, sorted(callers)))),
+        defines=_defines(project, reader),
+        kernel=None if outlined is None else f"{outlined.function}, loop: {project.loop}",
+        values=values if outlined is None else outlined.values,
     )
 
 
@@ -197,7 +144,7 @@ def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
     above = "".join(lines_of_text(text)[:loop])
     for name in reversed(functions_of(text)):
         if re.search(rf"\b{name}\b", above):
-            found = [f for f in reader.functions(name) if f.defined]
+            found = reader.defined(name)
             if any(loop in loop_lines(f, text) for f in found):
                 return outline(reader, found[0].qualified, loop)
             if any(loop_lines(f, text, loop) for f in found):
@@ -207,14 +154,14 @@ def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
 
 def _instance(reader: SourceReader, template: Function, file: str) -> tuple[str, str, SourceReader]:
     """Name and text of an instance of a template, and the reader of a source that has it too."""
-    first, *others = reader.files
-    instance = instance_of(template, first.text)
+    text = reader.files[0].text
+    instance = instance_of(template, text)
     if instance is not None:
-        longer = replace(first, text=first.text + "\n" + instance.text)
-        reader = replace(reader, files=(longer, *others))
+        name, made = instance
+        reader = reader.with_text(f"{text}\n{made}")
         try:
-            reader.functions(instance.name)
-            return instance.name, instance.text, reader
+            reader.functions(name)
+            return name, made, reader
         except BaselineError:
             pass
     raise UsageError(

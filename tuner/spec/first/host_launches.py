@@ -5,15 +5,16 @@ Guesses, for first specs; may not run anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from tuner.core.dtypes import numpy_dtype
 from tuner.spec.first.host_arithmetic import Node as Value
 from tuner.spec.first.host_code import Frame, HostCode, called_name
 from tuner.spec.first.host_values import HostValues
 from tuner.spec.reading.c_types import DTYPES
-from tuner.spec.reading.nodes import Node
+from tuner.spec.reading.nodes import Node, plain_type
 from tuner.spec.reading.record_layouts import record_layouts
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import SourceTree
@@ -68,7 +69,7 @@ def host_launches(
         MachineError: there is no clang, or it does not answer.
     """
     code = HostCode(tree.with_constants(kept))
-    sizes = _Sizes(tree.reader)
+    sizes = _sizes(tree.reader)
     for node, frame in code.uses('"CUDAKernelCallExpr"', "CUDAKernelCallExpr"):
         callee, geometry, *arguments = inner_nodes(node)
         if called_name(callee) == kernel and len(inner_nodes(geometry)) > 2:
@@ -91,7 +92,7 @@ def _launch(
             sizes += [host.bytes_of(argument, frame, members) for members in trails[place]]
         else:
             values.append(host.value(argument, frame))
-            sizes.append(host.bytes_of(argument, frame) if "*" in _type(argument) else None)
+            sizes.append(host.bytes_of(argument, frame) if "*" in plain_type(argument) else None)
     return HostLaunch(
         grid=host.dimensions(grid, frame),
         block=host.dimensions(block, frame),
@@ -102,25 +103,17 @@ def _launch(
     )
 
 
-@dataclass(slots=True)
-class _Sizes:
+def _sizes(reader: SourceReader) -> Callable[[str], int | None]:
     """Bytes of types, asked of clang where they are structures."""
 
-    reader: SourceReader
-    _known: dict[str, int | None] = field(default_factory=dict)
-
-    def __call__(self, kind: str) -> int | None:
+    @cache
+    def size(kind: str) -> int | None:
         plain = kind.removeprefix("const ")
         if "*" in plain:
             return 8
         if plain in DTYPES:
             return numpy_dtype(DTYPES[plain][0]).itemsize
-        if plain not in self._known:
-            found = record_layouts(self.reader, [plain]).get(plain)
-            self._known[plain] = found.size if found else None
-        return self._known[plain]
+        found = record_layouts(reader, [plain]).get(plain)
+        return found.size if found else None
 
-
-def _type(node: Node) -> str:
-    kind = node.get("type", {})
-    return str(kind.get("desugaredQualType", kind.get("qualType", "")))
+    return size

@@ -39,27 +39,17 @@ def without_what_none_fills(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...
     ]
     members = {name: member for name, member in flat.members.items() if name not in names}
     remarks = sorted(f"{'.'.join(flat.members[name].trail)} is {kinds[name]}" for name in names)
-    return (
-        replace(
-            flat,
-            function=replace(function, parameters=parameters, tree={**function.tree, "inner": nodes}),
-            members=members,
-        ),
-        tuple(remarks),
-    )
+    function = replace(function, parameters=parameters, tree={**function.tree, "inner": nodes})
+    return replace(flat, function=function, members=members), tuple(remarks)
 
 
 def _unfilled(member: Member, text: str) -> str:
     """What a member is that no spec fills; empty for what one does."""
-    if _is_bit_field(member.trail[-1], text):
+    if re.search(rf"{_WHOLE}\s*\b{re.escape(member.trail[-1])}\s*:\s*\w+\s*[,;]", text):
         return "a bit-field, which no spec fills: it is zero"
     if POINTERS_INSIDE.search(member.kind.text):
         return "an array of pointers, which no spec fills: they are null"
     return ""
-
-
-def _is_bit_field(name: str, text: str) -> bool:
-    return re.search(rf"{_WHOLE}\s*\b{re.escape(name)}\s*:\s*\w+\s*[,;]", text) is not None
 
 
 def named_from_outside(flat: Flat, reader: SourceReader) -> Flat:

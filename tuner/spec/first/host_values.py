@@ -23,7 +23,7 @@ from tuner.spec.first.host_code import (
     first_value,
     place_of,
 )
-from tuner.spec.reading.nodes import Node
+from tuner.spec.reading.nodes import Node, plain_type
 from tuner.spec.reading.trees import CASTS, inner_nodes
 
 __all__ = ["HostValues"]
@@ -103,12 +103,12 @@ class HostValues:
             return self._variable(macro, int(node["value"])) if macro else int(node["value"])
         if kind == "FloatingLiteral":
             # As it is written: what it is rounded to in `float` has more digits.
-            return float(str(np.float32(node["value"])) if _type(node) == "float" else node["value"])
+            return float(str(np.float32(node["value"])) if plain_type(node) == "float" else node["value"])
         if kind in ("UnaryOperator", "BinaryOperator", "ConditionalOperator"):
             return self._operation(node, frame)
         if kind == "UnaryExprOrTypeTraitExpr" and node.get("name") == "sizeof":
-            asked = node.get("argType") or bare_expression(inner[0]).get("type", {})
-            return _known(self.size_of(str(asked.get("desugaredQualType", asked.get("qualType", "")))))
+            asked = {"type": node["argType"]} if "argType" in node else bare_expression(inner[0])
+            return _known(self.size_of(plain_type(asked)))
         if kind == "DeclRefExpr":
             return self._named(node, frame)
         if kind in ("MemberExpr", "CXXDependentScopeMemberExpr"):
@@ -218,7 +218,11 @@ class HostValues:
         place = place_of(node)
         if place is None:
             raise UnknownPart
-        if place.members[-1:] and place.members[-1] in _MEMBERS and "dim3" in _type(inner_nodes(node)[0]):
+        if (
+            place.members[-1:]
+            and place.members[-1] in _MEMBERS
+            and "dim3" in plain_type(inner_nodes(node)[0])
+        ):
             axes = self._axes(inner_nodes(node)[0], frame)
             axis = _MEMBERS.index(place.members[-1])
             return self._value(*axes[axis]) if axis < len(axes) else 1 if axes else _known(None)
@@ -249,12 +253,12 @@ class HostValues:
         if node.get("kind") == "CallExpr" and called_name(inner[0]) == "make_uint3":
             return [(each, frame) for each in inner[1:]]
         if node.get("kind") in (*_CONSTRUCTED, "InitListExpr"):
-            copied = len(inner) == 1 and re.search(r"\b(?:dim3|uint3)\b", _type(inner[0]))
+            copied = len(inner) == 1 and re.search(r"\b(?:dim3|uint3)\b", plain_type(inner[0]))
             return self._axes(inner[0], frame) if copied else [(each, frame) for each in inner]
         place = place_of(node)
-        if place is None or "dim3" not in _type(node):
+        if place is None or "dim3" not in plain_type(node):
             made = self.code.returned(node, frame) if node.get("kind") == "CallExpr" else None
-            return self._axes(*made) if made and "dim3" in _type(node) else [(node, frame)]
+            return self._axes(*made) if made and "dim3" in plain_type(node) else [(node, frame)]
         begun = self.code.source(place, frame)
         axes = self._axes(*begun) if begun else []
         for axis, member in enumerate(_MEMBERS):
@@ -290,11 +294,6 @@ class HostValues:
             if _ALLOCATES.search(called_name(callee)) and place_of(target) == place:
                 return size, there
         return None
-
-
-def _type(node: Node) -> str:
-    kind = node.get("type", {})
-    return str(kind.get("desugaredQualType", kind.get("qualType", "")))
 
 
 def _known(value: Value | None) -> Value:

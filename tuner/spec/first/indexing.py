@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
 from tuner.spec.reading.signature import Function
 
 __all__ = ["NARROW", "index_arrays"]
@@ -54,10 +54,9 @@ def _positions(
         for target, value in flows:
             if target in reached:
                 reached |= set(_names(value))
-    parameters = [c for c in tree.get("inner", []) if c and c.get("kind") == "ParmVarDecl"]
     return frozenset(
         i
-        for i, (node, (_, kind)) in enumerate(zip(parameters, function.parameters, strict=False))
+        for i, (node, (_, kind)) in enumerate(zip(parameter_nodes(tree), function.parameters, strict=False))
         if kind.pointer and node["id"] in reached
     )
 
@@ -123,9 +122,7 @@ def _is_byte(index: Node) -> bool:
 
 
 def _names(node: Node) -> Iterator[str]:
-    for found in walk(node):
-        if found.get("kind") == "DeclRefExpr":
-            yield str(found.get("referencedDecl", {}).get("id", ""))
+    return (str(meant.get("id", "")) for meant in named_in(node))
 
 
 def _type(node: Node) -> str:

@@ -10,15 +10,14 @@ from pathlib import Path
 
 from tuner.core.errors import UsageError
 from tuner.spec.first.argument_types import described
-from tuner.spec.first.compile_commands import Compiled, compiled_as
+from tuner.spec.first.compile_commands import Compiled, compiled_as, macro_flags
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import device_spec
-from tuner.spec.first.entries import chosen, named
+from tuner.spec.first.entries import chosen
 from tuner.spec.first.header_folders import header_folders
-from tuner.spec.first.host_kernel import Asked, host_first_spec
+from tuner.spec.first.host_kernel import host_first_spec
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.own_builds import build_compiler, macro_flags
 from tuner.spec.first.project import Project, opened
 from tuner.spec.sources import language_of
 
@@ -83,39 +82,37 @@ def first_spec(
             *(() if standard is None else (f"-std={standard}",)),
         ),
         openmp=language != "opencl" and (compiled is None or not compiled.command or compiled.openmp),
+        entry=entry,
+        loop=loop,
+        compiler=compiler,
+        compiled=compiled,
+        reassociate=reassociate,
     )
     if language in ("c", "c++"):
-        asked = Asked(entry=entry, loop=loop, compiler=compiler, compiled=compiled, reassociate=reassociate)
-        return host_first_spec(project, asked)
+        return host_first_spec(project)
     if loop is not None:
         raise UsageError("--loop is for C and C++", "name the function alone")
-    build_compiler(compiler, None, language, openmp=False)
-    return FirstSpec(text=(_cuda if language == "cuda" else _opencl)(project, entry))
+    if compiler is not None:
+        raise UsageError("--compiler is for C and C++", "leave it out")
+    return FirstSpec(text=(_cuda if language == "cuda" else _opencl)(project))
 
 
-def _cuda(project: Project, entry: str | None) -> str:
-    found = cuda_files(project.path, entry, project.include)
+def _cuda(project: Project) -> str:
+    found = cuda_files(project.path, project.entry, project.include)
     if language_of(found.source.name) is None:
         hint = "name the .cu that includes it, or write one that does"
         raise UsageError(f"{project.path.name} is compiled only as a part of others", hint)
-    return init_cuda(
-        project.written(found.source),
-        found.text,
-        found.tree,
-        entry=entry,
-        include=project.headers,
-        headers=found.headers,
-        hosts=found.hosts,
-    )
+    return init_cuda(project.written(found.source), found, entry=project.entry, include=project.headers)
 
 
-def _opencl(project: Project, entry: str | None) -> str:
+def _opencl(project: Project) -> str:
     source = opened(project)
-    function = named(chosen(source.reader, source.text, project.path.name, entry))
+    text = source.reader.files[0].text
+    function = chosen(source.reader, text, project.path.name, project.entry).with_names()
     return device_spec(
         project.name,
         described(function, source.reader),
-        source.text,
+        text,
         missing=tuple(source.reader.macros),
         include=source.headers,
     )

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tuner.spec.reading.flattening import Flat, Member, Structure
 
@@ -46,25 +47,20 @@ class Line:
         return f"{self.text}{' ' * max(2, 40 - len(self.text))}# {self.comment}\n"
 
 
-@dataclass(slots=True)
-class _Node:
-    """A structure with what lies in it, in the order of its first use."""
-
-    within: dict[str, _Node | Line]
+Within = dict[str, Any]
+"""A structure as what lies in it, in the order of its first use: lines and structures."""
 
 
 def grouped(flat: Flat, lines: Sequence[Line]) -> list[Line]:
     """The lines of arguments, one for each parameter, with members inside their structures."""
-    top = _Node({})
+    top: Within = {}
     for line, (name, _) in zip(lines, flat.function.parameters, strict=True):
         member = flat.members.get(name)
         trail = (name,) if member is None else member.trail
         at = top
         for part in trail[:-1]:
-            inner = at.within.setdefault(part, _Node({}))
-            assert isinstance(inner, _Node)
-            at = inner
-        at.within[trail[-1]] = line if member is None else _as_member(line, member)
+            at = at.setdefault(part, {})
+        at[trail[-1]] = line if member is None else _as_member(line, member)
     return _written(flat, top, (), "")
 
 
@@ -80,9 +76,9 @@ def _as_member(line: Line, member: Member) -> Line:
     return replace(line, text=text)
 
 
-def _written(flat: Flat, node: _Node, trail: tuple[str, ...], indent: str) -> list[Line]:
+def _written(flat: Flat, within: Within, trail: tuple[str, ...], indent: str) -> list[Line]:
     made = []
-    for name, inner in node.within.items():
+    for name, inner in within.items():
         if isinstance(inner, Line):
             made.append(replace(inner, text=indent + inner.text))
             continue

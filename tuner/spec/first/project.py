@@ -11,8 +11,8 @@ from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.doubts import has_openmp
+from tuner.spec.first.compile_commands import Compiled, path_from
 from tuner.spec.first.device import MISSING_BLOCK
-from tuner.spec.first.own_builds import path_from
 from tuner.spec.models import KernelModel
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.signature import SourceReader
@@ -38,6 +38,11 @@ class Project:
         include: folders of headers that are given or found.
         flags: macros and dialect of the build.
         openmp: whether directives of OpenMP have threads; they have none in a build without.
+        entry: the function; may be left out where the file has one that can be called from outside.
+        loop: line at which a loop begins that is to be the kernel.
+        compiler: of the project's build, with flags.
+        compiled: how the project's build compiles the file.
+        reassociate: whether sums may be in another order.
     """
 
     path: Path
@@ -45,7 +50,12 @@ class Project:
     folder: Path | None
     include: tuple[Path, ...]
     flags: tuple[str, ...]
-    openmp: bool = True
+    openmp: bool
+    entry: str | None
+    loop: int | None
+    compiler: str | None
+    compiled: Compiled | None
+    reassociate: bool
 
     @property
     def beside(self) -> Path:
@@ -82,11 +92,6 @@ class Opened:
     everything: str
     headers: list[str]
     openmp: bool
-
-    @property
-    def text(self) -> str:
-        """Of the source."""
-        return self.reader.files[0].text
 
 
 def opened(project: Project) -> Opened:
@@ -148,7 +153,7 @@ def _with_missing(reader: SourceReader) -> SourceReader:
             break
         except BaselineError as error:
             if _OLD.search(error.message) and reader.language == "c" and OLD_DIALECT not in reader.flags:
-                reader = replace(reader, flags=(*reader.flags, OLD_DIALECT))
+                reader = reader.with_flags([OLD_DIALECT])
                 continue
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:

@@ -173,19 +173,14 @@ def in_memory(sizes: Mapping[str, int], arrays: Sequence[str]) -> dict[str, int]
     {'n': 128, 'm': 64}
     """
     found = dict(sizes)
-    while sum(_values(arrays, found)) > _MOST_BYTES:
-        moving = [name for name, size in found.items() if size > 1 and _moves(name, found, arrays)]
+    while (taken := sum(_values(arrays, found))) > _MOST_BYTES:
+        halved = {name: {**found, name: size // 2} for name, size in found.items() if size > 1}
+        moving = [name for name, less in halved.items() if sum(_values(arrays, less)) < taken]
         if not moving:
             break
         largest = max(moving, key=lambda name: found[name])
         found[largest] //= 2
     return found
-
-
-def _moves(name: str, sizes: Mapping[str, int], arrays: Sequence[str]) -> bool:
-    """Whether arrays are smaller where a size is."""
-    less = {**sizes, name: sizes[name] // 2}
-    return sum(_values(arrays, less)) < sum(_values(arrays, sizes))
 
 
 def _values(texts: Sequence[str], values: Mapping[str, int]) -> list[float]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from tuner.spec.first.divisions import initial_values
+from tuner.spec.first.values import initial_values
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
 from tuner.spec.reading.record_layouts import Layout

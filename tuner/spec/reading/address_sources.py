@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from tuner.spec.reading import known_calls
-from tuner.spec.reading.nodes import Node
-from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes, referenced
+from tuner.spec.reading.nodes import Node, plain_type
+from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes
 
 __all__ = [
     "UNKNOWN",
@@ -19,18 +19,11 @@ __all__ = [
     "is_plain_new",
     "is_pointer",
     "is_reference",
-    "plain_type",
 ]
 
 UNKNOWN = "?"
 _REFERENCE = re.compile(r"&(?:$|\))")
 _QUALIFIER = re.compile(r"\b(?:const|restrict|__restrict)\b")
-
-
-def plain_type(node: Node) -> str:
-    """A type without names that stand for others."""
-    kind = node.get("type", {})
-    return str(kind.get("desugaredQualType", kind.get("qualType", "")))
 
 
 def is_pointer(node: Node) -> bool:
@@ -102,7 +95,7 @@ class Sources:
         """Where the address of what an expression names may come from."""
         kind, inner = node.get("kind"), inner_nodes(node)
         if kind == "DeclRefExpr":
-            return self.named(node)
+            return self.named(node.get("referencedDecl", {}))
         if kind == "StringLiteral":
             return set()
         if kind in WRAPPERS or (kind in CASTS and node.get("castKind") == "NoOp"):
@@ -137,9 +130,9 @@ class Sources:
         """Whether an object is a variable that holds an address."""
         return thing.startswith("o:") and is_pointer(self.variables[thing[2:]])
 
-    def named(self, node: Node) -> set[str]:
+    def named(self, meant: Node) -> set[str]:
         """Where the address of what a name stands for comes from."""
-        key, meant = referenced(node), node.get("referencedDecl", {})
+        key = str(meant.get("id", ""))
         if key in self.variables:
             return {f"{'v' if is_reference(self.variables[key]) else 'o'}:{key}"}
         if meant.get("kind") in ("FunctionDecl", "EnumConstantDecl"):

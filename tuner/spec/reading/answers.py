@@ -6,17 +6,20 @@ what is asked.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from tuner.core.errors import MachineError
+from tuner.core.errors import BaselineError, MachineError
 from tuner.core.types import Source
 from tuner.spaces.source.memo import Kept
+from tuner.spec.reading.nodes import Node
 
-__all__ = ["EMPTY", "Question"]
+__all__ = ["EMPTY", "Question", "not_accepted", "trees_of"]
 
 EMPTY = "empty/of/headers/there"
 """Folder of headers with nothing in them, deep enough for names that begin with ``..``."""
@@ -25,6 +28,9 @@ _TIMEOUT_S = 30.0
 _KEPT_BYTES = 1 << 20
 _READS_MORE = re.compile(r"include|import|embed|__(?:DATE|TIME|TIMESTAMP)__|pragma\s+GCC\s+dependency")
 """In a source or a flag: its answer may be another one when a file or the clock is."""
+
+_BEGIN = re.compile(r"\S")
+_ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
 Answer = tuple[int, bytes, bytes]
 """Exit status, standard output, standard error."""
@@ -92,3 +98,32 @@ class Question:
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise MachineError(f"clang does not answer: {error}", "run tuner doctor") from error
         return done.returncode, done.stdout, done.stderr
+
+
+def trees_of(output: str) -> Iterator[Node]:
+    """The syntax trees that clang prints one behind the other."""
+    decoder, at = json.JSONDecoder(), 0
+    while begin := _BEGIN.search(output, at):
+        tree, at = decoder.raw_decode(output, begin.start())
+        yield tree
+
+
+def not_accepted(errors: str, first: str) -> BaselineError:
+    """That clang does not accept a source.
+
+    Args:
+        errors: what it prints.
+        first: name of the source.
+    """
+    found = _ERROR.search(errors)
+    what = f"{found['where']}: {found['what']}" if found else " ".join(errors.split())[:200] or first
+    hint = "clang must accept it with the default parameters"
+    if what.endswith("file not found"):
+        hint = "name its folder: include under kernel in the spec, or tuner init -I"
+    if "'mpi.h'" in what:
+        hint = (
+            "name its folder, which `mpicc -show` tells: include under kernel in the spec, or tuner init -I"
+        )
+    if "'omp.h'" in what:
+        hint = "write openmp: true under kernel, or put it between #ifdef _OPENMP and #endif"
+    return BaselineError(f"the kernel does not compile: {what}", hint)

@@ -108,6 +108,16 @@ class CType:
         """Dtypes that agree with it; empty where any may (``void``, structures)."""
         return (self.structure,) if self.structure else DTYPES.get(self.base, ())
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is, or points to, whole numbers."""
+        return any(dtype.startswith(("int", "uint")) for dtype in self.dtypes)
+
+    @property
+    def usual(self) -> str:
+        """The usual one of its dtypes; ``float32`` where any may agree."""
+        return self.dtypes[0] if self.dtypes else "float32"
+
 
 def bare(text: str) -> str:
     """A type without qualifiers."""

@@ -14,9 +14,8 @@ from tuner.core.errors import BaselineError
 from tuner.core.source_text import source_bytes, source_text
 from tuner.spaces.source.outlined import View
 from tuner.spec.reading.declarators import declaration
-from tuner.spec.reading.given_values import paths
 from tuner.spec.reading.known_calls import KEEP_NOTHING, known_name
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, body_of, paths, plain_type, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes, peeled
 
@@ -126,7 +125,9 @@ class _Looking:
             if node.get("kind") in ("DeclRefExpr", "CXXThisExpr"):
                 accessed |= self._look(node, parents)
         kept = [
-            u for u in self._used.values() if not self._others & {u.kind, u.root["id"], _bare(_type(u.root))}
+            u
+            for u in self._used.values()
+            if not self._others & {u.kind, u.root["id"], _bare(plain_type(u.root))}
         ]
         calls = [n for n in walk(self._loop) if n.get("kind") in _CALLS and id(n) not in accessed]
         local = all(map(self._is_local, calls)) if kept else True
@@ -138,11 +139,11 @@ class _Looking:
         while at < len(parents):
             step = parents[at]
             arrow = step.get("castKind") == "LValueToRValue" and parents[at + 1].get("isArrow")
-            if not arrow and (step.get("kind") != "MemberExpr" or _type(step) == _METHOD):
+            if not arrow and (step.get("kind") != "MemberExpr" or plain_type(step) == _METHOD):
                 break
             top, at = step, at + 1
         around = [parent for parent in parents[at:] if parent.get("castKind") != "NoOp"]
-        root, kind, text = node.get("referencedDecl", {}), _type(top), self._text(top)
+        root, kind, text = node.get("referencedDecl", {}), plain_type(top), self._text(top)
         use = (
             self._use(top, around) if _CONTAINER.match(kind) and root.get("id") not in self._inside else None
         )
@@ -163,7 +164,7 @@ class _Looking:
         if first.get("kind") == "CXXOperatorCallExpr" and len(inner) == 3 and peeled(inner[1]) is top:
             named = peeled(inner[0]).get("referencedDecl", {}).get("name")
             # Bits are no elements that lie in memory, and rows lie in containers of their own.
-            plain = first.get("valueCategory") == "lvalue" and not _CONTAINER.match(_type(first))
+            plain = first.get("valueCategory") == "lvalue" and not _CONTAINER.match(plain_type(first))
             return _Use(first, top, False) if named == "operator[]" and plain else None
         if first.get("name") == "size" and len(parents) > 1 and len(inner_nodes(parents[1])) == 1:
             return _Use(parents[1], top, True)
@@ -181,7 +182,7 @@ class _Looking:
         callee = peeled(inner_nodes(call)[0]) if inner_nodes(call) else {}
         meant = callee.get("referencedDecl", {})
         name = str(meant.get("name") or callee.get("name", ""))
-        if name in _LOOKS and any(_CONTAINER.match(_type(peeled(n))) for n in _objects(call)):
+        if name in _LOOKS and any(_CONTAINER.match(plain_type(peeled(n))) for n in _objects(call)):
             return True
         if known_name(name, str(meant.get("type", {}).get("qualType"))) in KEEP_NOTHING:
             return True
@@ -221,7 +222,7 @@ class _Writing:
                     edits += [self._edit(each, view, variable) for each in found]
         tree = self._rebuilt(self.function.tree)
         # Declared where every loop of the function sees them.
-        body = next(child for child in tree["inner"] if child.get("kind") == "CompoundStmt")
+        body = body_of(tree)
         begun = {"kind": "DeclStmt", "inner": declared}
         whole = {**body, "inner": [begun, *body["inner"]]}
         inner = [whole if child is body else child for child in tree["inner"]]
@@ -234,7 +235,7 @@ class _Writing:
         while name in self._taken or re.search(rf"\b{name}\b", self.text):
             name += "_"
         self._taken.add(name)
-        element = _type(first.node)
+        element = plain_type(first.node)
         kind = element if sized else f"{element}{'' if element.endswith('*') else ' '}*"
         found = _CONTAINER.match(use.kind)
         assert found is not None
@@ -296,12 +297,6 @@ class _Writing:
         return made
 
 
-def _type(node: Node) -> str:
-    """Its type without names that stand for others."""
-    kind = node.get("type", {})
-    return str(kind.get("desugaredQualType", kind.get("qualType", "")))
-
-
 def _bare(kind: str) -> str:
     return re.sub(r"^const |[ &*]+$", "", kind)
 
@@ -320,4 +315,4 @@ def _objects(call: Node) -> list[Node]:
 def _is_own(root: Node) -> bool:
     """Whether a variable is an object of the function itself."""
     kept = root.get("storageClass") in ("static", "extern") or root.get("kind") != "VarDecl"
-    return not kept and not re.search(r"[&*]$", _type(root))
+    return not kept and not re.search(r"[&*]$", plain_type(root))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.c_types import DTYPES, CType, c_type
-from tuner.spec.reading.nodes import Node, location_of, parameter_nodes
+from tuner.spec.reading.nodes import Node, body_of, location_of, parameter_nodes, plain_type
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.source_trees import SourceTree, source_tree
 from tuner.spec.reading.trees import inner_nodes
@@ -60,9 +60,9 @@ class Parameter:
         return self.kind.pointer and not self.kind.odd
 
     @property
-    def constant(self) -> bool:
-        """Whether the kernel cannot write there."""
-        return self.kind.constant
+    def whole(self) -> bool:
+        """Whether it is a whole number of 32 or 64 bits."""
+        return not self.pointer and self.kind.whole and self.dtype[-1:] in ("2", "4")
 
     @property
     def lanes(self) -> int:
@@ -121,9 +121,9 @@ def _kernels(node: Node, text: bytes, file: str, scope: tuple[str, ...]) -> Iter
     if not functions or functions[0].get("kind") != "FunctionDecl":
         return
     function = functions[0]
-    body = next((c for c in inner_nodes(function) if c.get("kind") == "CompoundStmt"), None)
+    body = body_of(function)
     bounds = next((c for c in inner_nodes(function) if c.get("kind") == "CUDALaunchBoundsAttr"), {})
-    if body is None or not any(c.get("kind") == "CUDAGlobalAttr" for c in inner_nodes(function)):
+    if not body or not any(c.get("kind") == "CUDAGlobalAttr" for c in inner_nodes(function)):
         return
     template = [c for c in inner if str(c.get("kind")).endswith("ParmDecl")] if node is not function else []
     given = [[a for a in inner_nodes(f) if a.get("kind") == "TemplateArgument"] for f in functions]
@@ -183,8 +183,7 @@ def _argument(node: Node) -> str:
     if "value" in node:
         # Of `true` clang's tree has -1, as of a number with one bit.
         return str(node["value"])
-    kind = node.get("type", {})
-    text = str(kind.get("desugaredQualType", kind.get("qualType", "")))
+    text = plain_type(node)
     return text if text and not re.search(r"[(){}]", text) else "float"
 
 
@@ -278,7 +277,7 @@ def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -
         if len(set(names)) > 1:
             raise UsageError(f"{file} has several kernels", "choose with --entry: " + ", ".join(names))
         return kernels[0]
-    wanted = entry.partition("<")[0].strip()
+    wanted = base_name(entry)
     for kernel in kernels:
         if kernel.name == wanted:
             return kernel

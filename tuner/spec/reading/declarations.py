@@ -6,11 +6,11 @@ Clang is asked, in the function itself, as other declarations may have other ext
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tuner.core.source_text import source_text
 from tuner.spec.reading.c_types import CType, c_type
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
@@ -49,55 +49,42 @@ def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Functi
     return replace(function, tree=tree, parameters=parameters)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A name, and the byte of the source behind which its type is asked for."""
-
-    name: str
-    at: int
-
-
-def _asked(tree: Node, text: bytes) -> Iterator[tuple[str, _Question]]:
-    body: Node = next((c for c in tree.get("inner", []) if c.get("kind") == "CompoundStmt"), {})
+def _asked(tree: Node, text: bytes) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Declarations' names by their identities, and the byte of the source behind which their types are asked for."""
+    body = body_of(tree)
     at = body.get("range", {}).get("begin", {}).get("offset", 0)
     if text[at : at + 1] != b"{":
         return
     for node in parameter_nodes(tree):
         if "name" in node:
-            yield node["id"], _Question(node["name"], at + 1)
+            yield node["id"], (node["name"], at + 1)
     for block in (node for node in walk(body) if node.get("kind") == "CompoundStmt"):
         for statement in (s for s in inner_nodes(block) if s.get("kind") == "DeclStmt"):
             end = statement.get("range", {}).get("end", {}).get("offset", 0)
             for node in inner_nodes(statement) if text[end : end + 1] == b";" else ():
-                if node.get("kind") == "VarDecl" and "init" in node and _to_array(node):
-                    yield node["id"], _Question(node["name"], end + 1)
+                if node.get("kind") == "VarDecl" and "init" in node and "(*" in plain_type(node):
+                    yield node["id"], (node["name"], end + 1)
 
 
-def _to_array(node: Node) -> bool:
-    kind = node.get("type", {})
-    return "(*" in str(kind.get("desugaredQualType", kind.get("qualType", "")))
-
-
-def _answers(asked: dict[str, _Question], tree: Node, reader: SourceReader) -> dict[str, list[Node]]:
+def _answers(asked: dict[str, tuple[str, int]], tree: Node, reader: SourceReader) -> dict[str, list[Node]]:
     """Nodes of types by the declarations that have them."""
     text, at = b"", 0
     source = reader.files[0].data
-    numbered = sorted(enumerate(asked.values()), key=lambda each: each[1].at)
-    for number, question in numbered:
-        probe = f" typedef __typeof__({question.name}) {_PROBE}{number}_;".encode()
-        text, at = text + source[at : question.at] + probe, question.at
+    numbered = sorted(enumerate(asked.values()), key=lambda each: each[1][1])
+    for number, (name, end) in numbered:
+        probe = f" typedef __typeof__({name}) {_PROBE}{number}_;".encode()
+        text, at = text + source[at:end] + probe, end
     text += source[at:]
     if not asked:
         return {}
-    first = replace(reader.files[0], text=source_text(text))
-    trees = replace(reader, files=(first, *reader.files[1:])).trees(_PROBE, extra="\n")
+    trees = reader.with_text(source_text(text)).trees(_PROBE, extra="\n")
     ids = list(asked)
     # What is asked stands before the answer.
     kinds = {ids[int(t["name"].removeprefix(_PROBE)[:-1])]: t["inner"][0]["inner"][1:] for t in trees}
     own = _own_names(tree)
-    for name in (n.get("referencedDecl", {}) for inner in kinds.values() for k in inner for n in walk(k)):
+    for meant in (n.get("referencedDecl", {}) for inner in kinds.values() for k in inner for n in walk(k)):
         # Identities are of one run of clang.
-        name["id"] = own.get(name.get("name"), "")
+        meant["id"] = own.get(meant.get("name"), "")
     return kinds
 
 

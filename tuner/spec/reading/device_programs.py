@@ -142,7 +142,7 @@ def joined(reader: SourceReader) -> SourceReader:
     if len(sources) == 1:
         return reader
     parts = (f'#line 1 "{source.name}"\n{source.text}\n' for source in sources)
-    return replace(reader, files=(replace(sources[0], text=_PARTING.join(parts)), *reader.files[1:]))
+    return reader.with_text(_PARTING.join(parts))
 
 
 def parted(reader: SourceReader, text: str) -> Iterator[tuple[Source, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 
-__all__ = ["extents", "least", "moves", "reach", "symbol"]
+__all__ = ["counters", "extents", "least", "moves", "reach", "symbol"]
 
 _LARGE = 1000
 """A size by which polynomials are compared."""
@@ -21,9 +21,14 @@ def symbol(identity: str) -> str:
     return f"@{identity}"
 
 
+def counters(value: Polynomial) -> list[str]:
+    """The counters that are part of it."""
+    return [name for name in value.names if name.startswith("@")]
+
+
 def moves(value: Polynomial) -> bool:
     """Whether a counter is part of it."""
-    return any(name.startswith("@") for name in value.names)
+    return bool(counters(value))
 
 
 def extents(index: Polynomial, bounds: Mapping[str, Polynomial]) -> tuple[Polynomial, ...] | None:
@@ -34,13 +39,13 @@ def extents(index: Polynomial, bounds: Mapping[str, Polynomial]) -> tuple[Polyno
         bounds: of counters by their identity: one more than the largest value.
     """
     index = _without_offsets(_at_first(_of_rows(index, bounds)), bounds)
-    counters = [name for name in index.names if name.startswith("@")]
-    if not counters:
+    found = counters(index)
+    if not found:
         # No counter: one place, for example the last.
         return ((index + constant(1)).rounded_up(),)
     strides: list[tuple[Polynomial, Polynomial]] = []
     rest = index
-    for counter in counters:
+    for counter in found:
         stride = index.factor_of(counter)
         bound = bounds.get(counter[1:])
         if stride is None or bound is None or moves(stride):
@@ -73,7 +78,7 @@ def reach(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial | N
         bounds: of counters by their identity: one more than the largest value.
     """
     index = _at_first(index)
-    for counter in [name for name in index.names if name.startswith("@")]:
+    for counter in counters(index):
         stride, bound = index.factor_of(counter), bounds.get(counter[1:])
         if stride is None or bound is None or moves(stride):
             return None
@@ -91,7 +96,7 @@ def least(
         bounds: of counters by their identity: one more than the largest value.
         starts: their smallest values.
     """
-    for counter in [name for name in index.names if name.startswith("@")]:
+    for counter in counters(index):
         stride, bound, start = index.factor_of(counter), bounds.get(counter[1:]), starts.get(counter[1:])
         if stride is None or bound is None or start is None or moves(stride):
             return None
@@ -104,10 +109,10 @@ def least(
 
 def _of_rows(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial:
     """The index without what nothing is known of and that is added to the beginning of a row, which it stays in."""
-    counters = [name for name in index.names if name.startswith("@")]
-    unknown = [name for name in counters if name[1:] not in bounds and index.factor_of(name) == constant(1)]
+    found = counters(index)
+    unknown = [name for name in found if name[1:] not in bounds and index.factor_of(name) == constant(1)]
     begun = [
-        factor for name in counters if name not in unknown and (factor := index.factor_of(name)) is not None
+        factor for name in found if name not in unknown and (factor := index.factor_of(name)) is not None
     ]
     if unknown and begun and all(factor.names for factor in begun):
         for name in unknown:
@@ -117,7 +122,7 @@ def _of_rows(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial:
 
 def _at_first(index: Polynomial) -> Polynomial:
     """The index with zero for counters that it goes down with, as `i` in `n - 1 - i`: there it is largest."""
-    for counter in [name for name in index.names if name.startswith("@")]:
+    for counter in counters(index):
         stride = index.factor_of(counter)
         if stride is not None and all(coefficient < 0 for _, coefficient in stride.terms):
             index = index - stride * variable(counter)
@@ -129,9 +134,8 @@ def _without_offsets(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Pol
 
     Of `(y + dy) * width + x + dx` with `dy` and `dx` from -1 to 1 both lie inside what `y` and `x` go over.
     """
-    counters = [name for name in index.names if name.startswith("@")]
     by_stride: dict[Polynomial, list[str]] = {}
-    for counter in counters:
+    for counter in counters(index):
         stride = index.factor_of(counter)
         if stride is not None:
             by_stride.setdefault(stride, []).append(counter)

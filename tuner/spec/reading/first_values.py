@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tuner.spec.reading.given_values import paths
 from tuner.spec.reading.loop_variables import Variable
-from tuner.spec.reading.nodes import Node, below, walk
+from tuner.spec.reading.nodes import Node, below, paths, plain_type, walk
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import callee_name, changes, inner_nodes, peeled, referenced
@@ -93,8 +92,7 @@ class _Reader:
             return constant(int(node["value"]))
         if kind == "DeclRefExpr":
             value = self.whole(*self.given(statement, referenced(node)))
-            written = str(node["type"].get("desugaredQualType", node["type"]["qualType"]))
-            other = referenced(node) in self._changed or re.search(r"[*\[]|float|double", written)
+            other = referenced(node) in self._changed or re.search(r"[*\[]|float|double", plain_type(node))
             return variable(str(node["referencedDecl"]["name"])) if value is None and not other else value
         if kind == "UnaryOperator" and operation == "-":
             value = self.whole(inner[0], statement)

@@ -7,13 +7,13 @@ only. May not judge what is done with a member.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tuner.spec.reading.c_types import CType, c_type
 from tuner.spec.reading.nodes import Node, parameter_nodes, walk
 from tuner.spec.reading.signature import Function
-from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import THROUGH, callee_name, changes, inner_nodes, peeled, referenced
 
 __all__ = ["Flat", "Member", "Structure", "flattened"]
 
@@ -84,51 +84,46 @@ def flattened(function: Function, lookup: Callable[[str], Function | None]) -> F
     return _Flattener(lookup, ()).flat(function)
 
 
-@dataclass(slots=True)
-class _Found:
-    """What is known of one function so far."""
-
-    trails: dict[str, Trail] = field(default_factory=dict)
-    """Of parameters that are structures, and of local pointers to them, by their declarations."""
-    members: dict[Trail, Member] = field(default_factory=dict)
-    structures: dict[Trail, Structure] = field(default_factory=dict)
-    lost: set[Trail] = field(default_factory=set)
-
-
 class _Flattener:
+    """Of one function."""
+
     def __init__(self, lookup: Callable[[str], Function | None], within: tuple[str, ...]) -> None:
         self._lookup = lookup
         self._within = within
         self._called: dict[str, Flat | None] = {}
+        self._trails: dict[str, Trail] = {}
+        """Of parameters that are structures, and of local pointers to them, by their declarations."""
+        self._members: dict[Trail, Member] = {}
+        self._structures: dict[Trail, Structure] = {}
+        self._lost: set[Trail] = set()
 
     def flat(self, function: Function) -> Flat:
         """The function without structures."""
-        found = _Found()
         nodes = parameter_nodes(function.tree)
         for node, (name, kind) in zip(nodes, function.parameters, strict=True):
             if _is_structure(node, kind, function.tree):
-                found.trails[node["id"]] = (name,)
-                found.structures[(name,)] = Structure(type=_named(kind.text), by_value=not kind.pointer)
-        if not found.trails:
+                self._trails[node["id"]] = (name,)
+                self._structures[(name,)] = Structure(type=_named(kind.text), by_value=not kind.pointer)
+        if not self._trails:
             return Flat(function=function, members={}, structures={}, lookup=self._lookup)
-        self._aliases(function.tree, found)
-        inner = [self._rewritten(child, found) for child in inner_nodes(function.tree)]
-        for trail in found.structures.keys() & found.members.keys():
+        self._aliases(function.tree)
+        inner = [self._rewritten(child) for child in inner_nodes(function.tree)]
+        for trail in self._structures.keys() & self._members.keys():
             # Used whole here, and member by member elsewhere.
-            del found.members[trail]
-            found.lost.add(trail)
-        names = _names(function, found)
+            del self._members[trail]
+            self._lost.add(trail)
+        names = _names(function, self._members)
         parameters: list[tuple[str, CType]] = []
         declared: list[Node] = []
         for node, (name, kind) in zip(nodes, function.parameters, strict=True):
-            own = [t for t in found.members if t[0] == name] if node["id"] in found.trails else []
+            own = [t for t in self._members if t[0] == name] if node["id"] in self._trails else []
             if not own:
                 # Of a structure nothing is used that is known here.
                 parameters.append((name, kind))
-                declared.append(self._rewritten(node, found))
+                declared.append(self._rewritten(node))
             for trail in own:
-                parameters.append((names[trail], found.members[trail].kind))
-                declared.append({"kind": "ParmVarDecl", "id": _identity(trail), "name": names[trail]})
+                parameters.append((names[trail], self._members[trail].kind))
+                declared.append(_parameter(trail, names[trail]))
         rest = [child for child in inner if child.get("kind") != "ParmVarDecl"]
         return Flat(
             function=replace(
@@ -136,25 +131,25 @@ class _Flattener:
                 parameters=tuple(parameters),
                 tree={**function.tree, "inner": [*declared, *rest]},
             ),
-            members={names[trail]: member for trail, member in found.members.items()},
-            structures=found.structures,
-            lost=frozenset(found.lost),
+            members={names[trail]: member for trail, member in self._members.items()},
+            structures=self._structures,
+            lost=frozenset(self._lost),
             lookup=self._flat_lookup,
         )
 
-    def _aliases(self, tree: Node, found: _Found) -> None:
+    def _aliases(self, tree: Node) -> None:
         """Local pointers to structures: those behind which members are used."""
         used = {referenced(base) for base in _bases(tree)}
         for node in walk(tree):
             inner = inner_nodes(node)
             if node.get("kind") == "VarDecl" and inner and node["id"] in used:
-                trail = self._trail(inner[-1], found)
+                trail = self._trail(inner[-1])
                 if trail is not None:
-                    found.trails[node["id"]] = trail
+                    self._trails[node["id"]] = trail
                     known = Structure(by_value=_is_inside(node, inner[-1]))
-                    found.structures.setdefault(trail, known)
+                    self._structures.setdefault(trail, known)
 
-    def _trail(self, node: Node, found: _Found) -> Trail | None:
+    def _trail(self, node: Node) -> Trail | None:
         """The structure, or the member, that an expression (or its address) is."""
         cast = ""
         while inner_nodes(node) and (node.get("kind") in THROUGH or node.get("opcode") in ("*", "&")):
@@ -164,25 +159,25 @@ class _Flattener:
                 cast = _named(node["type"]["qualType"])
             node = inner_nodes(node)[0]
         if node.get("kind") == "DeclRefExpr":
-            return found.trails.get(referenced(node))
+            return self._trails.get(referenced(node))
         if node.get("kind") != "MemberExpr" or not node.get("name"):
             return None
         base = inner_nodes(node)[0]
-        outer = self._trail(base, found)
+        outer = self._trail(base)
         if outer is None:
             return None
         if len(outer) > 1 and _whole(base).get("kind") != "DeclRefExpr":
-            known = found.structures.get(outer, Structure())
+            known = self._structures.get(outer, Structure())
             starred = node.get("isArrow") or peeled(base).get("opcode") == "*"
-            found.structures[outer] = replace(known, by_value=not starred)
+            self._structures[outer] = replace(known, by_value=not starred)
         trail = (*outer, str(node["name"]))
         if cast:
-            found.structures[trail] = Structure(type=cast)
+            self._structures[trail] = Structure(type=cast)
         return trail
 
-    def _member(self, node: Node, trail: Trail, found: _Found, *, written: bool = False) -> Node:
+    def _member(self, node: Node, trail: Trail, *, written: bool = False) -> Node:
         """The parameter in the place of a member."""
-        known = found.members.get(trail)
+        known = self._members.get(trail)
         if known is None:
             kind = c_type(node["type"])
             array = _ARRAY.fullmatch(kind.base)
@@ -190,35 +185,34 @@ class _Flattener:
             if array:
                 kind = replace(kind, base=array[1].strip(), pointer=True)
             known = Member(trail=trail, kind=kind, extents=extents)
-        found.members[trail] = replace(known, written=known.written or written)
-        name = {"id": _identity(trail), "kind": "ParmVarDecl", "name": trail[-1]}
-        return {"kind": "DeclRefExpr", "type": node["type"], "referencedDecl": name}
+        self._members[trail] = replace(known, written=known.written or written)
+        return _reference(trail, node["type"])
 
-    def _rewritten(self, node: Node, found: _Found) -> Node:
+    def _rewritten(self, node: Node) -> Node:
         kind, inner = node.get("kind"), inner_nodes(node)
         if kind == "MemberExpr":
-            trail = self._trail(node, found)
+            trail = self._trail(node)
             if trail is not None:
-                return self._member(node, trail, found)
-        elif kind == "VarDecl" and node["id"] in found.trails:
+                return self._member(node, trail)
+        elif kind == "VarDecl" and node["id"] in self._trails:
             return {key: value for key, value in node.items() if key != "inner"}
         elif kind == "CallExpr":
-            return {**node, "inner": [inner[0], *self._passed(inner, found)]}
+            return {**node, "inner": [inner[0], *self._passed(inner)]}
         target = _changed(node)
         if target is not None and peeled(target).get("kind") == "MemberExpr":
-            trail = self._trail(target, found)
+            trail = self._trail(target)
             if trail is not None:
-                self._member(peeled(target), trail, found, written=True)
+                self._member(peeled(target), trail, written=True)
         if not inner:
             return node
-        return {**node, "inner": [self._rewritten(child, found) for child in inner]}
+        return {**node, "inner": [self._rewritten(child) for child in inner]}
 
-    def _passed(self, inner: list[Node], found: _Found) -> Iterator[Node]:
+    def _passed(self, inner: list[Node]) -> Iterator[Node]:
         """The arguments of a call, members in the place of structures."""
         name, arguments = callee_name(inner[0]), inner[1:]
-        trails = [self._trail(argument, found) for argument in arguments]
+        trails = [self._trail(argument) for argument in arguments]
         if all(trail is None for trail in trails):
-            yield from (self._rewritten(argument, found) for argument in arguments)
+            yield from (self._rewritten(argument) for argument in arguments)
             return
         flat = self._callee(name)
         original = self._lookup(name) if flat is not None else None
@@ -226,31 +220,30 @@ class _Flattener:
         for position, (argument, trail) in enumerate(zip(arguments, trails, strict=True)):
             parameter = original.parameters[position][0] if known and original is not None else ""
             if trail is not None and flat is not None and (parameter,) in flat.structures:
-                yield from self._handed_on(flat, parameter, argument, found)
+                yield from self._handed_on(flat, parameter, argument)
                 continue
-            if trail is not None and trail in found.trails.values():
-                found.lost.add(trail)
-            yield self._rewritten(argument, found)
+            if trail is not None and trail in self._trails.values():
+                self._lost.add(trail)
+            yield self._rewritten(argument)
 
-    def _handed_on(self, flat: Flat, parameter: str, argument: Node, found: _Found) -> Iterator[Node]:
-        trail = self._trail(argument, found) or ()
+    def _handed_on(self, flat: Flat, parameter: str, argument: Node) -> Iterator[Node]:
+        trail = self._trail(argument) or ()
         by_value = flat.structures[(parameter,)].by_value
         # `f(&c->box)` and, of what is taken by value, `f(c->box)`: it lies in the other one.
         is_address = by_value or peeled(argument).get("opcode") == "&"
         for inside, structure in flat.structures.items():
             if inside[0] == parameter and len(inside) > 1:
-                found.structures.setdefault((*trail, *inside[1:]), structure)
-        found.lost |= {(*trail, *inside[1:]) for inside in flat.lost if inside[0] == parameter}
+                self._structures.setdefault((*trail, *inside[1:]), structure)
+        self._lost |= {(*trail, *inside[1:]) for inside in flat.lost if inside[0] == parameter}
         if len(trail) > 1:
-            found.structures.setdefault(trail, Structure(by_value=is_address))
+            self._structures.setdefault(trail, Structure(by_value=is_address))
         for member in flat.members.values():
             if member.trail[0] != parameter:
                 continue
             whole = (*trail, *member.trail[1:])
-            known = found.members.get(whole, replace(member, trail=whole))
-            found.members[whole] = replace(known, written=known.written or member.written)
-            name = {"id": _identity(whole), "kind": "ParmVarDecl", "name": whole[-1]}
-            yield {"kind": "DeclRefExpr", "type": {"qualType": member.kind.text}, "referencedDecl": name}
+            known = self._members.get(whole, replace(member, trail=whole))
+            self._members[whole] = replace(known, written=known.written or member.written)
+            yield _reference(whole, {"qualType": member.kind.text})
 
     def _flat_lookup(self, name: str) -> Function | None:
         flat = self._called.get(name)
@@ -262,14 +255,9 @@ class _Flattener:
         if name not in self._called:
             followed = self._lookup(name)
             inside = _Flattener(self._lookup, (*self._within, name))
-            named = None if followed is None else _with_names(followed)
+            named = None if followed is None else followed.with_names()
             self._called[name] = None if named is None else inside.flat(named)
         return self._called[name]
-
-
-def _with_names(function: Function) -> Function:
-    parameters = tuple((n or f"argument{i + 1}", t) for i, (n, t) in enumerate(function.parameters))
-    return replace(function, parameters=parameters)
 
 
 def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
@@ -313,25 +301,27 @@ def _bases(tree: Node) -> Iterator[Node]:
 
 def _changed(node: Node) -> Node | None:
     """What an operation assigns to, or takes the address of."""
-    kind, operator = node.get("kind"), node.get("opcode")
-    if kind == "CompoundAssignOperator" or (kind == "BinaryOperator" and operator == "="):
-        return inner_nodes(node)[0]
-    return inner_nodes(node)[0] if kind == "UnaryOperator" and operator in ("++", "--", "&") else None
+    taken = node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"
+    return inner_nodes(node)[0] if taken or changes(node) else None
 
 
 def _named(text: str) -> str:
     return " ".join(_STRUCT.sub(" ", text).split())
 
 
-def _identity(trail: Trail) -> str:
-    return "member " + ".".join(trail)
+def _parameter(trail: Trail, name: str) -> Node:
+    return {"kind": "ParmVarDecl", "id": "member " + ".".join(trail), "name": name}
 
 
-def _names(function: Function, found: _Found) -> dict[Trail, str]:
+def _reference(trail: Trail, kind: Node) -> Node:
+    return {"kind": "DeclRefExpr", "type": kind, "referencedDecl": _parameter(trail, trail[-1])}
+
+
+def _names(function: Function, members: Iterable[Trail]) -> dict[Trail, str]:
     """A name for each member: its own where nothing else has it."""
     taken = {name for name, _ in function.parameters}
-    last = [trail[-1] for trail in found.members]
+    last = [trail[-1] for trail in members]
     return {
         trail: trail[-1] if last.count(trail[-1]) == 1 and trail[-1] not in taken else "_".join(trail)
-        for trail in found.members
+        for trail in members
     }

@@ -77,6 +77,14 @@ class Frame:
         self._assigned = assigned_only(function.tree)
         """Values that variables without an initial value are given."""
 
+    def called(self, function: Function) -> Frame:
+        """A function that is called here: what is known of arguments, and what loops say, is of both."""
+        inside = Frame(function)
+        inside.rows, inside.elements, inside.ranges = self.rows, self.elements, self.ranges
+        inside.exponents, inside.counts = self.exponents, self.counts
+        inside.bound_names, inside.ends = self.bound_names, self.ends
+        return inside
+
     def learn_bounds(self) -> None:
         """Finds out how far counters go, and which sizes say so (``bound_names``)."""
         for node in walk(self.function.tree):

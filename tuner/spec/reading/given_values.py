@@ -8,24 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tuner.spec.reading.nodes import Node, below, walk
+from tuner.spec.reading.nodes import LOOPS, Node, named_in, paths, walk
 from tuner.spec.reading.signature import Function
 
-__all__ = ["LOOPS", "given_first", "lost_behind", "paths"]
+__all__ = ["given_first", "lost_behind"]
 
-LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
 _LEAVES = ("BreakStmt", "ContinueStmt")
 _EXTENT = re.compile(r"\[([^\]]*)\]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-
-
-def paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
-    """A node and all below it, each with those around it, the innermost first."""
-    stack: list[tuple[Node, tuple[Node, ...]]] = [(node, ())]
-    while stack:
-        top, around = stack.pop()
-        yield top, around
-        stack.extend((child, (top, *around)) for child in reversed(below(top)) if child)
 
 
 def lost_behind(function: Function, loop: Node) -> set[str]:
@@ -39,7 +29,7 @@ def lost_behind(function: Function, loop: Node) -> set[str]:
     (around,) = (parents for node, parents in paths(function.tree) if node is loop)
     lost, given, inside = _names(function.tree), set[str](), loop
     # Extents of variables are no nodes of the tree.
-    lost -= {key for key, name in _named(function.tree) if name in extents}
+    lost -= {meant["id"] for meant in named_in(function.tree) if meant.get("name", "") in extents}
     for block in around:
         own = _names(block) - given
         kind = block.get("kind")
@@ -115,14 +105,7 @@ def _given_in_round(loop: Node) -> set[str]:
 
 
 def _names(node: Node) -> set[str]:
-    return {key for key, _ in _named(node)}
-
-
-def _named(node: Node) -> Iterator[tuple[str, str]]:
-    """Identity and name of what is named in a tree."""
-    for each in walk(node):
-        if each.get("kind") == "DeclRefExpr":
-            yield each["referencedDecl"]["id"], each["referencedDecl"].get("name", "")
+    return {meant["id"] for meant in named_in(node)}
 
 
 def _types(tree: Node) -> Iterator[str]:

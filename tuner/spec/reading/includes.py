@@ -8,9 +8,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
-__all__ = ["Headers", "read_headers"]
+__all__ = ["read_headers"]
 
 _MOST = 500
 _INCLUDE = re.compile(
@@ -21,26 +20,13 @@ _NAMED = re.compile(r'"([^"\n]+)"$|<([^>\n]+)>$')
 _DEEPEST = 8
 
 
-@dataclass(slots=True, kw_only=True)
-class Headers:
-    """What was found.
-
-    Attributes:
-        quoted: names of the headers that were found by an include in quotes, or by a macro that stands for one.
-        unseen: includes whose macro stands for nothing that could be told: ``file: NAME``.
-    """
-
-    quoted: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
-
-
 def read_headers(
     files: dict[str, str],
     include: Sequence[str],
     read: Callable[[str], str],
     *,
     macros: Mapping[str, Sequence[str]],
-) -> Headers:
+) -> tuple[list[str], list[str]]:
     """Adds what is included and can be read; clang says what it misses.
 
     In angle brackets stands what lies in a folder of ``include``, without which a changed header would go unseen, or
@@ -51,14 +37,36 @@ def read_headers(
         include: folders of headers.
         read: gives a text by its name; raises ``OSError`` or ``ValueError``.
         macros: values that the spec gives to names.
+
+    Returns:
+        Names of the headers that were found by an include in quotes, or by a macro that stands for one; includes whose
+        macro stands for nothing that could be told: ``file: NAME``.
     """
-    named, headers = set(files), Headers()
+    named, quoted = set(files), list[str]()
     waiting, followed = list(files), set[tuple[str, str]]()
+
+    def follow(current: str, written: str) -> list[str]:
+        """The name of what was read for an include, if it was not known."""
+        in_quotes, target = written[0] == '"', written[1:-1]
+        for folder in (posixpath.dirname(current), "", *include) if in_quotes else include:
+            name, new = posixpath.normpath(posixpath.join(folder, target)), []
+            if name not in files:
+                try:
+                    files[name] = read(name)
+                except (OSError, ValueError):
+                    continue
+                new = [name]
+            if in_quotes and name not in named:
+                named.add(name)
+                quoted.append(name)
+            return new
+        return []
+
     while waiting:
         while waiting and len(files) < _MOST:
             current = waiting.pop()
             for written in _written(files[current]):
-                waiting += _follow(current, written, files, include, read, named, headers)
+                waiting += follow(current, written)
         waiting.clear()
         # Only now are all definitions known that the names may have; what they bring may bring others.
         defined = {**_defined(files), **{n: list(v) for n, v in macros.items()}}
@@ -66,35 +74,8 @@ def read_headers(
         for name, written in [(n, w) for n, macro in named_by for w in _values(macro, defined)]:
             if (name, written) not in followed:
                 followed.add((name, written))
-                waiting += _follow(name, written, files, include, read, named, headers)
-    headers.unseen = [f"{name}: {macro}" for name, macro in named_by if not any(_values(macro, defined))]
-    return headers
-
-
-def _follow(
-    current: str,
-    written: str,
-    files: dict[str, str],
-    include: Sequence[str],
-    read: Callable[[str], str],
-    named: set[str],
-    headers: Headers,
-) -> list[str]:
-    """The name of what was read for an include, if it was not known."""
-    in_quotes, target = written[0] == '"', written[1:-1]
-    for folder in (posixpath.dirname(current), "", *include) if in_quotes else include:
-        name, new = posixpath.normpath(posixpath.join(folder, target)), []
-        if name not in files:
-            try:
-                files[name] = read(name)
-            except (OSError, ValueError):
-                continue
-            new = [name]
-        if in_quotes and name not in named:
-            named.add(name)
-            headers.quoted.append(name)
-        return new
-    return []
+                waiting += follow(name, written)
+    return quoted, [f"{name}: {macro}" for name, macro in named_by if not any(_values(macro, defined))]
 
 
 def _written(text: str) -> Iterator[str]:

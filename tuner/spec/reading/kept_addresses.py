@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, named_in, walk
 from tuner.spec.reading.signature import Function
 
 __all__ = ["calls_back", "guarded", "is_kept", "is_whole"]
@@ -71,7 +71,7 @@ def calls_back(loop: Node, functions: Collection[str]) -> bool:
     for node in walk(loop):
         if node.get("kind") in _CALLS:
             callee: Node = next(iter(node.get("inner", [])), {})
-            names = [n["referencedDecl"] for n in walk(callee) if n.get("kind") == "DeclRefExpr"]
+            names = list(named_in(callee))
             if len(names) != 1 or names[0].get("kind") != "FunctionDecl" or names[0]["name"] in functions:
                 return True
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from functools import cache
 
 from tuner.core.errors import BaselineError
 from tuner.spec.reading.signature import Function, SourceReader
@@ -61,37 +61,22 @@ def entries_of(text: str) -> list[str]:
 
 def function_lookup(reader: SourceReader) -> Callable[[str], Function | None]:
     """Gives a function's definition, those of the first file and its headers first; each name is read once."""
-    return _Lookup(reader).find
+    names = [frozenset(functions_of(file.text)) for file in reader.files]
+
+    @cache
+    def find(name: str) -> Function | None:
+        having = [index for index, own in enumerate(names) if name in own]
+        # A name that another file defines may be one of the first one's headers.
+        readers = (reader.at(index) for index in dict.fromkeys((0, *having))) if having else ()
+        found = (_defined(each, name) for each in readers if each is not None)
+        return next((function for function in found if function is not None), None)
+
+    return find
 
 
-@dataclass(slots=True)
-class _Lookup:
-    reader: SourceReader
-    named: frozenset[str] = frozenset()
-    known: dict[str, Function | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.named = frozenset(name for file in self.reader.files for name in functions_of(file.text))
-
-    def find(self, name: str) -> Function | None:
-        """One function."""
-        if name not in self.known:
-            self.known[name] = self._read(name) if name in self.named else None
-        return self.known[name]
-
-    def _read(self, name: str) -> Function | None:
-        found = self._defined(self.reader, name)
-        for index, file in enumerate(self.reader.files):
-            if found is not None or index == 0 or name not in functions_of(file.text):
-                continue
-            other = self.reader.at(index)
-            found = None if other is None else self._defined(other, name)
-        return found
-
-    @staticmethod
-    def _defined(reader: SourceReader, name: str) -> Function | None:
-        try:
-            return next((f for f in reader.functions(name, included=True) if f.defined), None)
-        except BaselineError:
-            # Of another file, which the compiler will say itself.
-            return None
+def _defined(reader: SourceReader, name: str) -> Function | None:
+    try:
+        return next((f for f in reader.functions(name, included=True) if f.defined), None)
+    except BaselineError:
+        # Of another file, which the compiler will say itself.
+        return None

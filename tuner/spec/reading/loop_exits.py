@@ -7,16 +7,15 @@ the function stores behind the loop it does not store then, so that nothing may 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.errors import UsageError
 from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.declarators import declaration, separate
-from tuner.spec.reading.given_values import LOOPS, paths
 from tuner.spec.reading.kept_addresses import is_kept
 from tuner.spec.reading.loop_variables import HINT, Variable
-from tuner.spec.reading.nodes import Node, below, walk
+from tuner.spec.reading.nodes import LOOPS, Node, below, paths, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import peeled
 
@@ -133,7 +132,7 @@ def exits_of(
         UsageError: it returns in a way that a function of its own cannot pass on.
     """
     labels = _labels(function, loop)
-    returns = list(_returns(loop))
+    returns = [node for node in walk(loop, _OWN_BODIES) if node.get("kind") == "ReturnStmt"]
     if not returns:
         return Exits(unused=unused, labels=labels)
     if labels:
@@ -181,19 +180,9 @@ def _is_handed(parents: Sequence[Node]) -> bool:
     return False
 
 
-def _returns(node: Node) -> Iterator[Node]:
-    """Every `return` below a node that leaves its function."""
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        if top.get("kind") == "ReturnStmt":
-            yield top
-        stack += [child for child in below(top) if child and child.get("kind") not in _OWN_BODIES]
-
-
 def _never_ends(loop: Node) -> bool:
     """Whether what stands behind a loop is plainly never reached from it."""
-    inner = list(loop.get("inner", []))
+    inner = loop.get("inner", [])
     place = {"ForStmt": -3, "WhileStmt": -2, "DoStmt": -1}.get(str(loop["kind"]))
     if place is None:
         return False
@@ -201,14 +190,7 @@ def _never_ends(loop: Node) -> bool:
     value = asked.get("value", "") if asked.get("kind") in ("IntegerLiteral", "CXXBoolLiteralExpr") else ""
     if asked and str(value) in ("", "0", "False"):
         return False
-    stack = inner
-    while stack:
-        node = stack.pop()
-        if node.get("kind") == "BreakStmt":
-            return False
-        if node.get("kind") not in (*LOOPS, "SwitchStmt"):
-            stack += below(node)
-    return True
+    return all(node.get("kind") != "BreakStmt" for node in walk(loop, (*LOOPS, "SwitchStmt")))
 
 
 def _labels(function: Function, loop: Node) -> list[str]:

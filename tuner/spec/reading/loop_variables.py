@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_text
+from tuner.spec.reading.address_sources import is_reference
 from tuner.spec.reading.declarators import POINTER, declaration
-from tuner.spec.reading.given_values import LOOPS, given_first, lost_behind, paths
+from tuner.spec.reading.given_values import given_first, lost_behind
 from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import LOOPS, Node, paths, plain_type, walk
 from tuner.spec.reading.signature import Function
+from tuner.spec.reading.trees import referenced
 
 __all__ = [
     "HINT",
@@ -100,8 +102,7 @@ class Variable:
     @property
     def plain(self) -> str:
         """Its type without names that stand for others."""
-        kind = self.node["type"]
-        return str(kind.get("desugaredQualType", kind["qualType"]))
+        return plain_type(self.node)
 
     @property
     def array(self) -> bool:
@@ -116,7 +117,7 @@ class Variable:
     @property
     def reference(self) -> bool:
         """Whether it is another name of something."""
-        return bool(re.search(r"&(?:$|\))", self.plain))
+        return is_reference(self.node)
 
     @property
     def constant(self) -> bool:
@@ -168,8 +169,7 @@ def variables_of(function: Function, loop: Node, text: bytes, language: str) -> 
     """
     inside = {id(node) for node in walk(loop)}
     known: dict[str, Variable] = {}
-    named = {n["name"] for n in walk(function.tree) if n.get("kind") in _NAMED_TYPES}
-    own_types = frozenset(named)
+    own_types = frozenset(n["name"] for n in walk(function.tree) if n.get("kind") in _NAMED_TYPES)
     for node, parents in paths(function.tree):
         if node.get("kind") in ("VarDecl", "ParmVarDecl") and id(node) not in inside and "name" in node:
             known[node["id"]] = Variable(
@@ -229,7 +229,7 @@ def _require_nameable(function: Function, found: list[Variable], inside: set[int
         raise UsageError(f"{name} is a type that its function declares", HINT)
     others = {n["id"]: n for n in outer if n.get("kind") in ("EnumConstantDecl", "BindingDecl")}
     for node in walk(function.tree):
-        meant = others.get(node.get("referencedDecl", {}).get("id", ""))
+        meant = others.get(referenced(node))
         if meant is not None and id(node) in inside:
             raise UsageError(f"{meant['name']} is declared in its function and no variable", HINT)
     for name in {v.name for v in found if v.array}.intersection(_TYPE_OF.findall(text)):
@@ -277,7 +277,7 @@ def _look(
     for node, parents in paths(function.tree):
         if node is loop:
             again, seen = _loops(parents), True
-        key = node.get("referencedDecl", {}).get("id", "") if node.get("kind") == "DeclRefExpr" else ""
+        key = referenced(node) if node.get("kind") == "DeclRefExpr" else ""
         variable = known.get(key)
         if variable is None:
             continue
@@ -320,7 +320,7 @@ def _begins_anew(node: Node, parents: Sequence[Node]) -> bool:
 
 def _is_plain(node: Node) -> bool:
     """Whether a variable is a number or a pointer that nothing looks at when it ends."""
-    kind = node["type"].get("desugaredQualType", node["type"]["qualType"])
+    kind = plain_type(node)
     cleaned = any(child.get("kind") == "CleanupAttr" for child in node.get("inner", []))
     return not cleaned and bool(_NUMBER.fullmatch(kind) or POINTER.search(kind))
 
@@ -354,8 +354,6 @@ def _counted_anew(key: str, parents: Sequence[Node], loop: Node) -> bool:
         if first.get("opcode") != "=":
             continue
         given, value = first["inner"]
-        if given.get("referencedDecl", {}).get("id") == key and not any(
-            n.get("referencedDecl", {}).get("id") == key for n in walk(value)
-        ):
+        if referenced(given) == key and not any(referenced(n) == key for n in walk(value)):
             return True
     return False

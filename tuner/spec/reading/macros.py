@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tuner.core.reaching import reachable
+
 __all__ = ["Macros", "choices", "macros_of", "names_used", "of_problem", "spread"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -134,9 +136,4 @@ def names_used(text: str) -> set[str]:
     ['M', 'N', 'a', 'int']
     """
     macros = {name: set(_NAME.findall(value)) for name, value in _MACRO.findall(text)}
-    found: set[str] = set()
-    new = set(_NAME.findall(_DIRECTIVE.sub(" ", text)))
-    while new:
-        found |= new
-        new = set().union(*(macros.get(name, set()) for name in new)) - found
-    return found
+    return reachable(_NAME.findall(_DIRECTIVE.sub(" ", text)), lambda name: macros.get(name, set()))

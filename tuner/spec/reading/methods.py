@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tuner.spec.reading.nodes import Node
+from tuner.spec.reading.nodes import Node, walk
 
 __all__ = ["THIS", "scopes_of", "with_this"]
 
@@ -35,21 +35,12 @@ def with_this(tree: Node, scope: str) -> Node:
     if tree.get("kind") != "CXXMethodDecl" or tree.get("storageClass") == "static":
         return tree
     constant = "const " if str(tree["type"]["qualType"]).endswith(" const") else ""
-    kind = _type_of_object(tree) or f"{constant}{scope} *"
+    # As the first use of the object says.
+    uses = (str(n["type"]["qualType"]) for n in walk(tree) if n.get("kind") == "CXXThisExpr")
+    kind = next(uses, f"{constant}{scope} *")
     parameter = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
     inner = [child for child in tree.get("inner", []) if child]
     return _named(tree, kind) | {"inner": [parameter, *(_named(child, kind) for child in inner)]}
-
-
-def _type_of_object(tree: Node) -> str:
-    """``grid *`` as the first use of the object says; empty where there is none."""
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if node.get("kind") == "CXXThisExpr":
-            return str(node["type"]["qualType"])
-        stack.extend(child for child in reversed(node.get("inner", [])) if child)
-    return ""
 
 
 def _named(node: Node, kind: str) -> Node:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-__all__ = ["Node", "begin_of", "below", "location_of", "parameter_nodes", "walk"]
+__all__ = [
+    "LOOPS",
+    "Node",
+    "begin_of",
+    "below",
+    "body_of",
+    "location_of",
+    "named_in",
+    "parameter_nodes",
+    "paths",
+    "plain_type",
+    "walk",
+]
 
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
+
+LOOPS = ("ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt")
 
 
 def below(node: Node) -> list[Node]:
@@ -17,13 +31,35 @@ def below(node: Node) -> list[Node]:
     return found
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """A node and all below it, parents first, in source order."""
+def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
+    """A node and all below it, parents first, in source order, but for nodes of some kinds and what is below them."""
     stack = [node]
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(child for child in reversed(below(top)) if child)
+        stack.extend(child for child in reversed(below(top)) if child and child.get("kind") not in without)
+
+
+def paths(node: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+    """A node and all below it, each with those around it, the innermost first."""
+    stack: list[tuple[Node, tuple[Node, ...]]] = [(node, ())]
+    while stack:
+        top, around = stack.pop()
+        yield top, around
+        stack.extend((child, (top, *around)) for child in reversed(below(top)) if child)
+
+
+def named_in(node: Node) -> Iterator[Node]:
+    """What the names in a tree stand for, as clang repeats it there."""
+    for each in walk(node):
+        if each.get("kind") == "DeclRefExpr":
+            yield each.get("referencedDecl", {})
+
+
+def plain_type(node: Node) -> str:
+    """A node's type without names that stand for others; empty where it has none."""
+    kind = node.get("type", {})
+    return str(kind.get("desugaredQualType", kind.get("qualType", "")))
 
 
 def location_of(place: Node) -> Node:
@@ -41,3 +77,8 @@ def begin_of(node: Node) -> int | None:
 def parameter_nodes(tree: Node) -> list[Node]:
     """A function's parameters."""
     return [c for c in tree.get("inner", []) if c.get("kind") == "ParmVarDecl"]
+
+
+def body_of(tree: Node) -> Node:
+    """A function's statements; empty where it is only declared."""
+    return next((c for c in tree.get("inner", []) if c.get("kind") == "CompoundStmt"), {})

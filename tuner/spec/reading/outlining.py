@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import source_bytes, source_text
-from tuner.core.types import Source
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
-from tuner.spec.reading.given_values import LOOPS
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
-from tuner.spec.reading.nodes import Node, begin_of, location_of, walk
+from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, location_of, walk
 from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import Function, SourceReader
 
@@ -87,7 +85,7 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
         MachineError: there is no clang, or it does not answer.
     """
     text = reader.files[0].text
-    functions = [f for f in reader.functions(entry) if f.defined]
+    functions = reader.defined(entry)
     found = [f for f in functions if not f.template]
     if len(found) != 1:
         template = any(f.template for f in functions)
@@ -245,19 +243,21 @@ class _Writer:
                 found.known |= {name: value, f"{name}_at": value}
             handed = variable.handed(language)
             if handed == "reference":
-                found.later(reference(kind, name), name)
+                found.later.append((reference(kind, name), name))
             elif handed == "value":
                 add = found.later if variable.extents or "[" in kind else found.first
-                add(separate.declared(variable, language), name)
+                add.append((separate.declared(variable, language), name))
             elif handed == "local":
                 found.before += f"    {declaration(kind, name)};\n"
             else:
                 at, back = self._unused(f"{name}_at"), handed == "address"
-                found.later(separate.address(variable, at, language), exits.address(variable, back=back))
+                found.later.append(
+                    (separate.address(variable, at, language), exits.address(variable, back=back))
+                )
                 found.before += f"    {declaration(kind, name)} = *{at};\n"
                 found.behind += f"    *{at} = {name};\n" if back else ""
         if exits.parameter:
-            found.later(exits.parameter, f"&{exits.flag}")
+            found.later.append((exits.parameter, f"&{exits.flag}"))
             found.before += f"    *{exits.at} = 1;\n"
         return found, exits
 
@@ -277,32 +277,25 @@ def _block(statements: Sequence[str], pad: str, lines: int) -> str:
 class _Passed:
     """Parameters of a loop's function and what is handed over for them, and lines before and behind the loop.
 
-    What extents name comes first. ``known`` are numbers that parameters stand for when the loop begins the first time.
+    What extents name comes first, what may have extents later. ``known`` are numbers that parameters stand for when the
+    loop begins the first time.
     """
 
     before: str = ""
     behind: str = ""
     known: dict[str, str] = field(default_factory=dict)
-    _first: list[tuple[str, str]] = field(default_factory=list)
-    _later: list[tuple[str, str]] = field(default_factory=list)
-
-    def first(self, parameter: str, value: str) -> None:
-        """A number."""
-        self._first.append((parameter, value))
-
-    def later(self, parameter: str, value: str) -> None:
-        """What may have extents."""
-        self._later.append((parameter, value))
+    first: list[tuple[str, str]] = field(default_factory=list)
+    later: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def parameters(self) -> str:
         """As in a function's head."""
-        return ", ".join(parameter for parameter, _ in (*self._first, *self._later)) or "void"
+        return ", ".join(parameter for parameter, _ in (*self.first, *self.later)) or "void"
 
     @property
     def values(self) -> str:
         """As in a call."""
-        return ", ".join(value for _, value in (*self._first, *self._later))
+        return ", ".join(value for _, value in (*self.first, *self.later))
 
 
 def _past_arguments(text: str) -> int:
@@ -319,17 +312,16 @@ def _past_arguments(text: str) -> int:
 
 def _require_same(reader: SourceReader, made: Outlined, around: Function, loop: Node) -> None:
     """Refuses a loop that is another in its new place."""
-    first, *others = reader.files
-    new = replace(reader, files=(Source(name=first.name, text=made.text), *others))
+    first = reader.files[0]
     try:
-        (function,) = (f for f in new.functions(made.entry) if f.defined)
+        (function,) = reader.with_text(made.text).defined(made.entry)
     except BaselineError as error:
         raise UsageError(
             f"a loop of {first.name} does not compile in a function of its own: {error.message}", HINT
         ) from None
     except ValueError:
         raise UsageError(f"a loop of {first.name} is lost in a function of its own", HINT) from None
-    body: Node = next((c for c in function.tree["inner"] if c.get("kind") == "CompoundStmt"), {})
+    body = body_of(function.tree)
     # A macro may have more than the loop.
     expected = made.opening.count(";\n") + 1 + made.closing.count(";\n")
     inside = [c for c in body.get("inner", []) if c.get("kind") != "NullStmt"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.core.errors import BaselineError
+from tuner.core.reaching import reachable
 from tuner.spec.reading import known_calls
 from tuner.spec.reading.address_sources import (
     UNKNOWN,
@@ -16,12 +17,10 @@ from tuner.spec.reading.address_sources import (
     is_plain_new,
     is_pointer,
     is_reference,
-    plain_type,
 )
-from tuner.spec.reading.given_values import paths
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.loop_variables import Variable
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, paths, plain_type, walk
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.trees import CASTS, WRAPPERS, inner_nodes, peeled, referenced
 
@@ -105,8 +104,7 @@ class Callees:
         several = len({f.tree.get("mangledName") for f in named}) > 1
         if len(found) != 1 or several or any(f.template for f in declared):
             return None
-        weak = any(child.get("kind") in _REPLACED for child in found[0].tree["inner"])
-        if weak:
+        if any(child.get("kind") in _REPLACED for child in found[0].tree["inner"]):
             return None
         flows = Flows(found[0].tree, self)
         flows.touches = flows.touched(flows.tree)
@@ -151,13 +149,8 @@ class Flows(Sources):
 
     def reach(self, sources: set[str]) -> set[str]:
         """The objects that addresses from these lead to."""
-        found, open_ = set[str](), list(sources)
-        while open_:
-            source = open_.pop()
-            if source not in found:
-                found.add(source)
-                open_ += self._holds.get(source[2:], ()) if source.startswith("v:") else ()
-        return {source for source in found if not source.startswith("v:")}
+        held = reachable(sources, lambda s: self._holds.get(s[2:], ()) if s.startswith("v:") else ())
+        return {source for source in held if not source.startswith("v:")}
 
     def touched(self, part: Node) -> set[str]:
         """What a part of the function may access otherwise than by the function's variables.
@@ -174,7 +167,7 @@ class Flows(Sources):
             elif kind in _HIDDEN or kind.endswith("AsmStmt") or kind.startswith("OMP"):
                 found.add(UNKNOWN)
             elif kind == "DeclRefExpr":
-                named = self.named(node)
+                named = self.named(node.get("referencedDecl", {}))
                 found |= {each for each in named if each.startswith("g:")}
                 found |= self.reach(named | {f"v:{referenced(node)}"}) & {UNKNOWN}
             elif kind == "ArraySubscriptExpr" or node.get("opcode") == "*" or node.get("isArrow"):
@@ -196,10 +189,9 @@ class Flows(Sources):
         elif kind == "CallExpr":
             self._call(node, children[1:])
         elif kind in ("LambdaExpr", "BlockExpr") or kind.startswith("OMP"):
-            for each in walk(node):
-                if each.get("kind") == "DeclRefExpr":
-                    self._escaped |= {f"v:{referenced(each)}"}
-                    self._escaped |= self.named(each) if kind.endswith("Expr") else set()
+            for meant in named_in(node):
+                self._escaped |= {f"v:{meant.get('id', '')}"}
+                self._escaped |= self.named(meant) if kind.endswith("Expr") else set()
         elif not self._is_followed(node, parents):
             self._escaped |= set().union(*map(self.given, children))
         if kind == "CXXNewExpr" and any(n.get("kind") == "CXXConstructExpr" for n in inner_nodes(node)):

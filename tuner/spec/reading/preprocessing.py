@@ -11,7 +11,6 @@ Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-E``, ``-C
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 import re
@@ -20,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source, Value
@@ -36,10 +34,7 @@ from tuner.spec.reading.device_programs import (
 )
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["PREPROCESSED", "from_json", "preprocess", "to_json"]
-
-PREPROCESSED = "preprocessed.json"
-"""Under what name a record keeps them."""
+__all__ = ["preprocess"]
 
 _MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
@@ -113,11 +108,10 @@ def _found(
     missing: frozenset[str] = frozenset(),
 ) -> tuple[Preprocessed, ...]:
     """As :func:`preprocess`, for one answer of the compiler to what only it can say."""
-    first = replace(reader, flags=(*reader.flags, *_first(groups)))
-    asking = _Asking(first, tunables, _names(groups), missing)
+    asking = _Asking(reader.with_flags(_first(groups)), tunables, _names(groups), missing)
     found = tuple(asking.combinations({}))
     for words in _macro_changing(reader, groups, asking):
-        other = replace(asking, reader=replace(reader, flags=(*reader.flags, *words)))
+        other = replace(asking, reader=reader.with_flags(words))
         texts = _each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
         if [one.files for one in texts] != [one.files for one in found]:
             raise _Unseen(f"they are others with {' '.join(words)}")
@@ -145,9 +139,8 @@ def _of_device(
     tried, names = answers(reader, texts, {*tunables, *_names(groups)}, defined)
     made: list[tuple[Preprocessed, ...]] = []
     for answer in tried:
-        said = replace(reader, flags=(*reader.flags, *answer.flags))
         try:
-            made.append(_found(said, tunables, groups, placed, answer.missing))
+            made.append(_found(reader.with_flags(answer.flags), tunables, groups, placed, answer.missing))
         except BaselineError as error:
             broken = error
     if not made:
@@ -169,6 +162,11 @@ def _first(groups: Sequence[Sequence[Flags]]) -> Flags:
     return tuple(word for group in groups for word in group[0])
 
 
+def _chosen(groups: Sequence[Sequence[Flags]], number: int, choice: Flags) -> Flags:
+    """The first choices, but for one group."""
+    return _first([*groups[:number], [choice], *groups[number + 1 :]])
+
+
 def _names(groups: Sequence[Sequence[Flags]]) -> frozenset[str]:
     """Macros that some choice of flags defines or takes back."""
     words = (word for group in groups for choice in group for word in choice)
@@ -185,13 +183,7 @@ def _macro_changing(
             choice
             for choice in group[1:]
             if any(word.startswith(_REACHING) for word in (*choice, *group[0]))
-            or replace(
-                asking,
-                reader=replace(
-                    reader,
-                    flags=(*reader.flags, *_first([*groups[:number], [choice], *groups[number + 1 :]])),
-                ),
-            ).macro_text({})
+            or replace(asking, reader=reader.with_flags(_chosen(groups, number, choice))).macro_text({})
             != usual
         ]
         kept.append([group[0], *others])
@@ -342,16 +334,8 @@ def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
     """Whether a text with values is that with names and the values in their places; a pragma may keep the names."""
     before, after = named.splitlines(), valued.splitlines()
     kept = [old for old, new in zip(before, after, strict=False) if old == new and _PRAGMA.match(old)]
-    wanted = [line if line in kept else _with_values(line, shown) for line in before]
-    return _tokens(wanted) == _tokens(after)
-
-
-def _with_values(line: str, shown: Mapping[str, str]) -> str:
-    return " ".join(shown.get(token, token) for token in _TOKEN.findall(line))
-
-
-def _tokens(lines: Sequence[str]) -> str:
-    return "".join(token for line in lines for token in _TOKEN.findall(line))
+    wanted = (t if line in kept else shown.get(t, t) for line in before for t in _TOKEN.findall(line))
+    return "".join(" ".join(wanted).split()) == "".join(valued.split())
 
 
 def _own(text: str, lines: int) -> str:
@@ -376,29 +360,3 @@ def _own(text: str, lines: int) -> str:
             kept.append("\n" * max(0, int(mark[1]) - next_line))
         file, next_line = mark[2], int(mark[1])
     return "".join(kept)
-
-
-def to_json(found: Sequence[Preprocessed]) -> str:
-    """As JSON, for a record."""
-    return canonical_json(
-        [
-            {
-                "values": dict(each.values),
-                "files": {f.name: f.text for f in each.files},
-                "macros": list(each.macros),
-            }
-            for each in found
-        ]
-    )
-
-
-def from_json(text: str) -> tuple[Preprocessed, ...]:
-    """What :func:`to_json` wrote."""
-    return tuple(
-        Preprocessed(
-            values=tuple(sorted(each["values"].items())),
-            files=tuple(Source(name=name, text=made) for name, made in each["files"].items()),
-            macros=tuple(each["macros"]),
-        )
-        for each in json.loads(text)
-    )

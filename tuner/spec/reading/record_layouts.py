@@ -1,4 +1,4 @@
-"""Structures as clang lays them out in memory: members with their types and places, inner structures opened.
+"""Structures as clang lays them out in memory: members with their types and places, and the dtypes that agree.
 
 Source: ``-fdump-record-layouts-canonical``, clang's ``RecordLayoutBuilder.cpp``.
 """
@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tuner.core.dtypes import members_of, numpy_dtype, structured_dtype
+from tuner.core.errors import SpecError
 from tuner.spec.reading.c_types import DTYPES, CType, c_type
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["Layout", "Member", "record_layout", "record_layouts"]
+__all__ = ["Layout", "Member", "element_type", "record_layout", "record_layouts"]
 
 _PROBE = "tuner_element_probe_"
 _ASKED = re.compile(rf"{_PROBE}(\d+)_$")
@@ -20,6 +22,10 @@ _DUMPED = "*** Dumping AST Record Layout\n"
 _LINE = re.compile(r"^ *(\d+(?::\S+)?) \|( +)(.*)$", re.MULTILINE)
 _SIZE = re.compile(r"\[sizeof=(\d+)")
 _NAMED = re.compile(r"(?P<type>.*[\s*)])(?P<name>[A-Za-z_]\w*)(?: \(empty\))?")
+_AROUND = re.compile(
+    r"\b(?:const|volatile|restrict|__restrict|__restrict__|__global|__constant|__local|__private|__generic)\b"
+    r"|\(\*[^()]*\)|[*&]|\[\d*\]"
+)
 _ARRAY = re.compile(r"([^\[\]]+?) ?((?:\[\d+\])+)")
 
 
@@ -61,25 +67,35 @@ class Layout:
 
     def uniform(self) -> tuple[str, int] | None:
         """The C type of all numbers in it and how many they are, padding counted; ``None`` where they differ."""
-        found: set[tuple[str, int]] = set()
+        found = set[str]()
         for member in _leaves(self.members):
             kind = member.kind
             if member.place < 0 or kind.pointer or kind.base not in DTYPES or not member.name:
                 return None
-            found.add((kind.base, _BYTES.get(kind.base, 8)))
+            found.add(kind.base)
         if len(found) != 1:
             return None
-        ((base, item),) = found
-        return base, self.size // item
+        (base,) = found
+        return base, self.size // numpy_dtype(DTYPES[base][0]).itemsize
 
+    def dtype(self) -> str | None:
+        """The dtype, where NumPy and C lay it out as clang does.
 
-_BYTES = {
-    **dict.fromkeys(("bool", "_Bool", "char", "signed char", "unsigned char"), 1),
-    **dict.fromkeys(("short", "unsigned short", "_Float16", "__fp16", "half"), 2),
-    **dict.fromkeys(("int", "unsigned int", "enum", "float"), 4),
-    "_Complex double": 16,
-}
-"""Of C types on 64-bit Linux; the others have 8."""
+        ``None`` of one with pointers, unions, bit-fields, base classes or members that C would lay out otherwise.
+        """
+        try:
+            made = structured_dtype(_typed(self.members))
+        except (SpecError, KeyError):
+            return None
+        dtype = numpy_dtype(made)
+        places, stack = [], [(dtype, 0)]
+        while stack:
+            inner, at = stack.pop()
+            for name in reversed(inner.names or ()):
+                stack.append((inner.fields[name][0], at + inner.fields[name][1]))  # type: ignore[index]
+            places.append(at)
+        same = places[1:] == list(_places(self.members)) and dtype.itemsize == self.size
+        return made if same and members_of(made) else None
 
 
 def record_layout(reader: SourceReader, type_: str) -> Layout | None:
@@ -149,3 +165,33 @@ def _leaves(members: Sequence[Member]) -> Iterator[Member]:
             yield from _leaves(member.members)
         else:
             yield member
+
+
+def element_type(kind: CType) -> str:
+    """The type of what a pointer leads to, as the source can write it."""
+    return " ".join(_AROUND.sub(" ", kind.text).split())
+
+
+def _places(members: Sequence[Member]) -> Iterator[int]:
+    for member in members:
+        yield member.place
+        yield from _places(member.members)
+
+
+def _typed(members: Sequence[Member]) -> dict[str, object]:
+    """Types by names; of a member that none can describe ``KeyError``."""
+    found: dict[str, object] = {}
+    for member in members:
+        plain = member.name and member.place >= 0 and member.name not in found and not member.is_union
+        if not plain or (member.members and member.extents):
+            raise KeyError(member.name)
+        found[member.name] = _typed(member.members) if member.members else _numbers(member)
+    return found
+
+
+def _numbers(member: Member) -> object:
+    kind = member.kind
+    if not kind.dtypes or kind.pointer or (kind.odd and kind.width == 1):
+        raise KeyError(member.name)
+    counts = [*member.extents, *([kind.width] if kind.width > 1 else [])]
+    return [kind.dtypes[0], *counts] if counts else kind.dtypes[0]

@@ -8,7 +8,7 @@ user's program is.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tuner.spec.reading.address_sources import UNKNOWN, is_pointer
 from tuner.spec.reading.declarators import declaration, pointer, separate
@@ -41,7 +41,12 @@ class Separate:
         key = variable.node["id"]
         if key in self.shared:
             return _WORD.sub("", variable.declared)
-        return (_restricted(variable, language) if key in self.values else "") or variable.declared
+        written, array = variable.type, variable.array
+        if ("[" if array else "*") not in written:
+            written = variable.plain
+        if key not in self.values or variable.restrict or UNNAMED.search(written):
+            return variable.declared
+        return separate(written, variable.name, language, array=array) or variable.declared
 
     def address(self, variable: Variable, name: str, language: str) -> str:
         """A parameter that is a variable's address."""
@@ -55,9 +60,9 @@ class Separate:
 class _Way:
     """One way by which the loop gets at objects: a variable's value, or the variable itself."""
 
-    key: str
+    variable: Variable
     own: bool
-    objects: set[str] = field(default_factory=set)
+    objects: set[str]
 
 
 def separate_objects(
@@ -81,7 +86,6 @@ def separate_objects(
 class _Judge:
     def __init__(self, flows: Flows, loop: Node, variables: list[Variable]) -> None:
         self._flows = flows
-        self._variables = variables
         self._shared = flows.escaped | flows.reach(flows.returned)
         touched = flows.touched(loop)
         own = {f"g:{v.name}" for v in variables if v.static}
@@ -93,15 +97,14 @@ class _Judge:
         """What holds for each."""
         values, addresses, shared = set[str](), set[str](), set[str]()
         for way in self._ways:
-            variable = next(v for v in self._variables if v.node["id"] == way.key)
-            handed = variable.handed(language)
-            alone = self._alone(way)
+            variable, alone = way.variable, self._alone(way)
+            key, handed = variable.node["id"], variable.handed(language)
             if alone and way.own and handed in ("address", "copied"):
-                addresses.add(way.key)
+                addresses.add(key)
             elif alone and handed == "value" and way.own == variable.array and not variable.reference:
-                values.add(way.key)
+                values.add(key)
             elif not alone and not way.own and variable.restrict:
-                shared.add(way.key)
+                shared.add(key)
         return Separate(frozenset(values), frozenset(addresses), frozenset(shared))
 
     def _ways_of(self, variable: Variable) -> list[_Way]:
@@ -109,10 +112,10 @@ class _Judge:
         itself = {f"g:{variable.name}"} if variable.static else {f"o:{key}"}
         held = self._flows.reach({f"v:{key}"}) if not variable.static else {UNKNOWN}
         if variable.reference:
-            return [_Way(key, False, held)]
-        found = [_Way(key, True, itself)]
+            return [_Way(variable, False, held)]
+        found = [_Way(variable, True, itself)]
         if variable.brought and is_pointer(variable.node):
-            found.append(_Way(key, False, held))
+            found.append(_Way(variable, False, held))
         return found
 
     def _alone(self, way: _Way) -> bool:
@@ -135,17 +138,3 @@ class _Judge:
 
     def _is_shared(self, thing: str) -> bool:
         return thing.startswith("g:") or thing in self._shared
-
-
-def _restricted(variable: Variable, language: str) -> str:
-    """A pointer or an array as a parameter to whose object nothing else leads; empty where there is no way to say it.
-
-    Args:
-        variable: that the parameter is, or stands for.
-        language: in C++ there is no way to say it of an array.
-    """
-    if variable.restrict:
-        return ""
-    array = variable.array
-    written = variable.type if ("[" if array else "*") in variable.type else variable.plain
-    return "" if UNNAMED.search(written) else separate(written, variable.name, language, array=array)

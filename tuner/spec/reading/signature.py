@@ -5,8 +5,6 @@ Asks clang to parse, never for machine code. May not know the spec: it compares 
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
@@ -19,7 +17,7 @@ from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
-from tuner.spec.reading.answers import EMPTY, Question
+from tuner.spec.reading.answers import EMPTY, Question, not_accepted, trees_of
 from tuner.spec.reading.c_types import (
     UNSIGNED,
     CType,
@@ -31,17 +29,13 @@ from tuner.spec.reading.c_types import (
     width_of,
 )
 from tuner.spec.reading.methods import scopes_of, with_this
-from tuner.spec.reading.nodes import Node, parameter_nodes
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 
-__all__ = [
-    "Function",
-    "SourceReader",
-]
+__all__ = ["LANGUAGES", "Function", "SourceReader"]
 
 _MAX_TREE = 256 << 20
 _PROBE = "tuner_type_probe_"
 _NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
-_ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
 _CUDA = [
     "--cuda-host-only",
@@ -57,8 +51,8 @@ _CUDA = [
 _DEVICE_HEADERS = tuple(map(package_files, ("tuner.evaluators.emulation", "tuner.evaluators.cuda")))
 """Packages with what NVIDIA's headers declare."""
 
-_CLANG_NAMES = {"opencl": "cl"}
-_LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
+LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
+"""Of C and C++ by the ends of names; headers are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +63,6 @@ class Function:
         name: without namespaces.
         parameters: names (empty where left out) and types, in order.
         returns: ``None`` for void.
-        line: where it is defined, 0 if unknown.
         hidden: whether other files cannot call it (``static``, a namespace without a name).
         template: whether it is a template.
         defined: whether it has a body.
@@ -80,7 +73,6 @@ class Function:
     name: str
     parameters: tuple[tuple[str, CType], ...]
     returns: CType | None
-    line: int = 0
     hidden: bool = False
     template: bool = False
     defined: bool = True
@@ -94,6 +86,11 @@ class Function:
         known = parts and parts[-1] == self.name and not self.nameless
         return "::".join(parts) if known else self.name
 
+    def with_names(self) -> Function:
+        """The function with a name for every parameter."""
+        parameters = tuple((n or f"argument{i + 1}", t) for i, (n, t) in enumerate(self.parameters))
+        return replace(self, parameters=parameters)
+
     @property
     def variadic(self) -> bool:
         """Whether it takes a list of arguments of any length."""
@@ -102,7 +99,7 @@ class Function:
     @property
     def nameless(self) -> bool:
         """Whether a namespace without a name is around it."""
-        return _is_nameless(self.tree)
+        return _NAMELESS in str(self.tree.get("mangledName", ""))
 
     @property
     def text(self) -> str:
@@ -137,11 +134,23 @@ class SourceReader:
 
     def at(self, index: int) -> SourceReader | None:
         """The same with another of its files as the first; ``None`` for a header."""
-        language = _LANGUAGES.get(PurePath(self.files[index].name).suffix) if index else self.language
+        language = LANGUAGES.get(PurePath(self.files[index].name).suffix) if index else self.language
         if language is None:
             return None
         chosen, rest = self.files[index], (f for i, f in enumerate(self.files) if i != index)
         return replace(self, files=(chosen, *rest), language=language)
+
+    def with_text(self, text: str) -> SourceReader:
+        """The same with another text of the first file."""
+        return replace(self, files=(replace(self.files[0], text=text), *self.files[1:]))
+
+    def with_flags(self, flags: Sequence[str]) -> SourceReader:
+        """The same with further flags."""
+        return replace(self, flags=(*self.flags, *flags))
+
+    def defined(self, name: str) -> list[Function]:
+        """Those of :meth:`functions` that have a body."""
+        return [function for function in self.functions(name) if function.defined]
 
     def with_missing_headers(self) -> SourceReader:
         """The same with headers that are nowhere as empty ones: clang gives up where it cannot find one.
@@ -198,14 +207,9 @@ class SourceReader:
         lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
         # An empty line ends a comment that a backslash goes on with.
         extra = "\n\n" + "".join(lines)
-        status, _, errors = self._run([], extra)
-        if status != 0:
-            raise _broken(errors, PurePath(self.files[0].name).name)
-        found: dict[str, CType] = {}
-        for tree in self.trees(_PROBE, extra=extra):
-            # What is written is the question itself.
-            text = tree["type"].get("desugaredQualType", tree["type"]["qualType"])
-            found[str(tree.get("name", ""))] = c_type({"qualType": text})
+        self._accepted([], extra)
+        # What is written is the question itself.
+        found = {t["name"]: c_type({"qualType": plain_type(t)}) for t in self.trees(_PROBE, extra=extra)}
         kinds = [found[f"{_PROBE}{i}_"] for i in range(len(expressions))]
         function = Function(name="", parameters=tuple(("", kind) for kind in kinds), returns=None)
         return [kind for _, kind in self.resolved(function).parameters]
@@ -236,11 +240,7 @@ class SourceReader:
             BaselineError: the source does not compile.
             MachineError: there is no clang, or it does not answer.
         """
-        words = ["-S", "-emit-llvm", "-O0", "-o", "-"]
-        status, output, errors = self._run(words, "", action=())
-        if status != 0:
-            raise _broken(errors, PurePath(self.files[0].name).name)
-        return output
+        return self._accepted(["-S", "-emit-llvm", "-O0", "-o", "-"], action=())
 
     def layouts(self, extra: str) -> str:
         """What clang prints of the structures of the first file, laid out in memory; empty where it does not compile.
@@ -264,8 +264,7 @@ class SourceReader:
             MachineError: there is no clang, or it does not answer.
         """
         status, output, errors = self._run(words, "", action=("-E",), warns=True)
-        first = PurePath(self.files[0].name).name
-        return output, errors, None if status == 0 else _broken(errors, first)
+        return output, errors, None if status == 0 else not_accepted(errors, self._first)
 
     def trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         """The declarations whose names have ``name`` in them.
@@ -279,11 +278,10 @@ class SourceReader:
             MachineError: there is no clang, or it does not answer.
         """
         status, output, errors = self._run(_dump(name), extra)
-        if status != 0:
-            if extra:
-                return
-            raise _broken(errors, PurePath(self.files[0].name).name)
-        yield from _trees(output)
+        if status == 0:
+            yield from trees_of(output)
+        elif not extra:
+            raise not_accepted(errors, self._first)
 
     def answered(self, name: str, extra: str) -> tuple[list[Node], str]:
         """The declarations whose names have ``name`` in them, errors passed over, and what clang says of those.
@@ -296,7 +294,7 @@ class SourceReader:
             MachineError: there is no clang, or it does not answer.
         """
         _, output, errors = self._run(_dump(name), extra)
-        return list(_trees(output)), errors
+        return list(trees_of(output)), errors
 
     def whole_tree(self) -> tuple[str, str]:
         """Clang's tree of everything as JSON, errors passed over, and what it says of those.
@@ -313,12 +311,24 @@ class SourceReader:
         for number, alias in enumerate(aliases):
             line = f"\nextern {alias} {_PROBE}{number};\n"
             for tree in self.trees(f"{_PROBE}{number}", extra=line):
-                kind = tree.get("type", {})
-                text = kind.get("desugaredQualType", kind.get("qualType", alias))
+                text = plain_type(tree)
                 base = bare(text)
                 # What an alias of a vector stands for keeps OpenCL's own names of its elements.
                 known[alias] = (UNSIGNED.get(base, base), width_of(text))
         return known
+
+    @property
+    def _first(self) -> str:
+        return PurePath(self.files[0].name).name
+
+    def _accepted(
+        self, words: Sequence[str], extra: str = "", *, action: Sequence[str] = ("-fsyntax-only",)
+    ) -> str:
+        """What clang prints of a source that compiles."""
+        status, output, errors = self._run(words, extra, action=action)
+        if status != 0:
+            raise not_accepted(errors, self._first)
+        return output
 
     def _run(
         self,
@@ -329,7 +339,6 @@ class SourceReader:
         warns: bool = False,
     ) -> tuple[int, str, str]:
         toolchain = self.toolchain or find_toolchain()
-        first = PurePath(self.files[0].name).name
         whole = self.language == "cuda" and "-E" not in action
         command = [*action, *([] if warns else ["-w"]), "-fno-color-diagnostics"]
         command += [*(_CUDA if whole else ()), *self.flags]
@@ -344,13 +353,12 @@ class SourceReader:
             searched += [w for place in _DEVICE_HEADERS for w in ("-I", str(place.joinpath("include")))]
         elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
             command += ["-cl-std=CL3.0", "-cl-ext=+all"]
-        command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), first]
-        files = (replace(self.files[0], text=self.files[0].text + extra), *self.files[1:])
+        command += [*words, "-x", "cl" if self.language == "opencl" else self.language, self._first]
         status, output, errors = Question(
             clang=str(toolchain.clang),
             words=tuple(command),
             folders=tuple(searched),
-            files=files,
+            files=self.with_text(self.files[0].text + extra).files,
             empty=self.empty,
         ).answer()
         if len(output) > _MAX_TREE:
@@ -364,79 +372,27 @@ def _dump(name: str) -> list[str]:
     return ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
 
 
-def _trees(output: str) -> Iterator[Node]:
-    decoder, at = json.JSONDecoder(), 0
-    while at < len(output):
-        at = _skip_space(output, at)
-        if at < len(output):
-            tree, at = decoder.raw_decode(output, at)
-            yield tree
-
-
-def _skip_space(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
-
-
-def _broken(errors: str, first: str) -> BaselineError:
-    found = _ERROR.search(errors)
-    what = f"{found['where']}: {found['what']}" if found else " ".join(errors.split())[:200] or first
-    hint = "clang must accept it with the default parameters"
-    if what.endswith("file not found"):
-        hint = "name its folder: include under kernel in the spec, or tuner init -I"
-    if "'mpi.h'" in what:
-        hint = (
-            "name its folder, which `mpicc -show` tells: include under kernel in the spec, or tuner init -I"
-        )
-    if "'omp.h'" in what:
-        hint = "write openmp: true under kernel, or put it between #ifdef _OPENMP and #endif"
-    return BaselineError(f"the kernel does not compile: {what}", hint)
-
-
 def _function(tree: Node, *, included: bool) -> Function | None:
     template = tree.get("kind") == "FunctionTemplateDecl"
     if template:
-        inner = [c for c in tree.get("inner", []) if c.get("kind") == "FunctionDecl"]
-        if not inner:
-            return None
-        tree = inner[0]
+        tree = next((c for c in tree.get("inner", []) if c.get("kind") == "FunctionDecl"), {})
     if tree.get("kind") not in ("FunctionDecl", "CXXMethodDecl"):
         return None
-    if _included(tree) and not included:
+    place = tree.get("loc", {})
+    if "includedFrom" in place.get("expansionLoc", place) and not included:
         return None
-    inner = [c for c in tree.get("inner", []) if c]
     parameters = tuple((str(c.get("name", "")), parameter_type(c["type"])) for c in parameter_nodes(tree))
     result = tree["type"]["qualType"].split("(")[0].strip()
     return Function(
         name=str(tree.get("name", "")),
         parameters=parameters,
         returns=None if result == "void" else c_type({"qualType": result}),
-        line=_line(tree),
-        hidden=tree.get("storageClass") == "static" or _is_nameless(tree),
+        hidden=tree.get("storageClass") == "static" or _NAMELESS in str(tree.get("mangledName", "")),
         template=template,
-        defined=any(c.get("kind") == "CompoundStmt" for c in inner),
-        kernel=any(c.get("kind") in _KERNEL_MARKS for c in inner),
+        defined=bool(body_of(tree)),
+        kernel=any(c.get("kind") in _KERNEL_MARKS for c in tree.get("inner", [])),
         tree=tree,
     )
-
-
-def _is_nameless(tree: Node) -> bool:
-    return _NAMELESS in str(tree.get("mangledName", ""))
-
-
-def _location(tree: Node) -> Node:
-    location: Node = tree.get("loc", {})
-    expanded: Node = location.get("expansionLoc", location)
-    return expanded
-
-
-def _included(tree: Node) -> bool:
-    return "includedFrom" in _location(tree)
-
-
-def _line(tree: Node) -> int:
-    return int(_location(tree).get("line", 0))
 
 
 _KERNEL_MARKS = ("DeviceKernelAttr", "OpenCLKernelAttr")

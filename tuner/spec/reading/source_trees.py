@@ -82,10 +82,9 @@ class SourceTree:
         if not constants:
             return self
         declared = "".join(f"static constexpr int {name} = {value};" for name, value in constants.items())
-        first, *others = self.reader.files
-        macros = {**self.reader.macros, **{name: name for name in constants}}
-        files = (replace(first, text=f"{declared}\n#line 1\n{first.text}"), *others)
-        return source_tree(replace(self.reader, files=files, macros=macros))
+        reader = self.reader.with_text(f"{declared}\n#line 1\n{self.reader.files[0].text}")
+        macros = {**reader.macros, **{name: name for name in constants}}
+        return source_tree(replace(reader, macros=macros))
 
 
 def source_tree(reader: SourceReader) -> SourceTree:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tuner.core.reaching import reachable
+
 __all__ = ["Symbols", "plain_name", "symbols_of"]
 
 _NAME = r'@(?:"(?P<q>[^"\n]+)"|(?P<n>[\w.$-]+))'
@@ -48,13 +50,7 @@ class Symbols:
 
     def missing(self, entries: Iterable[str]) -> set[str]:
         """What the entries need, directly or through others, that is not defined here."""
-        reached, waiting = set[str](), list(entries)
-        while waiting:
-            name = waiting.pop()
-            if name not in reached:
-                reached.add(name)
-                waiting += self.defined.get(name, ())
-        return {name for name in reached if name not in self.defined}
+        return reachable(entries, lambda name: self.defined.get(name, ())) - self.defined.keys()
 
 
 def symbols_of(text: str) -> Symbols:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tuner.spec.reading.signature import Function
 
-__all__ = ["Instance", "instance_of"]
+__all__ = ["instance_of"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SCOPE = re.compile(r"\bnamespace\s+(\w+(?:::\w+)*)\s*\{|[{}]")
@@ -19,32 +18,17 @@ _KINDS = ("typename", "class")
 _NUMBERS = re.compile(r"(?:unsigned|int|long|short|std::size_t|size_t|bool|char|\s)+(\w+)(?:\s*=\s*(\w+))?$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """One instance of a template.
-
-    Attributes:
-        name: of the function that calls it.
-        text: of that function, to follow the template's own text.
-        macros: what template parameters with a number as value are in it, with the values that they have when nothing
-            is said.
-        types: what its template parameters that are types stand for.
-    """
-
-    name: str
-    text: str
-    macros: Mapping[str, int]
-    types: Mapping[str, str]
-
-
-def instance_of(template: Function, text: str) -> Instance | None:
+def instance_of(template: Function, text: str) -> tuple[str, str] | None:
     """A function that calls the template with ``float`` for its types; ``None`` where its parameters are not plain.
 
-    A type that nothing points to is taken for a size and becomes ``int``.
+    A type that nothing points to is taken for a size and becomes ``int``. Numbers of the template are macros in it.
 
     Args:
         template: whose parameters have names.
         text: the source that defines it.
+
+    Returns:
+        Its name, and its text, to follow the template's own.
     """
     plain = _COMMENT.sub(lambda m: " " * len(m[0]), text)
     found = re.search(rf"\btemplate\s*<([^{{}};]*?)>\s*[^;{{}}()]*?\b{re.escape(template.name)}\s*\(", plain)
@@ -78,7 +62,7 @@ def instance_of(template: Function, text: str) -> Instance | None:
     call = f"{called}<{', '.join(arguments)}>({', '.join(n for n, _ in template.parameters)})"
     returned = "" if template.returns is None else "return "
     lines += [f'extern "C" {result} {name}({parameters})', "{", f"    {returned}{call};", "}"]
-    return Instance(name=name, text="\n".join(lines) + "\n", macros=macros, types=types)
+    return name, "\n".join(lines) + "\n"
 
 
 def _type(name: str, template: Function) -> str:

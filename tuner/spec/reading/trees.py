@@ -6,9 +6,8 @@ Knows single nodes only; what they stand for is :mod:`tuner.spec.reading.frames`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
-from tuner.spec.reading.nodes import Node, below, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, below, parameter_nodes, paths, walk
 
 __all__ = [
     "CASTS",
@@ -34,25 +33,23 @@ CASTS = {
     "CXXStaticCastExpr",
     "CXXFunctionalCastExpr",
 }
+_REPEATING = ("ForStmt", "WhileStmt", "DoStmt")
 WRAPPERS = {"ParenExpr", "ConstantExpr", "ExprWithCleanups"}
 THROUGH = CASTS | WRAPPERS
 
 
 def only_read_whole(tree: Node) -> set[str]:
     """The parameters of a function that occur as ``*name``, which is never written to, and in no other way."""
-    occurring: dict[str, int] = {}
-    read: dict[str, int] = {}
+    occurring, read = Counter[str](), Counter[str]()
     for node in walk(tree):
         if node.get("kind") == "DeclRefExpr":
-            occurring[referenced(node)] = occurring.get(referenced(node), 0) + 1
+            occurring[referenced(node)] += 1
         elif node.get("kind") == "UnaryOperator" and node.get("opcode") == "*":
-            name = referenced(peeled(inner_nodes(node)[0]))
-            read[name] = read.get(name, 0) + 1
+            read[referenced(peeled(inner_nodes(node)[0]))] += 1
         elif changes(node) or (node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"):
             target = peeled(inner_nodes(node)[0])
             if target.get("opcode") == "*":
-                name = referenced(peeled(inner_nodes(target)[0]))
-                read[name] = read.get(name, 0) - 1
+                read[referenced(peeled(inner_nodes(target)[0]))] -= 1
     return {p["id"] for p in parameter_nodes(tree) if occurring.get(p["id"], 0) == read.get(p["id"], -1)}
 
 
@@ -124,7 +121,8 @@ def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
     declared: dict[str, tuple[str, ...]] = {}
     found: dict[str, tuple[tuple[str, ...], Node]] = {}
     times: Counter[str] = Counter()
-    for node, loops in _with_loops(tree):
+    for node, parents in paths(tree):
+        loops = tuple(p["id"] for p in reversed(parents) if p.get("kind") in _REPEATING)
         if node.get("kind") == "VarDecl":
             declared[node["id"]] = loops
         elif changes(node):
@@ -134,14 +132,3 @@ def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
                 found[name] = loops, node
     around = {name: tuple(e for e in f[0] if e not in declared.get(name, ())) for name, f in found.items()}
     return {name: (loops, found[name][1]) for name, loops in around.items() if loops and times[name] == 1}
-
-
-def _with_loops(tree: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
-    """A node and all below it, each with the identities of the loops that it is or stands in."""
-    stack: list[tuple[Node, tuple[str, ...]]] = [(tree, ())]
-    while stack:
-        node, loops = stack.pop()
-        if node.get("kind") in ("ForStmt", "WhileStmt", "DoStmt"):
-            loops = (*loops, node["id"])
-        yield node, loops
-        stack.extend((child, loops) for child in inner_nodes(node))

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner.spec.reading.c_types import CType, c_type
-from tuner.spec.reading.element_members import dtype_of_layout
 from tuner.spec.reading.nodes import Node
 from tuner.spec.reading.record_layouts import Layout, record_layouts
 from tuner.spec.reading.signature import SourceReader
@@ -127,5 +126,5 @@ def _may_be_structures(kind: CType) -> bool:
 def _pointed(kind: CType, layout: Layout) -> CType:
     numbers = layout.uniform()
     if numbers is None:
-        return replace(kind, structure=dtype_of_layout(layout) or "")
+        return replace(kind, structure=layout.dtype() or "")
     return replace(kind, base=numbers[0], members=numbers[1])
