@@ -274,7 +274,7 @@ def _somewhere(shape: Node, *sizes: Mapping[str, int]) -> bool:
 
 def _whole_elements(shape: Node, usual: Mapping[str, int]) -> Node:
     """Rounded up where a product with a fraction may be no whole number."""
-    counts = [evaluated([shape], given) or [0] for given in (usual, {n: d | 1 for n, d in usual.items()})]
+    counts = [evaluated([shape], given) or [0.0] for given in (usual, {n: d | 1 for n, d in usual.items()})]
     return shape if all(elements[0].is_integer() for elements in counts) else Call("ceil", (shape,))
 
 

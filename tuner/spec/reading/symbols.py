@@ -105,15 +105,15 @@ def plain_name(symbol: str) -> str:
 
     >>> plain_name("scale"), plain_name("_Z5scaled"), plain_name("_ZN2ns5scaleEd"), plain_name("_ZNSt3mapEv")
     ('scale', 'scale', 'scale', '')
-    >>> plain_name("_ZL4grid")
-    'grid'
+    >>> plain_name("_ZL4grid"), plain_name("_ZN2nsL4gridE")
+    ('grid', 'grid')
     """
     found = re.match(r"_ZN?K?L?(?=\d)", symbol)
     if found is None:
         return "" if symbol.startswith(("_Z", "__")) else symbol
     parts, rest = list[str](), symbol[found.end() :]
-    while number := re.match(r"\d+", rest):
-        end = number.end() + int(number[0])
+    while number := re.match(r"L?(\d+)", rest):
+        end = number.end() + int(number[1])
         parts.append(rest[number.end() : end])
         rest = rest[end:] if found[0].startswith("_ZN") else ""
     return parts[-1]
