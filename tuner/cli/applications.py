@@ -189,7 +189,7 @@ def _tuned(
         (result,) = tune_all(load_spec(one.path), options, out=out, interruption=interruption, quiet=quiet)
         changed = result.improved and sources_of(result.path).changed
     except TunerError as error:
-        return replace(region, spec=str(one.path), refused=(*one.refused, f"{one.name}: {error.message}"))
+        return replace(region, spec=str(one.path), refused=(*one.refused, f"{one.name}: {error}"))
     # What flags alone gain is no part of the build.
     speedup = result.speedup if changed else 1.0
     return replace(region, spec=str(one.path), run=str(result.outcome.path or ""), speedup=speedup)

@@ -76,7 +76,7 @@ def hot_regions(
         try:
             found += _regions(_Functions(path, seen.get(path)), own)
         except TunerError as error:
-            unread.append(f"{path.name} cannot be read: {error.message}")
+            unread.append(f"{path.name} cannot be read: {error}")
     hot = sorted((one for one in found if one.share >= least), key=lambda one: (-one.share, one.name))
     return HotRegions(
         regions=tuple(hot[:most]), unread=tuple(unread), without_lines=bool(listing.samples) and not lines

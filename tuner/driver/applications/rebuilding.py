@@ -209,7 +209,7 @@ def compare_sound(
         if len(runs) == 1:
             raise
         together = error
-    note(f"all winners together: {together.message}; so each is tried by itself")
+    note(f"all winners together: {together}; so each is tried by itself")
     refused: dict[Path, str] = {}
     for run in runs:
         try:
@@ -217,8 +217,8 @@ def compare_sound(
             with _built(texts, winners, application, lambda _: None) as (plain, winner):
                 _alike(plain, winner, application, lambda _: None)
         except UsageError as error:
-            refused[run] = error.message
-            note(f"left out, {run.name}: {error.message}")
+            refused[run] = str(error)
+            note(f"left out, {run.name}: {error}")
     sound = [run for run in runs if run not in refused]
     if not sound or not refused:
         raise together

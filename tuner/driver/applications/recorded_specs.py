@@ -310,7 +310,7 @@ def _write_kernel(
     try:
         load_spec(path)
     except TunerError as error:
-        notes.append(f"{path.name} does not tune as it is: {error.message}")
+        notes.append(f"{path.name} does not tune as it is: {error}")
     earlier = sorted(set(folder.glob(pattern)) - set(paths))
     if earlier:
         notes.append(f"{path.name} also takes {len(earlier)} earlier recordings such as {earlier[0].name}")

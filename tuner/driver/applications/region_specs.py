@@ -114,7 +114,7 @@ def _candidates(
             note(f"{name}: checking that the replay is what the application got")
             problem = _problem(recorded)
         except TunerError as error:
-            problem = error.message
+            problem = str(error)
         if problem and compiled is not None and compiled.ways > 1:
             ways = f"the build compiles {region.source.name} in {compiled.ways} ways, of which one is taken"
             problem = f"{ways}; let it compile that once; {problem}"
