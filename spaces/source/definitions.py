@@ -6,7 +6,7 @@ May not transform.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -16,12 +16,14 @@ from tuner.core.errors import Place, SpecError
 from tuner.core.types import Variable
 from tuner.spaces.source.cutting import SourceFile
 from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_type
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.parse import (
     OUTERMOST,
     definition_start,
     function_nodes,
     is_outermost,
     name_start,
+    node_text,
     parameters,
     parse_file,
 )
@@ -150,7 +152,70 @@ def _partial(
     while stop < end and text[stop : stop + 1] in b" \t\r":
         stop += 1
     stop += text[stop : stop + 1] == b"\n"
-    return replace(function, whole=False), start, stop, touched[0].start_point[1] // 4
+    function = replace(function, whole=False, read_after=_read_after(body, scope, begin, end))
+    return function, start, stop, touched[0].start_point[1] // 4
+
+
+_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+
+
+def _read_after(body: Node, scope: Node, begin: int, end: int) -> frozenset[str]:
+    """Names that the rest of a function may ask for the values that they have behind a region.
+
+    Args:
+        body: of the function.
+        scope: the statement that the region is a part of.
+        begin: of the region, in bytes.
+        end: likewise.
+    """
+    around: list[Node] = []
+    node: Node | None = scope
+    while node is not None and node.id != body.id:
+        around.append(node)
+        node = node.parent
+    again = any(n.type in _LOOPS for n in around) or b"goto" in (body.text or b"")
+    containing = {n.id for n in (*around, body)}
+    given, found = set[str](), set[str]()
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if begin <= node.start_byte and node.end_byte <= end:
+            continue
+        name = node_text(node)
+        if node.type == "pointer_expression" and name.startswith("&"):
+            found |= words(name)
+        behind = again or node.start_byte >= end
+        if node.type == "identifier" and behind and not _is_declared(node) and name not in given:
+            whole = not again and _given_in(node, containing)
+            (given if whole else found).add(name)
+        stack.extend(reversed(node.children))
+    return frozenset(found)
+
+
+def _is_declared(name: Node) -> bool:
+    parent = name.parent
+    declarator = None if parent is None else parent.child_by_field_name("declarator")
+    return declarator is not None and declarator.id == name.id
+
+
+def _given_in(name: Node, containing: Collection[int]) -> bool:
+    """Whether a name is given a value here in any case, by a statement that stands behind the region."""
+    assigned = name.parent
+    if assigned is None or assigned.type != "assignment_expression":
+        return False
+    left, right = (assigned.child_by_field_name(f) for f in ("left", "right"))
+    operator = assigned.child_by_field_name("operator")
+    if left is None or right is None or left.id != name.id or operator is None or node_text(operator) != "=":
+        return False
+    if node_text(name) in words(node_text(right)):
+        return False
+    part, stmt = assigned, assigned.parent
+    while stmt is not None and stmt.type == "comma_expression":
+        part, stmt = stmt, stmt.parent
+    if stmt is None or stmt.parent is None or stmt.parent.id not in containing:
+        return False
+    first = stmt.child_by_field_name("initializer")
+    return stmt.type == "expression_statement" or (first is not None and first.id == part.id)
 
 
 def _scopes(node: Node) -> list[Node]:

@@ -154,7 +154,9 @@ def lasts(decl: Decl) -> bool:
 def hidden(function: Function) -> str:
     """A name that is declared again where it already means something; by names the two cannot be told apart."""
 
-    around = frozenset([*(p.name for p in function.params), *(d.name for d in function.outer)])
+    # What nothing asks for any more behind the region is as good as not there.
+    outer = (d.name for d in function.outer if d.name in function.read_after)
+    around = frozenset([*(p.name for p in function.params), *outer])
     for stmt, known in scoped(function.body, around):
         if isinstance(stmt, Decl) and stmt.name in known:
             return stmt.name

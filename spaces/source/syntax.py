@@ -288,6 +288,7 @@ class Function:
         outer: declarations of the function that lie outside the region.
         variables: arrays and fractions that the file declares outside of functions, and pointers that it keeps.
         whole: whether the region holds the definition, signature included.
+        read_after: names that the function may ask for the values that they have behind the region.
         defines: tunables that were added.
         preamble: type definitions that were added.
         source: the texts of all files and of the project's headers, for names that are taken.
@@ -315,6 +316,7 @@ class Function:
     outer: tuple[Decl, ...] = ()
     variables: tuple[Decl, ...] = ()
     whole: bool = True
+    read_after: frozenset[str] = frozenset()
     defines: tuple[Define, ...] = ()
     preamble: tuple[str, ...] = ()
     source: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from same_results import program_of
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
@@ -266,3 +267,51 @@ def test_a_variable_in_parentheses_is_no_type(language: str) -> None:
         assert read[0] == read[1]
     (loop,) = read_definitions(text % "(int)+(real)+(i) * 2", language)["f"].body
     assert {n.type for n in subtrees(loop) if isinstance(n, Cast)} == {"int", "real"}
+
+
+PART = """\
+int f(int n, double *a)
+{
+    int i, k = 0;
+    %s
+    // EVOLVE-BLOCK-START
+    for (i = 0; i < n; i++)
+        a[i] = 1;
+    for (i = 0; i < n; i++)
+        a[i] += 2;
+    // EVOLVE-BLOCK-END
+    %s
+}
+"""
+STRIPS = [
+    {"op": "strip_mine", "function": "f", "loops": [loop], "parameters": [size]}
+    for loop, size in (
+        ("i", {"name": "T", "values": [4], "default": 4}),
+        ("i#2", {"name": "U", "values": [4], "default": 4}),
+    )
+]
+FORGOTTEN = {
+    "nothing asks for it": ("", "return k;"),
+    "another loop begins anew": ("", "for (i = 0, k = 1; i < n; i++) a[i] *= 2; return k;"),
+    "it is given a value": ("", "i = 3 * n; a[0] = i; return k;"),
+}
+KEPT = {
+    "it is returned": ("", "return i;"),
+    "it goes on from there": ("", "for (; i > 0; i--) a[i - 1] *= 2; return k;"),
+    "it is given a value at times": ("", "if (n > 3) i = 0; return i;"),
+    "its value comes from itself": ("", "i = i + 1; return k;"),
+    "the next round asks for it": ("for (k = 0; k < 2; k++) { a[k] = i;", "} return k;"),
+    "its address is known": ("int *p = &i;", "return *p;"),
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_a_counter_from_outside_is_the_regions_where_nothing_asks_for_it_behind(name: str) -> None:
+    text = apply_edits(program_of(PART % FORGOTTEN[name], "f"), STRIPS).variant.files[0].text
+    assert text.count("for (int i = i_tile") == 2
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_counter_that_is_asked_for_behind_the_region_keeps_its_value(name: str) -> None:
+    with pytest.raises(EditRefused, match="i is used outside its loops"):
+        apply_edits(program_of(PART % KEPT[name], "f"), STRIPS[:1])

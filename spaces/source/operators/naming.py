@@ -137,7 +137,7 @@ def is_used_outside(function: Function, var: str) -> bool:
                 return re.search(rf"\b{var}\b", text) is not None
         return var in names_in(stmt)
 
-    return any(map(uses, function.body))
+    return var in function.read_after or any(map(uses, function.body))
 
 
 def behind(function: Function, part: Any) -> set[str]:
