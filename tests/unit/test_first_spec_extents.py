@@ -339,3 +339,15 @@ void stage(int l, int m, const float *x, float *y) {
     (spec,) = load_spec(tmp_path / "k.yaml")
     report = check_spec(spec, faults=False)
     assert report.ok, report.lines
+
+
+def test_loops_that_count_down_reach_where_they_begin(tmp_path: Path) -> None:
+    source = """void down(int lo, int hi, int n, double *a, const double *b) {
+        for (int j = hi - 1; j >= lo; j--)
+            for (int i = n; i > 0; --i)
+                a[j * 33 + i - 1] += b[i];
+    }"""
+    found = written(tmp_path, source, "down")
+    assert found["a"]["shape"] == ["hi", 33]
+    assert found["b"]["shape"] == ["n + 1"]
+    assert (found["hi"]["value"], found["n"]["value"], found["lo"]["value"]) == ("hi", "n", 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 
-from tuner.spec.reading.extents import moves, symbol
+from tuner.spec.reading.extents import moves, reach, symbol
 from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function
@@ -166,30 +166,50 @@ class Frame:
 
     def _limit(self, condition: Node, loop: Node, found: dict[str, Polynomial]) -> None:
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "<=", "!="):
-            return
+            return self._descend(condition, loop, found)
         left, right = inner_nodes(condition)
         counters = [
             n for n in walk(left) if n.get("kind") == "DeclRefExpr" and referenced(n) in self.modified
         ]
         if len(counters) != 1:
-            return
+            return None
         counter = referenced(counters[0])
         low = self.polynomial(left)
         high = self.polynomial(right) or self._lesser(right)
         if low is None or high is None or low.factor_of(symbol(counter)) != constant(1):
-            return
+            return None
         bound = high - (low - variable(symbol(counter)))
         if condition["opcode"] == "<=":
             bound = bound + constant(1)
+        if self._reaches(counter, bound, loop, found):
+            self._begins(counter, self._begun(loop).get(counter))
+        return None
+
+    def _descend(self, condition: Node, loop: Node, found: dict[str, Polynomial]) -> None:
+        """Of `for (i = n - 1; i >= low; i--)`: it goes no further than it begins."""
+        if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in (">", ">="):
+            return
+        left, right = inner_nodes(condition)
+        counter = referenced(peeled(left))
+        first, low = self._begun(loop).get(counter), self.polynomial(right)
+        if first is None or counter not in self.modified:
+            return
+        if self._reaches(counter, first + constant(1), loop, found):
+            above = condition["opcode"] == ">"
+            self._begins(counter, low + constant(1) if low is not None and above else low)
+
+    def _reaches(self, counter: str, bound: Polynomial, loop: Node, found: dict[str, Polynomial]) -> bool:
+        """Notes how far a counter goes, where no other counter moves that."""
         if moves(bound):
-            bound = self._largest(bound) or bound
-        if not moves(bound):
-            self.bound_names |= bound.names
-            self.ends |= bound.rounded_up().names
-            if bound.value is not None:
-                self.short.add(loop["id"])
-            found.setdefault(counter, bound)
-            self._begins(counter, loop)
+            bound = reach(bound - constant(1), self.bounds) or bound
+        if moves(bound):
+            return False
+        self.bound_names |= bound.names
+        self.ends |= bound.rounded_up().names
+        if bound.value is not None:
+            self.short.add(loop["id"])
+        found.setdefault(counter, bound)
+        return True
 
     def _count(self, condition: Node, loop: Node, bounds: dict[str, Polynomial]) -> None:
         """Of `for (j = 0; j < length[i]; j++)`, where it is read into a variable too, how far `j` goes is made up."""
@@ -205,9 +225,9 @@ class Frame:
             bounds[referenced(left)] = constant(MOST_COUNTED)
             self.counts.add(found)
 
-    def _begins(self, counter: str, loop: Node) -> None:
-        """Of a counter that goes up the value that it begins with; unknown where loops differ."""
-        first = self._begun(loop).get(counter, variable(symbol(counter)))
+    def _begins(self, counter: str, first: Polynomial | None) -> None:
+        """The least value of a counter; unknown where loops differ."""
+        first = variable(symbol(counter)) if first is None else first
         if self.starts.setdefault(counter, first) != first:
             self.starts[counter] = variable(symbol(counter))
 
@@ -256,22 +276,6 @@ class Frame:
         parts = [self.polynomial(part) for part in inner_nodes(node)[1:]]
         still = [p for p in parts if p is not None and not moves(p)]
         return still[0] if len(still) == 1 and still[0].value is None else None
-
-    def _largest(self, bound: Polynomial) -> Polynomial | None:
-        """A bound that depends on an outer loop's counter (tiles, triangles), at that counter's end."""
-        total = constant(0)
-        for monomial, coefficient in bound.terms:
-            product = constant(coefficient)
-            for name in monomial:
-                if name.startswith("@"):
-                    outer = self.bounds.get(name[1:])
-                    if outer is None or coefficient < 0:
-                        return None
-                    product = product * outer
-                else:
-                    product = product * variable(name)
-            total = total + product
-        return total
 
     def pointer(self, node: Node) -> tuple[int, Polynomial | None] | None:
         """Which argument a pointer expression points into, and how far."""
