@@ -276,6 +276,34 @@ def test_arrays_reach_as_far_as_their_blocks(tmp_path: Path) -> None:
     assert checked.ok, checked.lines[-1]
 
 
+FILLS = """\
+#include <stdio.h>
+static double all[64];
+static void fill(int n, double x, double *y)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = x * i;
+}
+int main(void)
+{
+    for (int k = 0; k < 2; k++)
+        fill(16 * k, k + 0.5, all);
+    printf("%g\\n", all[3]);
+    return 0;
+}
+"""
+
+
+def test_a_call_with_arrays_of_no_elements_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "app.c").write_text(FILLS)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=5).text)
+    recorded(tmp_path, spec, "cc -O1 -o app app.c")
+    (loaded,) = load_spec(tmp_path / "recorded.yaml")
+    assert [p.sizes["n"] for p in loaded.task.problems] == [16]
+    assert any("left out, as a call with an array of no elements" in note for note in loaded.notices)
+
+
 SAME = """\
 #include <stdlib.h>
 #include <malloc.h>

@@ -11,7 +11,8 @@ from tuner.core.types import Argument, Kernel, Problem, Task
 from tuner.spaces.parameters import Parameter
 from tuner.spec.arguments import make_arguments, make_problems, verify_problems
 from tuner.spec.models import SpecModel
-from tuner.spec.recorded.workload import FUNCTIONS, Workload, bind, call_problems, hold_out, recorded_launch
+from tuner.spec.recorded.calls import bind, call_problems
+from tuner.spec.recorded.workload import FUNCTIONS, Workload, hold_out, recorded_launch
 from tuner.spec.sections import make_launch, make_measure, make_verify
 from tuner.spec.sources import Sources
 from tuner.spec.tunables import Tunables, make_parameters

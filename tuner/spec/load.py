@@ -39,12 +39,12 @@ from tuner.spec.python_functions import check_python_function
 from tuner.spec.reading.cuda_kernels import cuda_functions
 from tuner.spec.reading.device_programs import DEVICE
 from tuner.spec.reading.signature import SourceReader
+from tuner.spec.recorded.calls import read_calls
 from tuner.spec.recorded.workload import (
     DERIVED,
     FUNCTIONS,
     Workload,
     from_text,
-    read_calls,
     read_workload,
 )
 from tuner.spec.sections import (
