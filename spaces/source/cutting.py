@@ -7,7 +7,7 @@ they make of them is put into the files. Must not preprocess anything, nor read 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import Place, SpecError
@@ -113,12 +113,14 @@ class Units:
             return ""
         return "".join(with_regions(unit.parts, file.parts))
 
-    def spelled(self, number: int, part: int, text: str) -> str:
-        """A region's text with the author's spelling of lines that are as they were."""
+    def spelled(self, number: int, part: int, text: str, types: Mapping[str, str]) -> str:
+        """A region's text with the author's spelling of lines that are as they were; ``types`` by their names."""
         unit = self.files[number]
         if unit is not None and text == unit.parts[part]:
             return self.given[number].parts[part]
-        return text if unit is None else respelled(text, unit.parts[part], self.given[number].parts[part])
+        if unit is None:
+            return text
+        return respelled(text, unit.parts[part], self.given[number].parts[part], types)
 
     def joined(self, number: int, file: SourceFile) -> SourceFile:
         """The same of a source, cut."""

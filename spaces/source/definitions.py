@@ -17,6 +17,7 @@ from tuner.core.types import Variable
 from tuner.spaces.source.cutting import SourceFile
 from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_type
 from tuner.spaces.source.lexical import words
+from tuner.spaces.source.number_types import number_types, with_number_types
 from tuner.spaces.source.parse import (
     OUTERMOST,
     definition_start,
@@ -77,15 +78,16 @@ def read_function(
     data = text.encode()
     start = definition_start(node)
     signature = data[start : node.end_byte if block is None else block.start_byte].decode()
-    found = parameters(node) if declarator is not None else ()
+    types = number_types(text)
+    found = with_number_types(parameters(node) if declarator is not None else (), types)
     return Function(
         name=name,
         head=data[start : name_start(node)].decode(),
         signature=signature,
         # One parameter that cannot be read hides all of them: its name may be anything.
         params=found if all(p.name for p in found) else (),
-        body=body,
-        outer=outer,
+        body=with_number_types(body, types),
+        outer=with_number_types(outer, types),
         source=text,
     )
 
@@ -261,7 +263,7 @@ def with_file_variables(function: Function, text: str, variables: Sequence[Varia
     apart = {v.name for v in variables} | {d.name for d in declared if d.dims or "*" in d.type}
     known = _stores_apart(function, {d.name for d in declared if d.dims})
     found = tuple(d for d in declared if known or d.name in apart)
-    return replace(function, variables=found) if found else function
+    return replace(function, variables=with_number_types(found, number_types(text))) if found else function
 
 
 def _stores_apart(function: Function, arrays: set[str]) -> bool:

@@ -9,10 +9,12 @@ the author wrote, with the names of macros. May not change what a function does,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import is_integer
+from tuner.spaces.source.number_types import without_names
 from tuner.spaces.source.printer import UNIT, WIDTH, function_text, param_text, preamble_text
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number
 from tuner.spaces.source.walks import map_expressions, transform
@@ -143,32 +145,33 @@ def _sum(expr: Expr) -> Expr:
     return expr
 
 
-def respelled(text: str, preprocessed: str, given: str) -> str:
+def respelled(text: str, preprocessed: str, given: str, types: Mapping[str, str]) -> str:
     """A text in which lines that the preprocessor made of a line of the author's are that line again.
 
     Args:
         text: of a region as it is now.
         preprocessed: of the region as the preprocessor left it.
         given: of the region as the author wrote it.
+        types: of numbers by the author's names for them.
     """
     if _REDEFINES.search(given):
         # What a macro stands for depends on the line.
         return text
-    known = _spellings(preprocessed.splitlines(), given.splitlines())
+    known = _spellings(preprocessed.splitlines(), given.splitlines(), types)
     head, brace, body = text.partition("{")
     # What stands before the body is as far indented as it was.
-    lines = [_line(line, known, indented=False) for line in head.splitlines(keepends=True)]
-    lines += [_line(line, known, indented=True) for line in (brace + body).splitlines(keepends=True)]
+    lines = [_line(line, known, types, indented=False) for line in head.splitlines(keepends=True)]
+    lines += [_line(line, known, types, indented=True) for line in (brace + body).splitlines(keepends=True)]
     return "".join(lines)
 
 
-def _spellings(made: list[str], given: list[str]) -> dict[_Key, str]:
+def _spellings(made: list[str], given: list[str], types: Mapping[str, str]) -> dict[_Key, str]:
     """The author's lines by what they come to."""
     found: dict[_Key, str] = {}
     if len(made) != len(given):
         return found
     for number, (after, before) in enumerate(zip(made, given, strict=True)):
-        key, plain = _key(after), _COMMENT.sub("", before).rstrip()
+        key, plain = _key(without_names(after, types)), _COMMENT.sub("", before).rstrip()
         if not key or _OPEN_COMMENT.search(_COMMENT.sub("", before)):
             continue
         following = given[number + 1].strip() if number + 1 < len(given) else ""
@@ -180,14 +183,14 @@ def _spellings(made: list[str], given: list[str]) -> dict[_Key, str]:
     return found
 
 
-def _line(line: str, known: dict[_Key, str], *, indented: bool) -> str:
-    key = _key(line)
+def _line(line: str, known: dict[_Key, str], types: Mapping[str, str], *, indented: bool) -> str:
+    own, key = _key(line), _key(without_names(line, types))
     brace = ""
     if key not in known and key[-1:] == ("{",):
         # The printer gives every loop and branch its braces.
-        key, brace = key[:-1], " {"
+        key, own, brace = key[:-1], own[:-1], " {"
     spelling = known.get(key)
-    if spelling is None or (indented and _key(spelling) == key):
+    if spelling is None or (indented and _key(spelling) == own):
         return line
     end = line[len(line.rstrip()) :]
     if not indented:

@@ -17,11 +17,13 @@ from tuner.spaces.source.definitions import functions_inside, with_file_variable
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.number_types import number_types
 from tuner.spaces.source.own_names import own_names, with_own_calls
 from tuner.spaces.source.parse import parse_file
-from tuner.spaces.source.presenting import presented
+from tuner.spaces.source.presenting import presented, respelled
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.syntax import Function
+from tuner.spaces.source.walks import declared_names
 
 __all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
 
@@ -176,13 +178,25 @@ class Program:
                 # A preprocessor line has to begin a line.
                 made = b"\n" + made
             parts[place.file][place.part] = lead + made + text[place.end :]
-        if presentable and self.units is not None:
-            for file, part in self.regions:
-                parts[file][part] = self.units.spelled(file, part, parts[file][part].decode()).encode()
+        for file, part in self.regions if presentable else ():
+            text_now = parts[file][part].decode()
+            parts[file][part] = self._spelled(file, part, text_now).encode()
         return tuple(
             replace(f, parts=tuple(p.decode() for p in made))
             for f, made in zip(self.files, parts, strict=True)
         )
+
+    def _spelled(self, file: int, part: int, text: str) -> str:
+        """A region's text with the author's spelling of lines that are as they were."""
+        inside = [self.functions[label] for label in self.inside(file, part)]
+        declared = {p.name for f in inside for p in f.params}.union(*(declared_names(f.body) for f in inside))
+        unit = self.units.files[file] if self.units is not None else self.files[file]
+        types = {} if unit is None else number_types(unit.text)
+        types = {name: kind for name, kind in types.items() if name not in declared}
+        given = self.files[file].parts[part]
+        if self.units is not None:
+            return self.units.spelled(file, part, text, types)
+        return respelled(text, given, given, types) if types else text
 
 
 _READ: Kept[Program] = Kept(128)

@@ -69,7 +69,8 @@ def test_a_type_of_the_project_is_cast_to_as_the_language_s_own(value: str) -> N
 @pytest.mark.parametrize("before", ["typedef float real;\n", "#define real float\n", "real g(real y);\n"])
 def test_types_are_never_variables(before: str) -> None:
     for value in ("(real)-x", "(real) - x", "x * (real)+x", "(real)(x) * 2", "(real)*a", "(real)-x * 2"):
-        assert "real" in {p.type for p in subtrees(read(value, "real", before)) if isinstance(p, Cast)}
+        found = {p.type for p in subtrees(read(value, "real", before)) if isinstance(p, Cast)}
+        assert found & {"real", "float"}
 
 
 @pytest.mark.parametrize(

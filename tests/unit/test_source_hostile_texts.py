@@ -103,11 +103,6 @@ USE = "y[0] = g(x[n]);"
         (f"#pragma STDC FP_CONTRACT OFF\n{G}#pragma STDC FP_CONTRACT ON\n", USE, "no other function"),
         (f"typedef float T;\n{G.replace('float', 'T')}", f"typedef int T; {USE}", "T means something else"),
         (
-            "typedef float T;\nstatic float g(float a) { T t = a; return t; }\n",
-            f"int T = n; {USE}",
-            "T means something",
-        ),
-        (
             "static int m; static void h(void) { m += 1; }\nstatic float g(float a) { h(); return a; }\n",
             "y[0] = m + g(x[0]);",
             "among other things",

@@ -266,7 +266,7 @@ def test_a_variable_in_parentheses_is_no_type(language: str) -> None:
         read = [read_definitions(text % t, language)["f"].body for t in (written, meant)]
         assert read[0] == read[1]
     (loop,) = read_definitions(text % "(int)+(real)+(i) * 2", language)["f"].body
-    assert {n.type for n in subtrees(loop) if isinstance(n, Cast)} == {"int", "real"}
+    assert {n.type for n in subtrees(loop) if isinstance(n, Cast)} == {"int", "float"}
 
 
 PART = """\

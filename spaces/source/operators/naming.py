@@ -12,6 +12,7 @@ from typing import Any
 
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import unused, words
+from tuner.spaces.source.number_types import number_types
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.syntax import Block, Decl, For, Function, If, Opaque, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import (
@@ -66,6 +67,8 @@ def names_known(function: Function) -> set[str]:
     taken = names_in(function.body) | written_names(function.body) | declared_names(function.body)
     taken |= {p.name for p in function.params} | {d.name for d in function.outer}
     taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
+    # Of types that are not in the tree any more, but in the author's spelling of it.
+    taken |= number_types(function.file).keys()
     for node in subtrees(function.body):
         if isinstance(node, Opaque | OpaqueStmt):
             taken |= set(_WORD.findall(node.text))

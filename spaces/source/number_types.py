@@ -1,0 +1,98 @@
+"""Names that a text gives to types of numbers: ``typedef double real;``, ``using index = int;``.
+
+A loop that counts in such a type, and a sum of it, are what those of the type itself are; trees of functions have that
+type in their place. May not say anything of names that mean several things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from tuner.spaces.source.kinds import is_floating, is_integer
+from tuner.spaces.source.lexical import code
+from tuner.spaces.source.syntax import Call, Cast, Decl, For, Param
+from tuner.spaces.source.walks import transform
+
+__all__ = ["number_types", "with_number_types", "without_names"]
+
+_DEFINED = re.compile(
+    r"\btypedef\s+(?P<base>[\w\s:]+?)\s*\b(?P<name>\w+)\s*;|\busing\s+(?P<alias>\w+)\s*=\s*(?P<of>[\w\s:]+?)\s*;"
+)
+_ANY = re.compile(r"\btypedef\b[^;{}]*?\b(\w+)\s*(?:\[[^;]*\]|\([^;]*\))?\s*;|\}\s*(\w+)\s*;")
+"""Whatever else a name may be given to."""
+_NUMBER = re.compile(
+    r"(?:(?:unsigned|signed|short|long|int|char)\s*)+|(?:long\s+)?double|float|u?int\d+_t|s?size_t|ptrdiff_t"
+)
+_PARAMETER = re.compile(r"\b(?:typename|class|struct|union|enum)\s+(\w+)")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_MOST_STEPS = 8
+
+N = TypeVar("N")
+
+
+@lru_cache(maxsize=64)
+def number_types(text: str) -> Mapping[str, str]:
+    """Types of numbers by the names that a text gives them, and that say nothing of them.
+
+    Args:
+        text: of a file, best as the preprocessor leaves it; a name that is given to several types is left out.
+    """
+    if "typedef" not in text and "using" not in text:
+        return MappingProxyType({})
+    # What the preprocessor leaves has no comments, and may be long.
+    plain = code(text) if "//" in text or "/*" in text else text
+    meant: dict[str, set[str]] = {}
+    for found in _DEFINED.finditer(plain):
+        name, base = (found["name"], found["base"]) if found["name"] else (found["alias"], found["of"])
+        meant.setdefault(name, set()).add(" ".join(base.split()))
+    for one in _ANY.finditer(plain):
+        name = one[1] or one[2]
+        if one[2] or _DEFINED.fullmatch(one[0]) is None:
+            meant.setdefault(name, set()).add("")
+    other = set(_PARAMETER.findall(plain))
+    single = {
+        name: next(iter(bases)) for name, bases in meant.items() if len(bases) == 1 and name not in other
+    }
+    made: dict[str, str] = {}
+    for name in single:
+        base, steps = single[name], 0
+        while base in single and steps < _MOST_STEPS:
+            base, steps = single[base], steps + 1
+        if _NUMBER.fullmatch(base.removeprefix("std::")) and not (is_integer(name) or is_floating(name)):
+            made[name] = base
+    return MappingProxyType(made)
+
+
+def without_names(text: str, types: Mapping[str, str]) -> str:
+    """A type with what its names stand for in their place."""
+    return _WORD.sub(lambda found: types.get(found[0], found[0]), text)
+
+
+def with_number_types(node: N, types: Mapping[str, str]) -> N:
+    """A part of a tree with types of numbers in the place of their names.
+
+    Args:
+        node: whose names are meant.
+        types: by name.
+    """
+
+    def change(part: Any) -> Any:
+        match part:
+            case Decl(type=kind) | Cast(type=kind) | For(type=kind):
+                return _changed(part, "type", kind)
+            case Param(base=kind):
+                return _changed(part, "base", kind)
+            case Call(function=name, arguments=(operand,)) if name in types:
+                return Cast(types[name], operand)
+        return part
+
+    def _changed(part: Any, field: str, kind: str) -> Any:
+        made = without_names(kind, types)
+        return part if made == kind else replace(part, **{field: made})
+
+    return transform(node, change) if types else node
