@@ -23,8 +23,10 @@ __all__ = ["number_types", "with_number_types", "without_names"]
 _DEFINED = re.compile(
     r"\btypedef\s+(?P<base>[\w\s:]+?)\s*\b(?P<name>\w+)\s*;|\busing\s+(?P<alias>\w+)\s*=\s*(?P<of>[\w\s:]+?)\s*;"
 )
-_ANY = re.compile(r"\btypedef\b[^;{}]*?\b(\w+)\s*(?:\[[^;]*\]|\([^;]*\))?\s*;|\}\s*(\w+)\s*;")
-"""Whatever else a name may be given to."""
+_TYPEDEF = re.compile(r"\btypedef\b([^;{}]*);|\}([^;{}()=]*);")
+"""Any other, and what may be one of a structure."""
+_POINTER = re.compile(r"\(\s*\*[\s*]*(?:const\s+)?(\w+)")
+_BEHIND = re.compile(r"\([^()]*\)|\[[^\]]*\]|:\s*\d+")
 _NUMBER = re.compile(
     r"(?:(?:unsigned|signed|short|long|int|char)\s*)+|(?:long\s+)?double|float|u?int\d+_t|s?size_t|ptrdiff_t"
 )
@@ -50,10 +52,10 @@ def number_types(text: str) -> Mapping[str, str]:
     for found in _DEFINED.finditer(plain):
         name, base = (found["name"], found["base"]) if found["name"] else (found["alias"], found["of"])
         meant.setdefault(name, set()).add(" ".join(base.split()))
-    for one in _ANY.finditer(plain):
-        name = one[1] or one[2]
-        if one[2] or _DEFINED.fullmatch(one[0]) is None:
-            meant.setdefault(name, set()).add("")
+    for one in _TYPEDEF.finditer(plain):
+        if one[1] is None or _DEFINED.fullmatch(one[0]) is None:
+            for name in _names(one[1] or one[2] or ""):
+                meant.setdefault(name, set()).add("")
     other = set(_PARAMETER.findall(plain))
     single = {
         name: next(iter(bases)) for name, bases in meant.items() if len(bases) == 1 and name not in other
@@ -66,6 +68,15 @@ def number_types(text: str) -> Mapping[str, str]:
         if _NUMBER.fullmatch(base.removeprefix("std::")) and not (is_integer(name) or is_floating(name)):
             made[name] = base
     return MappingProxyType(made)
+
+
+def _names(declarators: str) -> list[str]:
+    """What a typedef of something else defines: the last name of each of its declarators."""
+    pointer = _POINTER.search(declarators)
+    if pointer is not None:
+        return [pointer[1]]
+    parts = (_WORD.findall(part) for part in _BEHIND.sub("", declarators).split(","))
+    return [part[-1] for part in parts if part]
 
 
 def without_names(text: str, types: Mapping[str, str]) -> str:

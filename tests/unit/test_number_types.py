@@ -23,6 +23,8 @@ void f(count_t n, real *a, const real *b)
 OPEN = {
     "plain": "typedef double real;\ntypedef int count_t;",
     "by other names": "typedef double real8;\ntypedef real8 real;\ntypedef long int count_t;",
+    "beside what is made of it": "typedef double real, *reals;\ntypedef double real;\ntypedef int count_t;\n"
+    "typedef real (*function_t)(count_t, real[4]);\ntypedef real rows_t[3], row_t(count_t);",
     "the same twice": "typedef float real;\ntypedef float real;\ntypedef int32_t count_t;",
 }
 CLOSED = {
