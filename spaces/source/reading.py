@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.casts import MisreadCast, cast_of_call, divided, doubtful, operands_of
+from tuner.spaces.source.kinds import MAY_WRAP, is_integer
 from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
 from tuner.spaces.source.syntax import (
     Assign,
@@ -33,7 +34,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import with_bodies
+from tuner.spaces.source.walks import names_in, statements, with_bodies, written_names
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -82,6 +83,9 @@ def _statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
             continue
         found = _statement(node)
         if pragmas:
+            if node.type == "for_statement" and len(found) != 1:
+                # A pragma is for the loop, and not for what its head does beside.
+                found = [OpaqueStmt(node_text(node))]
             if found and isinstance(found[0], For):
                 found[0] = replace(found[0], pragmas=tuple(pragmas))
             else:
@@ -109,13 +113,13 @@ def _statement(node: Node) -> list[Stmt]:
             return [Comment(node_text(node))]
         case "expression_statement":
             inner = node.named_children
-            return [ExprStmt(_effect(inner[0]))] if inner else []
+            return _effects(inner[0]) if inner else []
         case "declaration":
             return _declarations(node)
         case "compound_statement":
             return [Block(_statements(node.named_children))]
         case "for_statement":
-            return [_for(node) or OpaqueStmt(node_text(node))]
+            return _for(node) or [OpaqueStmt(node_text(node))]
         case "if_statement":
             return [_if(node) or OpaqueStmt(node_text(node))]
         case "enum_specifier" | "struct_specifier" | "union_specifier" | "class_specifier":
@@ -181,43 +185,103 @@ def _declarator(base: str, node: Node) -> Decl | None:
     return Decl(f"{base} {stars}" if stars else base, node_text(node), tuple(dims), init)
 
 
-def _for(node: Node) -> For | None:
-    start = node.child_by_field_name("initializer")
-    condition = node.child_by_field_name("condition")
-    update = node.child_by_field_name("update")
+def _for(node: Node) -> list[Stmt]:
+    """A counting loop; what else its head begins stands before it, what else its head changes at the body's end."""
+    parts = [node.child_by_field_name(field) for field in ("initializer", "condition", "update")]
+    start, condition, update = parts
     if start is None or condition is None or update is None:
-        return None
-    head = _loop_start(start)
-    test = read_expression(condition)
-    if head is None or not isinstance(test, Binary) or test.op not in _MIRRORED:
-        return None
-    kind, var, first = head
-    op, limit = test.op, test.right
-    if test.left != Name(var):
-        if test.right != Name(var):
-            return None
-        op, limit = _MIRRORED[op], test.left
-    change = _effect(update)
-    step = _loop_step(change, var, upward=op in ("<", "<="))
-    if step is None:
-        return None
-    body = _scope(node.child_by_field_name("body"))
-    return For("", kind, var, first, op, limit, step, body)
+        return []
+    begun, steps, test = _begun(start), [_effect(p) for p in _operands(update)], read_expression(condition)
+    counted = [d for d in begun if isinstance(test, Binary) and Name(d.name) in (test.left, test.right)]
+    if len(counted) != 1 or not isinstance(test, Binary):
+        return []
+    counter = counted[0]
+    var, first = Name(counter.name), counter.init
+    changes = [s for s in steps if isinstance(s, Assign) and s.target == var]
+    body = without_continues(_scope(node.child_by_field_name("body")))
+    if len(changes) != 1 or first is None or not _is_beside(counter, begun, changes[0], steps, body):
+        return []
+    op = test.op if test.left == var else _MIRRORED.get(test.op, test.op)
+    limit = test.right if test.left == var else test.left
+    if op == "!=":
+        op = _direction(counter.type, changes[0], body)
+    step = _loop_step(changes[0], var.id, upward=op in ("<", "<="))
+    if op not in _MIRRORED or step is None:
+        return []
+    body = (*body, *(ExprStmt(s) for s in steps if s is not changes[0]))
+    loop = For("", counter.type, var.id, first, op, limit, step, body)
+    others = [d for d in begun if d is not counter]
+    if not counter.type:
+        return [*(ExprStmt(Assign("=", Name(d.name), d.init or first)) for d in others), loop]
+    return [Block((*others, loop))] if others else [loop]
 
 
-def _loop_start(node: Node) -> tuple[str, str, Expr] | None:
+def _begun(node: Node) -> list[Decl]:
+    """What a loop's head gives variables to begin with; without types where they are declared before."""
     if node.type == "declaration":
         found = _declarations(node)
-        if len(found) != 1 or not isinstance(found[0], Decl):
-            return None
-        decl = found[0]
-        if decl.init is None or decl.dims or "*" in decl.type:
-            return None
-        return decl.type, decl.name, decl.init
-    effect = _effect(node)
-    if isinstance(effect, Assign) and effect.op == "=" and isinstance(effect.target, Name):
-        return "", effect.target.id, effect.value
-    return None
+        plain = [d for d in found if isinstance(d, Decl) and d.init is not None and not d.dims]
+        return plain if len(plain) == len(found) and not any("*" in d.type for d in plain) else []
+    made: list[Decl] = []
+    for part in _operands(node):
+        match _effect(part):
+            case Assign(op="=", target=Name(id=name), value=value):
+                made.append(Decl("", name, (), value))
+            case _:
+                return []
+    return made
+
+
+def _is_beside(
+    counter: Decl, begun: Sequence[Decl], change: Assign, steps: Sequence[Expr], body: tuple[Stmt, ...]
+) -> bool:
+    """Whether what else a loop's head does may be done before the loop, and at the end of its body."""
+    others = [d for d in begun if d is not counter]
+    further = [s for s in steps if s is not change]
+    names = {counter.name, *(d.name for d in others)}
+    values = [d.init for d in begun if d.init is not None]
+    return (
+        all(isinstance(s, Assign) for s in further)
+        and (not others or names.isdisjoint(names_in(tuple(values))))
+        and counter.name not in names_in(tuple(further)) | written_names(tuple(further))
+        and not (further and any(isinstance(s, OpaqueStmt) for s in statements(body)))
+    )
+
+
+def _direction(kind: str, change: Assign, body: tuple[Stmt, ...]) -> str:
+    """``i != n`` as a comparison, in signed numbers that go by one: past ``n`` they would overflow."""
+    signed = is_integer(kind) and MAY_WRAP.search(kind) is None
+    if not signed or change.value != Number("1") or any(isinstance(s, OpaqueStmt) for s in statements(body)):
+        return ""
+    return {"+=": "<", "-=": ">"}.get(change.op, "")
+
+
+def without_continues(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A loop's body with what follows ``if (…) continue;`` under the opposite condition."""
+    for at, stmt in enumerate(body):
+        match stmt:
+            case If(condition=condition, then=(*kept, OpaqueStmt(text="continue;")), other=()):
+                rest = without_continues(body[at + 1 :])
+                if kept:
+                    return (*body[:at], If(condition, tuple(kept), rest))
+                return (*body[:at], If(Unary("!", condition), rest)) if rest else body
+    return body
+
+
+def _operands(node: Node) -> list[Node]:
+    """What stands between commas."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if node.type != "comma_expression" or left is None or right is None:
+        return [node]
+    return [*_operands(left), *_operands(right)]
+
+
+def _effects(node: Node) -> list[Stmt]:
+    """A statement for each assignment between commas; in C++ commas may mean something else for anything but those."""
+    parts = [_effect(part) for part in _operands(node)]
+    if len(parts) > 1 and not all(isinstance(part, Assign) for part in parts):
+        parts = [_effect(node)]
+    return [ExprStmt(part) for part in parts]
 
 
 def _loop_step(change: Expr, var: str, *, upward: bool) -> Expr | None:

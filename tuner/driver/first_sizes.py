@@ -101,7 +101,7 @@ def baseline_of(path: Path, text: str) -> Iterator[tuple[Evaluation, BaselineRep
         request = BuildRequest(trial=BASELINE, variant=task.kernel.variant, resolved=resolved)
         (build,) = evaluation.build([request])
         if build.status is not Status.OK:
-            raise SpecError(build.message)
+            raise SpecError(build.message, "tuner check says where")
         yield evaluation, evaluation.set_baseline(build, resolved), resolved
     finally:
         evaluation.close()
