@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tuner.spaces.source.expressions import is_enclosed, operator_of, read_expression, read_subscript
 from tuner.spaces.source.parse import node_text, statement_nodes
-from tuner.spaces.source.reading import is_enclosed, operator_of, read_expression, read_subscript
 from tuner.spaces.source.syntax import Expr, Field, Index, Name, Number, Opaque
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Statements and expressions of tree-sitter's nodes as the tree of :mod:`tuner.spaces.source.syntax`.
+"""Statements of tree-sitter's nodes as the tree of :mod:`tuner.spaces.source.syntax`.
 
 Never fails on what it does not know: that becomes opaque text. May not judge what a transformation may do.
 """
@@ -10,28 +10,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.casts import MisreadCast, cast_of_call, divided, doubtful, operands_of
-from tuner.spaces.source.kinds import MAY_WRAP, is_integer
+from tuner.spaces.source.expressions import read_expression
+from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure
 from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
     Block,
-    Call,
-    Cast,
     Comment,
     Decl,
     Expr,
     ExprStmt,
     For,
     If,
-    Index,
     Name,
     Number,
-    Opaque,
     OpaqueStmt,
     Stmt,
-    Ternary,
     Unary,
 )
 from tuner.spaces.source.walks import names_in, statements, with_bodies, written_names
@@ -39,18 +34,12 @@ from tuner.spaces.source.walks import names_in, statements, with_bodies, written
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["is_enclosed", "operator_of", "parse_statements", "read_expression", "read_subscript", "with_keys"]
+__all__ = ["parse_statements", "with_keys"]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
-_STRENGTH = {
-    op: strength
-    for strength, ops in enumerate(("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"))
-    for op in ops.split()
-}
-"""How strongly binary operators bind."""
+_EACH_TIME = re.compile(r"\*|\b(?:static|extern|volatile|_Atomic|_?_?[a-z_]*thread[a-z_]*|const)\b")
+"""Of variables that are not given their first value wherever they are declared, or no plain numbers."""
 _PLACED = re.compile(rf"\s*(?:extern\s+)?(?:(?:const|volatile)\s+)*{ADDRESS_SPACE.pattern}")
-_COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 
 
 def parse_statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
@@ -81,7 +70,10 @@ def _statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
         if node.type == "preproc_call" and node_text(node).startswith("#pragma"):
             pragmas.append(" ".join(node_text(node).split()[1:]))
             continue
-        found = _statement(node)
+        loop = _while(node, made[-1]) if node.type == "while_statement" and made else None
+        if loop is not None and isinstance(made[-1], ExprStmt):
+            made.pop()
+        found: list[Stmt] = _statement(node) if loop is None else [loop]
         if pragmas:
             if node.type == "for_statement" and len(found) != 1:
                 # A pragma is for the loop, and not for what its head does beside.
@@ -201,19 +193,56 @@ def _for(node: Node) -> list[Stmt]:
     body = without_continues(_scope(node.child_by_field_name("body")))
     if len(changes) != 1 or first is None or not _is_beside(counter, begun, changes[0], steps, body):
         return []
-    op = test.op if test.left == var else _MIRRORED.get(test.op, test.op)
-    limit = test.right if test.left == var else test.left
-    if op == "!=":
-        op = _direction(counter.type, changes[0], body)
-    step = _loop_step(changes[0], var.id, upward=op in ("<", "<="))
-    if op not in _MIRRORED or step is None:
+    headed = _headed(counter, test, changes[0], body)
+    if headed is None:
         return []
+    op, limit, step = headed
     body = (*body, *(ExprStmt(s) for s in steps if s is not changes[0]))
     loop = For("", counter.type, var.id, first, op, limit, step, body)
     others = [d for d in begun if d is not counter]
     if not counter.type:
         return [*(ExprStmt(Assign("=", Name(d.name), d.init or first)) for d in others), loop]
     return [Block((*others, loop))] if others else [loop]
+
+
+def _headed(
+    counter: Decl, test: Binary, change: Assign, body: tuple[Stmt, ...]
+) -> tuple[str, Expr, Expr] | None:
+    """How a loop's counter is compared, with what, and what is added or taken away each time."""
+    var = Name(counter.name)
+    op = test.op if test.left == var else _MIRRORED.get(test.op, test.op)
+    limit = test.right if test.left == var else test.left
+    if op == "!=":
+        op = _direction(counter.type, change, body)
+    step = _loop_step(change, var.id, upward=op in ("<", "<="))
+    return None if op not in _MIRRORED or step is None else (op, limit, step)
+
+
+def _while(node: Node, before: Stmt) -> For | None:
+    """``i = 0; while (i < n) { …; i++; }`` as a counting loop."""
+    condition = node.child_by_field_name("condition")
+    tests = condition.named_children if condition is not None else []
+    body = _scope(node.child_by_field_name("body"))
+    match before:
+        case Decl(type=kind, dims=()) if _EACH_TIME.search(kind) is None:
+            counter = before
+        case ExprStmt(expr=Assign(op="=", target=Name(id=name), value=value)):
+            counter = Decl("", name, (), value)
+        case _:
+            return None
+    test = read_expression(tests[0]) if len(tests) == 1 else None
+    last = body[-1].expr if body and isinstance(body[-1], ExprStmt) else None
+    if not isinstance(last, Assign) or last.target != Name(counter.name) or not isinstance(test, Binary):
+        return None
+    within, var, first = body[:-1], Name(counter.name), counter.init
+    if var not in (test.left, test.right) or first is None or not is_pure(first):
+        return None
+    # A `continue` would leave out the step; whatever else is text may be one.
+    opaque = any(isinstance(s, OpaqueStmt) for s in statements(body))
+    if opaque or var.id in written_names(within) or var.id in names_in(first):
+        return None
+    headed = _headed(counter, test, last, within)
+    return None if headed is None else For("", "", var.id, first, *headed, within)
 
 
 def _begun(node: Node) -> list[Decl]:
@@ -317,103 +346,3 @@ def _effect(node: Node) -> Expr:
             op = "+=" if "++" in (c.type for c in node.children) else "-="
             return Assign(op, read_expression(argument), Number("1"))
     return read_expression(node)
-
-
-def read_expression(node: Node) -> Expr:
-    """An expression; opaque where it is not known for certain what it means."""
-    made = None if doubtful(node) else _known(node)
-    return Opaque(node_text(node)) if made is None else made
-
-
-def is_enclosed(node: Node) -> bool:
-    """Whether parentheses hold one expression, and not the statements of one of GNU's."""
-    return len(node.named_children) == 1 and node.named_children[0].type != "compound_statement"
-
-
-def _known(node: Node) -> Expr | None:
-    match node.type:
-        case "identifier":
-            return Name(node_text(node))
-        case "number_literal" | "char_literal" | "true" | "false":
-            text = node_text(node)
-            # The grammar counts a sign to the literal.
-            return Unary(text[0], Number(text[1:])) if text[0] in "+-" else Number(text)
-        case "parenthesized_expression" if is_enclosed(node):
-            return read_expression(node.named_children[0])
-        case "field_expression" if _COORDINATE.fullmatch(node_text(node)):
-            return Name(node_text(node))
-        case "subscript_expression":
-            return read_subscript(node)
-        case "unary_expression" | "pointer_expression":
-            return Unary(operator_of(node), _field(node, "argument"))
-        case "binary_expression" if operator_of(node) in _STRENGTH:
-            misread = operands_of(node)
-            if misread is not None:
-                return _regrouped(misread) if misread else None
-            return Binary(operator_of(node), _field(node, "left"), _field(node, "right"))
-        case "conditional_expression":
-            parts = [_field(node, f) for f in ("condition", "consequence", "alternative")]
-            return Ternary(parts[0], parts[1], parts[2])
-        case "cast_expression":
-            kind = node.child_by_field_name("type")
-            return None if kind is None else Cast(" ".join(node_text(kind).split()), _field(node, "value"))
-        case "assignment_expression" if operator_of(node) in _ASSIGN_OPS:
-            return Assign(operator_of(node), _field(node, "left"), _field(node, "right"))
-        case "call_expression":
-            cast = cast_of_call(node)
-            if cast is not None:
-                return Cast(cast[0], read_expression(cast[1]))
-            function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
-            if function is None or arguments is None or function.type != "identifier" or divided(arguments):
-                return None
-            given = (read_expression(a) for a in arguments.named_children if a.type != "comment")
-            return Call(node_text(function), tuple(given))
-    return None
-
-
-def _regrouped(parts: list[Node | MisreadCast | str]) -> Expr | None:
-    """Operands and operators grouped anew, where an operand is a type: what follows it is what is cast."""
-    waiting = list(reversed(parts))
-
-    def operand() -> Expr:
-        part = waiting.pop()
-        if not isinstance(part, MisreadCast):
-            return Opaque(part) if isinstance(part, str) else read_expression(part)
-        made: Expr = Cast(part.type, Unary(str(waiting.pop()), operand()))
-        for before in reversed(part.before):
-            made = Cast(before[1:-1], made) if before[0] == "(" else Unary(before, made)
-        return made
-
-    def joined(least: int) -> Expr:
-        left = operand()
-        while waiting and _STRENGTH.get(str(waiting[-1]), -1) >= least:
-            op = str(waiting.pop())
-            left = Binary(op, left, joined(_STRENGTH[op] + 1))
-        return left
-
-    made = joined(0)
-    return None if waiting else made
-
-
-def read_subscript(node: Node) -> Expr | None:
-    """An element; ``None`` where it has not one subscript."""
-    base = node.child_by_field_name("argument")
-    index = node.child_by_field_name("index")
-    if index is None:
-        found = node.child_by_field_name("indices")
-        inner = [] if found is None else found.named_children
-        index = inner[0] if len(inner) == 1 else None
-    if base is None or index is None:
-        return None
-    return Index(read_expression(base), read_expression(index))
-
-
-def _field(node: Node, name: str) -> Expr:
-    child = node.child_by_field_name(name)
-    return Opaque("") if child is None else read_expression(child)
-
-
-def operator_of(node: Node) -> str:
-    """The operator of an expression; empty where it has none."""
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else node_text(operator)

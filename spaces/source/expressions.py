@@ -1,0 +1,139 @@
+"""Expressions of tree-sitter's nodes as the tree of :mod:`tuner.spaces.source.syntax`.
+
+Never fails on what it does not know: that becomes opaque text. May not judge what a transformation may do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tuner.spaces.source.casts import MisreadCast, cast_of_call, divided, doubtful, operands_of
+from tuner.spaces.source.parse import node_text
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    Ternary,
+    Unary,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["is_enclosed", "operator_of", "read_expression", "read_subscript"]
+
+_ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
+_STRENGTH = {
+    op: strength
+    for strength, ops in enumerate(("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"))
+    for op in ops.split()
+}
+"""How strongly binary operators bind."""
+_COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
+
+
+def read_expression(node: Node) -> Expr:
+    """An expression; opaque where it is not known for certain what it means."""
+    made = None if doubtful(node) else _known(node)
+    return Opaque(node_text(node)) if made is None else made
+
+
+def is_enclosed(node: Node) -> bool:
+    """Whether parentheses hold one expression, and not the statements of one of GNU's."""
+    return len(node.named_children) == 1 and node.named_children[0].type != "compound_statement"
+
+
+def _known(node: Node) -> Expr | None:
+    match node.type:
+        case "identifier":
+            return Name(node_text(node))
+        case "number_literal" | "char_literal" | "true" | "false":
+            text = node_text(node)
+            # The grammar counts a sign to the literal.
+            return Unary(text[0], Number(text[1:])) if text[0] in "+-" else Number(text)
+        case "parenthesized_expression" if is_enclosed(node):
+            return read_expression(node.named_children[0])
+        case "field_expression" if _COORDINATE.fullmatch(node_text(node)):
+            return Name(node_text(node))
+        case "subscript_expression":
+            return read_subscript(node)
+        case "unary_expression" | "pointer_expression":
+            return Unary(operator_of(node), _field(node, "argument"))
+        case "binary_expression" if operator_of(node) in _STRENGTH:
+            misread = operands_of(node)
+            if misread is not None:
+                return _regrouped(misread) if misread else None
+            return Binary(operator_of(node), _field(node, "left"), _field(node, "right"))
+        case "conditional_expression":
+            parts = [_field(node, f) for f in ("condition", "consequence", "alternative")]
+            return Ternary(parts[0], parts[1], parts[2])
+        case "cast_expression":
+            kind = node.child_by_field_name("type")
+            return None if kind is None else Cast(" ".join(node_text(kind).split()), _field(node, "value"))
+        case "assignment_expression" if operator_of(node) in _ASSIGN_OPS:
+            return Assign(operator_of(node), _field(node, "left"), _field(node, "right"))
+        case "call_expression":
+            cast = cast_of_call(node)
+            if cast is not None:
+                return Cast(cast[0], read_expression(cast[1]))
+            function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
+            if function is None or arguments is None or function.type != "identifier" or divided(arguments):
+                return None
+            given = (read_expression(a) for a in arguments.named_children if a.type != "comment")
+            return Call(node_text(function), tuple(given))
+    return None
+
+
+def _regrouped(parts: list[Node | MisreadCast | str]) -> Expr | None:
+    """Operands and operators grouped anew, where an operand is a type: what follows it is what is cast."""
+    waiting = list(reversed(parts))
+
+    def operand() -> Expr:
+        part = waiting.pop()
+        if not isinstance(part, MisreadCast):
+            return Opaque(part) if isinstance(part, str) else read_expression(part)
+        made: Expr = Cast(part.type, Unary(str(waiting.pop()), operand()))
+        for before in reversed(part.before):
+            made = Cast(before[1:-1], made) if before[0] == "(" else Unary(before, made)
+        return made
+
+    def joined(least: int) -> Expr:
+        left = operand()
+        while waiting and _STRENGTH.get(str(waiting[-1]), -1) >= least:
+            op = str(waiting.pop())
+            left = Binary(op, left, joined(_STRENGTH[op] + 1))
+        return left
+
+    made = joined(0)
+    return None if waiting else made
+
+
+def read_subscript(node: Node) -> Expr | None:
+    """An element; ``None`` where it has not one subscript."""
+    base = node.child_by_field_name("argument")
+    index = node.child_by_field_name("index")
+    if index is None:
+        found = node.child_by_field_name("indices")
+        inner = [] if found is None else found.named_children
+        index = inner[0] if len(inner) == 1 else None
+    if base is None or index is None:
+        return None
+    return Index(read_expression(base), read_expression(index))
+
+
+def _field(node: Node, name: str) -> Expr:
+    child = node.child_by_field_name(name)
+    return Opaque("") if child is None else read_expression(child)
+
+
+def operator_of(node: Node) -> str:
+    """The operator of an expression; empty where it has none."""
+    operator = node.child_by_field_name("operator")
+    return "" if operator is None else node_text(operator)

@@ -1,0 +1,72 @@
+"""Loops as people write their heads: with commas, with ``!=``, and left for the next round by ``continue``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import needs
+import pytest
+from same_results import WRAPPING, program_of, same
+
+from tuner.spaces.source.edits import EditRefused, apply_edits
+
+STRIPS = {
+    "op": "strip_mine",
+    "function": "f",
+    "loops": ["i"],
+    "parameters": [{"name": "T", "values": [4], "default": 4}],
+}
+OPEN = {
+    "not equal": "for (int i = 0; i != n; i++) a[i] += b[i];",
+    "two counters": "int i, j; for (i = 0, j = n - 1; i < n; i++, j--) a[i] += b[j];",
+    "the other one first": "int i, j; for (j = 3, i = 0; i < n; j += 2, i++) a[i] += b[i] * j; a[0] += j;",
+    "declared there": "for (int i = 0, j = n - 1; i < n; i++, j--) a[i] += b[j];",
+    "with a next round": "for (int i = 0; i < n; i++) { if (b[i] % 3) continue; a[i] += b[i]; }",
+    "with several": """for (int i = 0; i < n; i++) {
+        a[i] = 1;
+        if (b[i] % 2) { a[i] = 3; continue; }
+        int t = b[i];
+        a[i] += t;
+        if (a[i] > 4) continue;
+        a[i] *= 2;
+    }""",
+    "and what the head changes": (
+        "int i, j; for (i = 0, j = 0; i < n; i++, j++) { if (b[i] % 2) continue; a[i] += b[j]; } a[0] += j;"
+    ),
+    "a while": "int i = 0; while (i < n) { a[i] += b[i]; i++; }",
+    "a while that goes on": "int i; a[0] = 1; i = 2; while (i < n) { a[i] += b[i]; i += 1; } a[1] += n;",
+    "commas": "for (int i = 0; i < n; i++) a[i] += b[i], a[i] *= 2;",
+}
+TEXT = {
+    "left early": "for (int i = 0; i != n; i++) { if (b[i] < 0) break; a[i] += b[i]; }",
+    "without sign": "for (unsigned i = 0; i != (unsigned)n; i++) a[i] += b[i];",
+    "of several steps": "for (int i = 0; i != n; i += 2) a[i] += b[i];",
+    "a beginning from another": "int i, j; for (i = 0, j = i + 1; i < n; i++, j++) a[i] += b[j];",
+    "a beginning that changes": "int i, j = 2; for (i = j, j = 0; i < n; i++, j++) a[i] += b[j];",
+    "a step from another": "int i, j; for (i = 0, j = 0; i < n; i++, j += i) a[i] += j;",
+    "a pragma": "int i, j;\n#pragma omp simd\nfor (i = 0, j = 0; i < n; i++, j++) a[i] += b[j];",
+    "a while that is left": "int i = 0; while (i < n) { if (b[i] % 2) break; a[i] += b[i]; i++; }",
+    "a while with a next round": "int i = 0; while (i < n) { if (b[i++] % 2) continue; a[i - 1] += 3; i++; }",
+    "a while from before": "int i = 0; a[0] = 2; while (i < n) { a[i] += b[i]; i++; }",
+    "a while from the last call": "static int i = 0; while (i < n) { a[i] += b[i]; i++; }",
+    "a while with several steps": "int i = 0; while (i < n) { i += b[i] % 2; a[i] += b[i]; i++; }",
+    "a call": "for (int i = 0; i < n; g(), i++) a[i] += b[i];",
+}
+
+
+def function(body: str) -> str:
+    return f"void f(int n, int *a, const int *b)\n{{\n    {body}\n}}\n"
+
+
+@needs.cc
+@pytest.mark.parametrize("name", OPEN)
+def test_they_are_open_to_operators_and_compute_the_same(name: str, tmp_path: Path) -> None:
+    program = program_of(function(OPEN[name]), "f")
+    made = apply_edits(program, [STRIPS])
+    assert not same(program, "f", [made], tmp_path, trials=20, how=WRAPPING)
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_what_would_not_mean_the_same_stays_text(name: str) -> None:
+    with pytest.raises(EditRefused, match="no loop 'i'"):
+        apply_edits(program_of(function(TEXT[name]), "f"), [STRIPS])
