@@ -24,7 +24,9 @@ __all__ = [
     "ADDRESS_SPACE",
     "OUTERMOST",
     "declared_functions",
+    "declared_type",
     "definition_start",
+    "file_text",
     "function_nodes",
     "is_outermost",
     "name_start",
@@ -118,6 +120,31 @@ def declared_functions(root: Node) -> Iterator[tuple[str, str, Node]]:
         stack.extend(node.children)
 
 
+def declared_type(node: Node, variable: str) -> str:
+    """The type with which a function declares a variable that it uses at a node; nothing where it does not.
+
+    Args:
+        node: in the function.
+        variable: a plain one, neither pointer nor array.
+    """
+    scope = node.parent
+    while scope is not None:
+        for child in reversed(scope.children):
+            if child.type == "declaration" and child.start_byte < node.start_byte:
+                for named in child.children_by_field_name("declarator"):
+                    name = (
+                        named.child_by_field_name("declarator") if named.type == "init_declarator" else named
+                    )
+                    if name is not None and node_text(name) == variable:
+                        return node_slice(
+                            child, child.start_byte, child.children_by_field_name("declarator")[0].start_byte
+                        )
+        if scope.type == "function_definition":
+            return next((p.base for p in parameters(scope) if p.name == variable and not p.stars), "")
+        scope = scope.parent
+    return ""
+
+
 def is_outermost(node: Node, around: Collection[str]) -> bool:
     """Whether a node lies in nothing but nodes of some types."""
     parent = node.parent
@@ -199,6 +226,13 @@ def _param(node: Node) -> Param:
         current = inner
     name = "" if current is None else node_text(current)
     return Param(base=base, stars=stars, qualifiers=tuple(qualifiers), name=name, suffix=suffix, text=text)
+
+
+def file_text(node: Node) -> str:
+    """The text of the file that a node is in."""
+    while node.parent is not None:
+        node = node.parent
+    return node_text(node)
 
 
 def node_text(node: Node) -> str:

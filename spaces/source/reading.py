@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from tuner.spaces.source.expressions import read_expression
 from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure
-from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
+from tuner.spaces.source.number_types import number_types, without_names
+from tuner.spaces.source.parse import (
+    ADDRESS_SPACE,
+    declared_type,
+    file_text,
+    function_nodes,
+    node_slice,
+    node_text,
+    parse_file,
+)
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -193,7 +202,7 @@ def _for(node: Node) -> list[Stmt]:
     body = without_continues(_scope(node.child_by_field_name("body")))
     if len(changes) != 1 or first is None or not _is_beside(counter, begun, changes[0], steps, body):
         return []
-    headed = _headed(counter, test, changes[0], body)
+    headed = _headed(node, counter, test, changes[0], body)
     if headed is None:
         return []
     op, limit, step = headed
@@ -206,14 +215,14 @@ def _for(node: Node) -> list[Stmt]:
 
 
 def _headed(
-    counter: Decl, test: Binary, change: Assign, body: tuple[Stmt, ...]
+    node: Node, counter: Decl, test: Binary, change: Assign, body: tuple[Stmt, ...]
 ) -> tuple[str, Expr, Expr] | None:
     """How a loop's counter is compared, with what, and what is added or taken away each time."""
     var = Name(counter.name)
     op = test.op if test.left == var else _MIRRORED.get(test.op, test.op)
     limit = test.right if test.left == var else test.left
     if op == "!=":
-        op = _direction(counter.type, change, body)
+        op = _direction(node, counter, change, body)
     step = _loop_step(change, var.id, upward=op in ("<", "<="))
     return None if op not in _MIRRORED or step is None else (op, limit, step)
 
@@ -241,7 +250,7 @@ def _while(node: Node, before: Stmt) -> For | None:
     opaque = any(isinstance(s, OpaqueStmt) for s in statements(body))
     if opaque or var.id in written_names(within) or var.id in names_in(first):
         return None
-    headed = _headed(counter, test, last, within)
+    headed = _headed(node, counter, test, last, within)
     return None if headed is None else For("", "", var.id, first, *headed, within)
 
 
@@ -273,12 +282,16 @@ def _is_beside(
         all(isinstance(s, Assign) for s in further)
         and (not others or names.isdisjoint(names_in(tuple(values))))
         and counter.name not in names_in(tuple(further)) | written_names(tuple(further))
-        and not (further and any(isinstance(s, OpaqueStmt) for s in statements(body)))
+        and not (
+            further and any(isinstance(s, OpaqueStmt) and "continue" in s.text for s in statements(body))
+        )
     )
 
 
-def _direction(kind: str, change: Assign, body: tuple[Stmt, ...]) -> str:
+def _direction(node: Node, counter: Decl, change: Assign, body: tuple[Stmt, ...]) -> str:
     """``i != n`` as a comparison, in signed numbers that go by one: past ``n`` they would overflow."""
+    named = counter.type or declared_type(node, counter.name)
+    kind = without_names(named, number_types(file_text(node)))
     signed = is_integer(kind) and MAY_WRAP.search(kind) is None
     if not signed or change.value != Number("1") or any(isinstance(s, OpaqueStmt) for s in statements(body)):
         return ""

@@ -18,6 +18,11 @@ STRIPS = {
 }
 OPEN = {
     "not equal": "for (int i = 0; i != n; i++) a[i] += b[i];",
+    "not equal, declared before": "int i; for (i = 0; i != n; ++i) a[i] += b[i];",
+    "not equal, in a type with a name": "whole i; for (i = 0; i != n; ++i) a[i] += b[i];",
+    "two counters, and another loop": (
+        "int i, j; for (i = 0, j = 0; i < n; i++, j++) { int t = b[j]; while (t > 9) t -= 9; a[i] += t; }"
+    ),
     "two counters": "int i, j; for (i = 0, j = n - 1; i < n; i++, j--) a[i] += b[j];",
     "the other one first": "int i, j; for (j = 3, i = 0; i < n; j += 2, i++) a[i] += b[i] * j; a[0] += j;",
     "declared there": "for (int i = 0, j = n - 1; i < n; i++, j--) a[i] += b[j];",
@@ -40,6 +45,8 @@ OPEN = {
 TEXT = {
     "left early": "for (int i = 0; i != n; i++) { if (b[i] < 0) break; a[i] += b[i]; }",
     "without sign": "for (unsigned i = 0; i != (unsigned)n; i++) a[i] += b[i];",
+    "without sign, declared before": "unsigned i; for (i = 0; i != (unsigned)n; i++) a[i] += b[i];",
+    "without sign in a block": "{ unsigned i; for (i = 0; i != (unsigned)n; i++) a[i] += b[i]; }",
     "of several steps": "for (int i = 0; i != n; i += 2) a[i] += b[i];",
     "a beginning from another": "int i, j; for (i = 0, j = i + 1; i < n; i++, j++) a[i] += b[j];",
     "a beginning that changes": "int i, j = 2; for (i = j, j = 0; i < n; i++, j++) a[i] += b[j];",
@@ -55,7 +62,7 @@ TEXT = {
 
 
 def function(body: str) -> str:
-    return f"void f(int n, int *a, const int *b)\n{{\n    {body}\n}}\n"
+    return f"typedef int whole;\nvoid f(int n, int *a, const int *b)\n{{\n    {body}\n}}\n"
 
 
 @needs.cc
