@@ -9,13 +9,14 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tuner.spaces.source.lexical import tokens
 from tuner.spaces.source.parse import parse_file
 from tuner.spaces.source.presenting import ABOVE
+from tuner.spaces.source.views import View, with_accesses
 
-__all__ = ["OUTLINED", "Outlined", "View"]
+__all__ = ["OUTLINED", "Outlined"]
 
 OUTLINED = "outlined.json"
 """Under what name a record keeps it."""
@@ -26,22 +27,6 @@ _WORD = re.compile(r"\w+")
 _LEAVES = re.compile(r"\breturn\b")
 _AT = re.compile(r"= \*(\w+);|^\s*\*(\w+) = ", re.MULTILINE)
 """What is read before the loop, and stored behind it."""
-
-
-class View(NamedTuple):
-    """A variable of the new function that stands for something of a container.
-
-    Attributes:
-        name: the variable's.
-        declared: its declaration, where the loop stands.
-        given: what is written there: the container for its elements, or a number of it.
-        elements: whether it is a pointer to its elements.
-    """
-
-    name: str
-    declared: str
-    given: str
-    elements: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +122,8 @@ class Outlined:
     @classmethod
     def from_json(cls, data: Mapping[str, Any], given: str) -> Outlined:
         """What :meth:`to_json` gave, of a file."""
-        return cls(given=given, **{**data, "views": tuple(View(*view) for view in data["views"])})
+        views = (View(*view)._replace(strides=tuple(view[3])) for view in data["views"])
+        return cls(given=given, **{**data, "views": tuple(views)})
 
     def _own_names(self) -> set[str]:
         """Names of parameters that are known in the new function alone."""
@@ -151,13 +137,11 @@ class Outlined:
         """A loop with containers where it uses their elements and sizes, behind what else it uses of them."""
         # A name that the loop has not had before is not what it is where that stands.
         new = set(_WORD.findall(loop)) - set(_WORD.findall(self._loop()))
-        left = []
         for view in self.views:
-            if new.isdisjoint(_WORD.findall(view.given)):
-                behind = r"(?=\s*\[)" if view.elements else ""
-                loop = re.sub(rf"\b{view.name}\b{behind}", view.given, loop)
-            if re.search(rf"\b{view.name}\b", loop):
-                left.append(f"{view.declared}\n")
+            if view.given and new.isdisjoint(_WORD.findall(view.given)):
+                loop = with_accesses(loop, view)
+        # In the order of their declarations, of which the later ones need none of the others.
+        left = [f"{view.declared}\n" for view in self.views if re.search(rf"\b{view.name}\b", loop)]
         return "".join(left) + loop
 
     def _before(self) -> str:

@@ -1,0 +1,180 @@
+"""Loops that reach arrays through methods of C++ classes, as functions that take the arrays, and put back."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import needs
+import pytest
+
+from tuner.core.types import Source
+from tuner.driver.check import check_spec
+from tuner.spaces.source.outlined import Outlined
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import load_spec
+from tuner.spec.reading.accessors import Accessor, Accessors
+from tuner.spec.reading.outlining import outline
+from tuner.spec.reading.signature import SourceReader
+
+HEAD = """\
+#include <cstdio>
+#include <vector>
+typedef double real;
+class Mesh {
+public:
+    explicit Mesh(int n) : m_x(n, 1), m_nodes(4 * n), m_n(n) {}
+    real &x(int i) { return m_x[i]; }
+    int *nodes(int i) { return &m_nodes[4 * i]; }
+    int *first(int i) { return m_nodes.data() + i; }
+    int &n() { return m_n; }
+    real twice(int i) { return 2 * m_x[i]; }
+    real copied(int i) { return m_x[i]; }
+    real &same(int) { return m_x[0]; }
+    real &counted(int i) { m_n++; return m_x[i]; }
+    void grow() { m_x.push_back(0); }
+private:
+    std::vector<real> m_x;
+    std::vector<int> m_nodes;
+    int m_n;
+};
+template <typename T> class Matrix {
+public:
+    Matrix(int rows, int columns) : data(rows * columns), m_columns(columns) {}
+    T &operator()(int i, int j) { return data[i * m_columns + j]; }
+    const T &operator()(int i, int j) const { return data[i * m_columns + j]; }
+    T &operator[](int i) { return data[i]; }
+private:
+    std::vector<T> data;
+    int m_columns;
+};
+static double sum(Mesh &mesh) { return mesh.x(0) + mesh.x(1); }
+"""
+PROGRAM = (
+    HEAD
+    + """\
+static void work(Mesh &mesh, Matrix<float> &a, const Matrix<float> &b)
+{
+    for (int i = 0; i < mesh.n() - 1; i++) { // LOOP
+        const int *at = mesh.nodes(i);
+        mesh.x(i) += a(i, 2) * b(at[0], i) + mesh.x(at[1]);
+        for (int j = 0; j < 5; j++) a(i + 1, j) = b(i, j) - a[j];
+    }
+}
+int main()
+{
+    Mesh mesh(20);
+    Matrix<float> a(20, 7), b(20, 20);
+    for (int i = 0; i < 80; i++) mesh.nodes(0)[i] = (i * 7) % 20;
+    for (int i = 0; i < 140; i++) a[i] = i % 9;
+    for (int i = 0; i < 400; i++) b[i] = i % 11;
+    work(mesh, a, b);
+    for (int i = 0; i < 20; i++) printf("%g %g\\n", mesh.x(i), a(i, 3));
+}
+"""
+)
+
+
+def outlined(text: str, entry: str) -> Outlined:
+    line = next(i for i, each in enumerate(text.splitlines(), 1) if "// LOOP" in each)
+    return outline(SourceReader(files=(Source(name="k.cc", text=text),), language="c++"), entry, line)
+
+
+def loop(body: str) -> str:
+    """A function with a loop over a mesh and a matrix."""
+    head = "void f(int n, Mesh &mesh, Matrix<float> &a, double *w)"
+    return f"{HEAD}{head}\n{{\n    for (int i = 0; i < n; i++) {{ // LOOP\n        {body}\n    }}\n}}\n"
+
+
+def ran(folder: Path, text: str) -> str:
+    (folder / "k.cc").write_text(text)
+    subprocess.run(["c++", "-O1", "-w", "k.cc", "-o", "k"], cwd=folder, check=True)
+    return subprocess.run([folder / "k"], capture_output=True, check=True, text=True).stdout
+
+
+def test_arrays_and_numbers_are_arguments() -> None:
+    made = outlined(PROGRAM, "work")
+    head = made.opening.partition("\n")[0]
+    assert head == (
+        "void work_loop34(int mesh_n, int *mesh_nodes, double *mesh_x, long a_stride, float *a_data, long b_stride, "
+        "const float *b_data, float *a_data_)"
+    )
+    assert "const int *at = (&mesh_nodes[4 * (i)]);" in made.text
+    assert "double *mesh_x = &mesh.x(0);" in made.call
+    assert "long b_stride = &b(1, 0) - &b(0, 0);" in made.call
+    assert Outlined.from_json(made.to_json(), PROGRAM) == made
+
+
+PUT_BACK = {
+    "as it was": ("mesh_x[i] +=", "mesh_x[i] = mesh_x[i] +", "mesh.x(i) = mesh.x(i) + a(i, 2) * b(at[0], i)"),
+    "without parentheses": ("[b_stride * (i) + (j)]", "[b_stride * i + j]", "= b(i, j) -"),
+    "several rounds at once": (
+        "[b_stride * (i) + (j)]",
+        "[b_stride * (i + 1 - 1) + j + 0]",
+        "= b(i + 1 - 1, j + 0)",
+    ),
+    "without the pointer": ("mesh_x[at[1]]", "mesh_x[mesh_nodes[4 * i + 1]]", "mesh.x(mesh.nodes(i)[1])"),
+    "a pointer to a row": (
+        "for (int j",
+        "const float *row = b_data + b_stride * i;\n        for (int j",
+        "const float *row = b_data + b_stride * i;",
+    ),
+    "a number": ("i < mesh_n - 1", "i + 1 < mesh_n", "i + 1 < mesh.n();"),
+}
+
+
+@needs.cc
+@pytest.mark.integration
+def test_the_program_computes_what_it_did(tmp_path: Path) -> None:
+    made = outlined(PROGRAM, "work")
+    expected = ran(tmp_path, PROGRAM)
+    assert made.put_back(made.text) == PROGRAM
+    assert ran(tmp_path, made.text) == expected != ""
+    for before, after, shown in PUT_BACK.values():
+        assert before in made.text
+        text = made.put_back(made.text.replace(before, after))
+        assert shown in text
+        assert "work_loop" not in text
+        assert ran(tmp_path, text) == expected
+
+
+def test_what_a_method_gives_is_read_from_its_body() -> None:
+    found = Accessors(SourceReader(files=(Source(name="k.cc", text=HEAD),), language="c++"))
+    assert found.find("Mesh", "n", 0) == Accessor()
+    assert found.find("const Mesh", "x", 1) == Accessor((1,))
+    assert found.find("Mesh", "nodes", 1) == Accessor((4,), address=True)
+    assert found.find("Matrix<float>", "operator()", 2) == Accessor((None, 1))
+    for method in ("twice", "same", "counted", "missing"):
+        assert found.find("Mesh", method, 1) is None
+
+
+STAY = {
+    "w[i] = mesh.copied(i);": "an element's value has no address",
+    "w[i] = mesh.x(i); mesh.grow();": "the array may become another",
+    "w[i] = mesh.x(i); mesh.n() = 3;": "a number changes",
+    "w[i] = mesh.x(i) + sum(mesh);": "the object is handed on",
+}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("body", STAY)
+def test_what_is_more_than_access_stays_with_the_object(body: str) -> None:
+    made = outlined(loop(body), "f")
+    assert made.views == ()
+    assert "Mesh &mesh" in made.opening
+
+
+@needs.cc
+@pytest.mark.integration
+def test_a_first_spec_of_a_loop_over_a_mesh_checks(tmp_path: Path) -> None:
+    path = tmp_path / "k.cc"
+    path.write_text(loop("w[i] = 0;\n        for (int j = 0; j < 4; j++) w[i] += mesh.x(mesh.nodes(i)[j]);"))
+    line = next(i for i, each in enumerate(path.read_text().splitlines(), 1) if "// LOOP" in each)
+    text = first_spec(path, entry="f", loop=line).text
+    assert "{name: mesh_nodes, dtype: int32, shape: [n, 4]" in text
+    (tmp_path / "k.yaml").write_text(text)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec, faults=2)
+    assert report.ok, report.lines
+    assert report.faults is not None
+    assert report.faults.caught == 2

@@ -1,0 +1,166 @@
+"""Methods of C++ classes that give an element of an array of their object, its address, or a number of the object.
+
+``double &x(int i) { return m_x[i]; }`` and ``T &operator()(int i, int j) { return data[i * cols + j]; }``: what a loop
+reads and writes through them are elements of plain arrays. Read from clang's syntax tree. May not say what else is done
+with the object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from tuner.core.errors import BaselineError
+from tuner.spec.reading.methods import with_this
+from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
+from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.trees import inner_nodes, peeled, referenced
+
+__all__ = ["Accessor", "Accessors"]
+
+_NUMBER = re.compile(r"(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*")
+_Sum = dict[str, "int | None"]
+"""Coefficients by parameter, under no name what no parameter is in; ``None`` for numbers of the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accessor:
+    """What a method gives.
+
+    Attributes:
+        strides: by how many elements each argument moves the element; ``None`` where a number of the object says so.
+        address: whether it gives the element's address.
+    """
+
+    strides: tuple[int | None, ...] = ()
+    address: bool = False
+
+
+@dataclass(slots=True)
+class Accessors:
+    """Those of the classes of a file."""
+
+    reader: SourceReader
+    _methods: dict[str, list[Node]] = field(default_factory=dict)
+
+    def find(self, kind: str, method: str, count: int) -> Accessor | None:
+        """What a method gives where that is an element or a number of its object; without arguments it is a number.
+
+        Args:
+            kind: the class, as clang writes types.
+            method: its name.
+            count: of its arguments; all methods of the class with that name and as many have to do the same.
+
+        Returns:
+            ``None`` for any other method.
+
+        Raises:
+            MachineError: there is no clang, or it does not answer.
+        """
+        found = {
+            _given(tree)
+            for tree in self._of(_class_name(kind))
+            if tree.get("name") == method and len(parameter_nodes(tree)) == count + 1
+        }
+        return found.pop() if len(found) == 1 else None
+
+    def _of(self, name: str) -> list[Node]:
+        """Definitions of methods, of a template's too, that have a parameter for their object."""
+        if name not in self._methods:
+            try:
+                trees = [with_this(tree, name) for tree in self.reader.trees(f"{name}::")]
+            except BaselineError:
+                trees = []
+            self._methods[name] = [
+                tree
+                for tree in trees
+                if body_of(tree)
+                and parameter_nodes(tree)
+                and _class_name(plain_type(parameter_nodes(tree)[0])) == name
+            ]
+        return self._methods[name]
+
+
+def _class_name(kind: str) -> str:
+    """Without namespaces, arguments of a template, and what is made of it."""
+    return re.sub(r"^const |<.*|[ &*]+$", "", kind).rpartition("::")[2]
+
+
+def _given(tree: Node) -> Accessor | None:
+    """What a method gives that has one statement."""
+    this, *others = parameter_nodes(tree)
+    statements = inner_nodes(body_of(tree))
+    if len(statements) != 1 or statements[0].get("kind") != "ReturnStmt" or not inner_nodes(statements[0]):
+        return None
+    value = peeled(inner_nodes(statements[0])[0])
+    if not others:
+        number = _is_member(value, this) and _NUMBER.fullmatch(plain_type(value))
+        return Accessor() if number else None
+    address = value.get("opcode") in ("&", "+")
+    if value.get("opcode") == "&":
+        value = peeled(inner_nodes(value)[0])
+    elif address and "*" not in plain_type(value):
+        return None
+    array, index = _subscripted(value)
+    if not _is_member(array, this):
+        return None
+    names = [str(parameter["id"]) for parameter in others]
+    summed = _sum(index, names, this)
+    if summed is None:
+        return None
+    strides = tuple(summed.get(name, 0) for name in names)
+    return (
+        None if any(stride is not None and stride < 1 for stride in strides) else Accessor(strides, address)
+    )
+
+
+def _subscripted(value: Node) -> tuple[Node, Node]:
+    """The array and the index of an element, or of a pointer that something is added to; empty for anything else."""
+    inner = inner_nodes(value)
+    if value.get("kind") == "CXXOperatorCallExpr" and len(inner) == 3:
+        callee = peeled(inner[0]).get("referencedDecl", {}).get("name")
+        return (peeled(inner[1]), inner[2]) if callee == "operator[]" else ({}, {})
+    if value.get("kind") == "ArraySubscriptExpr" or value.get("opcode") == "+":
+        return peeled(inner[0]), inner[1]
+    return {}, {}
+
+
+def _is_member(node: Node, this: Node) -> bool:
+    """Whether a node is a member of the object, or of a member of it."""
+    found = False
+    while node.get("kind") == "MemberExpr" and inner_nodes(node):
+        node, found = peeled(inner_nodes(node)[0]), True
+    return found and referenced(node) == this["id"]
+
+
+def _sum(index: Node, names: Collection[str], this: Node) -> _Sum | None:
+    """An index as a sum over parameters; ``None`` where it is none."""
+    node = peeled(index)
+    kind, inner = node.get("kind"), inner_nodes(node)
+    if kind == "IntegerLiteral":
+        return {"": int(node["value"])}
+    if kind == "DeclRefExpr" and referenced(node) in names:
+        return {referenced(node): 1}
+    if _is_member(node, this):
+        return {"": None}
+    if kind != "BinaryOperator" or node.get("opcode") not in ("+", "-", "*"):
+        return None
+    left, right = (_sum(each, names, this) for each in inner)
+    if left is None or right is None:
+        return None
+    if node["opcode"] != "*":
+        sign = 1 if node["opcode"] == "+" else -1
+        return {key: _added(left.get(key, 0), _times(right.get(key, 0), sign)) for key in left | right}
+    for one, other in ((left, right), (right, left)):
+        if set(one) <= {""}:
+            return {key: _times(value, one.get("", 0)) for key, value in other.items()}
+    return None
+
+
+def _added(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _times(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left * right

@@ -1,0 +1,220 @@
+"""Which containers and objects of C++ a loop uses by elements and numbers alone, and where.
+
+``u[i]`` and ``u.size()`` of ``std::vector`` and its like, and what methods give that are accessors. Read from clang's
+syntax tree. May not write anything in their place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tuner.core.errors import BaselineError
+from tuner.core.source_text import source_text
+from tuner.spec.reading.accessors import Accessor, Accessors
+from tuner.spec.reading.known_calls import KEEP_NOTHING, known_name
+from tuner.spec.reading.nodes import Node, paths, plain_type, walk
+from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.trees import inner_nodes, peeled
+
+__all__ = ["CONTAINER", "Use", "Uses", "uses_of"]
+
+CONTAINER = re.compile(r"(?:const )?std::(?:__\w+::)?(vector|array|span|unique_ptr)<")
+_METHOD = "<bound member function type>"
+_LOOKS = frozenset({"operator[]", "size", "data", "get", "empty", "begin", "end", "front", "back", "at"})
+"""Methods of containers that leave them as they are."""
+_PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+"""What is there whether the loop comes to it or not; a pointer may lead nowhere."""
+_NO_CLASS = re.compile(
+    r"[^*<]*\*.*|(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*"
+)
+_CALLS = ("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr")
+_MOST_CALLS = 4
+"""In how many calls of one another a function is looked into."""
+
+
+@dataclass(slots=True)
+class Use:
+    """A use of a container or an object.
+
+    Attributes:
+        node: what stands for the element or the number.
+        base: what stands for the container.
+        arguments: of a subscript or an accessor; none for a number.
+    """
+
+    node: Node
+    base: Node
+    arguments: Sequence[Node] = ()
+
+
+@dataclass(slots=True)
+class Uses:
+    """Those of one container, or by one accessor of one object.
+
+    Attributes:
+        root: the variable that its name begins with.
+        kind: its type.
+        text: as it is written.
+        method: the accessor; empty for a container's subscripts.
+        given: what that gives.
+        found: where.
+    """
+
+    root: Node
+    kind: str
+    text: str
+    method: str
+    given: Accessor
+    found: list[Use] = field(default_factory=list)
+
+
+def uses_of(reader: SourceReader, function: Function, loop: Node, data: bytes) -> list[Uses]:
+    """Those for which plain arrays and numbers may stand.
+
+    A container stays one where the loop does anything else with it or with another of its type, or calls what may
+    change its size.
+
+    Args:
+        reader: of the file.
+        function: around the loop.
+        loop: of its tree.
+        data: the file's bytes.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    return _Looking(reader, function, loop, data).uses()
+
+
+def _bare(kind: str) -> str:
+    """A type without ``const`` before it and what is made of it."""
+    return re.sub(r"^const |[ &*]+$", "", kind)
+
+
+class _Looking:
+    """Looks at all that a loop names."""
+
+    def __init__(self, reader: SourceReader, function: Function, loop: Node, data: bytes) -> None:
+        self._reader = reader
+        self._accessors = Accessors(reader)
+        self._loop = loop
+        self._data = data
+        self._inside = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
+        self._declared = {
+            n["id"]: n for n in walk(function.tree) if n.get("kind") in ("VarDecl", "ParmVarDecl")
+        }
+        self._used: dict[tuple[str, str, int], Uses] = {}
+        self._others = set[str]()
+        """Types of objects that are used in other ways, and identities of variables that change."""
+
+    def uses(self) -> list[Uses]:
+        """Those that may be views."""
+        accessed = set[int]()
+        for node, parents in paths(self._loop):
+            if node.get("kind") in ("DeclRefExpr", "CXXThisExpr"):
+                accessed |= self._look(node, parents)
+        kept = [
+            u
+            for u in self._used.values()
+            if not self._others & {u.kind, u.root["id"], _bare(plain_type(u.root))}
+        ]
+        calls = [n for n in walk(self._loop) if n.get("kind") in _CALLS and id(n) not in accessed]
+        local = all(map(self._is_local, calls)) if kept else True
+        return [u for u in kept if local or _is_own(self._declared.get(u.root["id"], {}))]
+
+    def _look(self, node: Node, parents: Sequence[Node]) -> set[int]:
+        """Notes what is done with the object that a name begins; gives the nodes that access its elements."""
+        top, at = node, 0
+        while at < len(parents):
+            step = parents[at]
+            arrow = step.get("castKind") == "LValueToRValue" and parents[at + 1].get("isArrow")
+            if not arrow and (step.get("kind") != "MemberExpr" or plain_type(step) == _METHOD):
+                break
+            top, at = step, at + 1
+        around = [parent for parent in parents[at:] if parent.get("castKind") != "NoOp"]
+        root, kind, text = node.get("referencedDecl", {}), plain_type(top), self._text(top)
+        found = self._use(top, around) if root.get("id") not in self._inside else None
+        if found is not None:
+            use, method, accessor = found
+            if _PLAIN.fullmatch(text) and (not method or all(map(self._text, use.arguments))):
+                key = text, method, len(use.arguments)
+                self._used.setdefault(key, Uses(root, _bare(kind), text, method, accessor)).found.append(use)
+            return {id(use.node)}
+        if _is_class(kind):
+            self._others.add(_bare(kind))
+        elif around[:1] and around[0].get("castKind") != "LValueToRValue":
+            self._others.add(str(root.get("id")))
+        return set()
+
+    def _use(self, top: Node, parents: Sequence[Node]) -> tuple[Use, str, Accessor] | None:
+        """A use of an object for an element or a number, by which method, and what that gives; ``None`` for others."""
+        first, kind = parents[0] if parents else {}, plain_type(top)
+        inner = inner_nodes(first)
+        if first.get("kind") == "CXXOperatorCallExpr" and len(inner) > 1 and peeled(inner[1]) is top:
+            method = str(peeled(inner[0]).get("referencedDecl", {}).get("name"))
+            call, arguments, around = first, inner[2:], parents[1:]
+        elif first.get("kind") == "MemberExpr" and plain_type(first) == _METHOD and len(parents) > 1:
+            method = str(first.get("name"))
+            call, arguments, around = parents[1], inner_nodes(parents[1])[1:], parents[2:]
+        else:
+            return None
+        if not CONTAINER.match(kind):
+            given = self._accessors.find(kind, method, len(arguments))
+            lvalue = call.get("valueCategory") == "lvalue"
+            if given is None or (given.strides and lvalue == given.address):
+                return None
+            # A number is read alone, and what is no place has no address.
+            read = not lvalue or (around[:1] and around[0].get("castKind") == "LValueToRValue")
+            return (Use(call, top, arguments), method, given) if given.strides or read else None
+        if method == "size" and not arguments:
+            return Use(call, top), "size", Accessor()
+        # Bits are no elements that lie in memory, and rows lie in containers of their own.
+        plain = call.get("valueCategory") == "lvalue" and not CONTAINER.match(plain_type(call))
+        if method == "operator[]" and len(arguments) == 1 and plain:
+            return Use(call, top, arguments), "", Accessor((1,))
+        return None
+
+    def _text(self, node: Node) -> str:
+        """As it is written in the file; empty where a macro writes it."""
+        begin, end = node["range"]["begin"], node["range"]["end"]
+        if "offset" not in begin or "offset" not in end or "includedFrom" in begin:
+            return ""
+        return source_text(self._data[begin["offset"] : end["offset"] + end["tokLen"]])
+
+    def _is_local(self, call: Node, within: tuple[str, ...] = ()) -> bool:
+        """Whether a call changes the size of no container, as far as its body is known."""
+        callee = peeled(inner_nodes(call)[0]) if inner_nodes(call) else {}
+        meant = callee.get("referencedDecl", {})
+        name = str(meant.get("name") or callee.get("name", ""))
+        if name in _LOOKS and any(CONTAINER.match(plain_type(peeled(n))) for n in _objects(call)):
+            return True
+        if known_name(name, str(meant.get("type", {}).get("qualType"))) in KEEP_NOTHING:
+            return True
+        if not name.isidentifier() or name in within or len(within) >= _MOST_CALLS:
+            return name in within
+        try:
+            functions = self._reader.named(name, included=True)
+        except BaselineError:
+            return False
+        bodies = [f.tree for f in functions if f.defined]
+        inner = [n for body in bodies for n in walk(body) if n.get("kind") in _CALLS]
+        return bool(bodies) and all(self._is_local(each, (*within, name)) for each in inner)
+
+
+def _is_class(kind: str) -> bool:
+    """Whether a type may have members: no number and no pointer."""
+    return not _NO_CLASS.fullmatch(kind)
+
+
+def _objects(call: Node) -> list[Node]:
+    """What a method or an operator may be called on."""
+    inner = inner_nodes(call)
+    return inner_nodes(inner[0])[:1] if call["kind"] == "CXXMemberCallExpr" else inner[1:2]
+
+
+def _is_own(root: Node) -> bool:
+    """Whether a variable is an object of the function itself."""
+    kept = root.get("storageClass") in ("static", "extern") or root.get("kind") != "VarDecl"
+    return not kept and not re.search(r"[&*]$", plain_type(root))
