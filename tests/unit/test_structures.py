@@ -360,9 +360,25 @@ def test_first_specs_of_nested_structures_load(tmp_path: Path) -> None:
 
 
 def test_a_structure_without_a_name_gets_no_first_spec(tmp_path: Path) -> None:
-    (tmp_path / "k.c").write_text("void f(struct { int n; double *u; } *a) { a->u[0] = a->n; }\n")
-    with pytest.raises(UsageError, match="argument a of f points to structures"):
-        init_spec(tmp_path / "k.c")
+    kernel = "{ int n; double *u; } *a) { a->u[0] = a->n; }\n"
+    for text in (
+        f"void f(struct {kernel}",
+        f"typedef struct {kernel.replace('a)', 'owner; void f(owner a)')}",
+    ):
+        (tmp_path / "k.c").write_text(text)
+        with pytest.raises(UsageError, match="argument a of f points to structures"):
+            init_spec(tmp_path / "k.c")
+
+
+def test_a_name_of_the_pointer_is_none_of_the_structure(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "typedef struct part { double *z; } *part_ptr;\ntypedef struct { int n; void *more; } whole, *whole_ptr;\n"
+        "void f(const whole_ptr a, double *y)\n{\n    part_ptr p = (part_ptr)a->more;\n"
+        "    for (int i = 0; i < a->n; i++) y[i] += p->z[i];\n}\n"
+    )
+    text = init_spec(tmp_path / "k.c")
+    assert "- name: a\n    struct: whole\n" in text
+    assert "- name: more\n        struct: struct part\n" in text
 
 
 def test_other_backends_refuse_structures_and_static_functions_are_not_recorded(tmp_path: Path) -> None:

@@ -53,10 +53,11 @@ def _unfilled(member: Member, text: str) -> str:
 
 
 def named_from_outside(flat: Flat, reader: SourceReader) -> Flat:
-    """Structures of C++ with the namespaces that the function is in, where their names by themselves are not known."""
+    """Structures by names that are known outside of the function.
+
+    With the namespaces that it is in, where one is needed, and without ``struct`` where a ``typedef`` gives the name.
+    """
     scope = flat.function.qualified.split("::")[:-1]
-    if not scope:
-        return flat
     structures = {trail: replace(s, type=_known(s, scope, reader)) for trail, s in flat.structures.items()}
     return replace(flat, structures=structures)
 
@@ -64,7 +65,8 @@ def named_from_outside(flat: Flat, reader: SourceReader) -> Flat:
 def _known(structure: Structure, scope: list[str], reader: SourceReader) -> str:
     plain = structure.type.removeprefix("struct ")
     outer = ["::".join([*scope[:depth], plain]) for depth in range(len(scope), 0, -1)]
-    for name in (structure.type, *outer) if structure.type else ():
+    names = dict.fromkeys((structure.type, *outer, plain))
+    for name in names if len(names) > 1 and structure.type else ():
         try:
             reader.types([f"sizeof({name})"])
         except BaselineError:

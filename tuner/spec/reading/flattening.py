@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tuner.spec.reading.c_types import CType, c_type
-from tuner.spec.reading.nodes import Node, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, changes, inner_nodes, peeled, referenced
 
@@ -103,7 +103,7 @@ class _Flattener:
         for node, (name, kind) in zip(nodes, function.parameters, strict=True):
             if _is_structure(node, kind, function.tree):
                 self._trails[node["id"]] = (name,)
-                self._structures[(name,)] = Structure(type=_named(kind.text), by_value=not kind.pointer)
+                self._structures[(name,)] = Structure(type=_named(node), by_value=not kind.pointer)
         if not self._trails:
             return Flat(function=function, members={}, structures={}, lookup=self._lookup)
         self._aliases(function.tree)
@@ -156,7 +156,7 @@ class _Flattener:
             if len(inner_nodes(node)) > 1:
                 return None
             if node.get("castKind") == "BitCast":
-                cast = _named(node["type"]["qualType"])
+                cast = _named(node)
             node = inner_nodes(node)[0]
         if node.get("kind") == "DeclRefExpr":
             return self._trails.get(referenced(node))
@@ -262,7 +262,7 @@ class _Flattener:
 
 def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
     """Whether a parameter is one structure, or points to one: members are used, no methods, none behind a subscript."""
-    unnamed = "(" in kind.text
+    unnamed = "(" in kind.text + kind.base
     if kind.dtypes or kind.base in ("void", "") or unnamed or kind.odd not in ("", "a reference"):
         return False
     for each in walk(tree):
@@ -305,8 +305,12 @@ def _changed(node: Node) -> Node | None:
     return inner_nodes(node)[0] if taken or changes(node) else None
 
 
-def _named(text: str) -> str:
-    return " ".join(_STRUCT.sub(" ", text).split())
+def _named(node: Node) -> str:
+    """The structure that a variable or an expression is or points to, as the source can write it."""
+    text, plain = str(node["type"]["qualType"]), plain_type(node)
+    # Where the pointer has a name of its own, that of the structure.
+    named = text if "*" in text or "*" not in plain else plain
+    return " ".join(_STRUCT.sub(" ", named).split())
 
 
 def _parameter(trail: Trail, name: str) -> Node:
