@@ -253,6 +253,22 @@ def test_a_loop_that_cannot_leave_its_function_is_refused(body: str, said: str) 
         outline(reader_of(f"int f(int n, double *x) {{\n{body}\nreturn 0; }}\n"), "f", 2)
 
 
+@needs.cc
+def test_what_a_loop_asserts_says_its_own_place_only_where_it_fails(tmp_path: Path) -> None:
+    text = """\
+#include <assert.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    int sum = 0;
+    for (int i = 0; i < argc; i++) { assert(argv[i]); sum += argv[i][0] > 0; }
+    printf("%d\\n", sum);
+}
+"""
+    made = outline(reader_of(text), "main", 5)
+    assert "assert(argv[i]);" in made.opening + made.text
+    assert ran(tmp_path, made.text) == ran(tmp_path, text) == b"1\n"
+
+
 def test_the_lines_of_loops_are_named_where_none_begins() -> None:
     with pytest.raises(UsageError) as refused:
         outline(reader_of(KERNEL), "forever", 4)

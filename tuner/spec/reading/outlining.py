@@ -22,6 +22,7 @@ from tuner.spec.reading.loop_variables import HINT, variables_of
 from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, location_of, walk
 from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.trees import callee_name
 
 __all__ = ["lines_of", "loop_lines", "no_loop", "outline"]
 
@@ -37,6 +38,8 @@ _OF_FUNCTIONS = {
     for prefix in ("", "_", "__", "__builtin_")
     for name in ("alloca", "setjmp", "sigsetjmp", "vfork", "frame_address", "return_address")
 }
+_ASSERTION_FAILS = ("__assert_fail", "__assert", "__assert_rtn", "__assert_func")
+"""Of glibc, musl, macOS and newlib."""
 _BRACKETS = re.compile(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
 
@@ -142,9 +145,11 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
     if any(child.get("kind") == "TargetAttr" for child in function.tree.get("inner", [])):
         raise UsageError(f"{name} stands in a function with a target of its own", "choose the whole function")
     named = any(n.get("kind") == "AddrLabelExpr" and id(n) not in inside for n in walk(function.tree))
+    # What a program says before it ends itself is no result.
+    told = {id(n) for call in walk(loop) if _ends_by_assertion(call) for n in walk(call)}
     for node in walk(function.tree):
         kind, within = str(node.get("kind")), id(node) in inside
-        if within and kind in reasons:
+        if within and kind in reasons and not (kind == "PredefinedExpr" and id(node) in told):
             raise UsageError(f"{name} {reasons[kind]}", HINT)
         if within and kind == "IndirectGotoStmt" and named:
             raise UsageError(f"{name} goes to a label that its function computes", HINT)
@@ -155,6 +160,11 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
             raise UsageError(f"{name} stands under a directive of OpenMP", "choose the whole function")
         if kind == "GotoStmt" and not within and labels.get(node.get("targetLabelDeclId")):
             raise UsageError(f"a goto leads into {name}", HINT)
+
+
+def _ends_by_assertion(node: Node) -> bool:
+    """Whether a node is the call that ``assert`` makes when it fails."""
+    return node.get("kind") == "CallExpr" and callee_name(node["inner"][0]) in _ASSERTION_FAILS
 
 
 class _Writer:
@@ -338,6 +348,9 @@ def _own(tree: Node) -> set[str]:
 
 def _shape(node: Node, own: set[str]) -> Any:
     """A tree without what depends on its place."""
+    if _ends_by_assertion(node):
+        # It names the function and the line.
+        return node["kind"]
     inner = [_shape(child, own) for child in node.get("inner", []) if child]
     if node.get("kind") in _TRANSPARENT and len(inner) == 1:
         return inner[0]
