@@ -97,13 +97,16 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
             signs.append(f"    sign = mix(sign, &{name}, sizeof {name});")
             continue
         size = item_text(argument) if argument.by_pointer else f"bytes[{number}]"
+        ahead = "0" if argument.by_pointer else f"ahead[{number}]"
+        back = "" if argument.by_pointer else f" - ahead[{number}]"
         heads.append(
-            f"    {{ uint64_t words[4] = {{(uint64_t)(uintptr_t){name}, 0, (uint64_t)({size}), 0}};"
+            f"    {{ uint64_t words[4] = {{(uint64_t)(uintptr_t){name}{back}, {ahead}, (uint64_t)({size}), 0}};"
             f' field(capture, "{number}/buffer", words, sizeof words); }}'
         )
         for lines, when in ((before, "before"), (after, "after")):
             lines.append(
-                f'        array_out(&capture, "{number}/{when}", {name}, (size_t)({size}), {_unread(argument)});'
+                f'        array_out(&capture, "{number}/{when}", (const char *){name}{back}, (size_t)({size}),'
+                f" {_unread(argument)});"
             )
     return "\n".join(heads), "\n".join(before), "\n".join(after), "\n".join(signs)
 
@@ -121,12 +124,20 @@ def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
         yield f"!{condition}", f"the rows of {function.arguments[i].name} do not lie one behind the other"
     for i in arrays:
         yield f"!a{i}", f"{function.arguments[i].name} is a null pointer"
-        yield f"!reaches(a{i}, bytes[{i}])", json.loads(_unread(function.arguments[i]))
+        yield (
+            f"!reaches((const char *)a{i} - ahead[{i}], bytes[{i}])",
+            json.loads(_unread(function.arguments[i])),
+        )
 
 
 _AS_SAID = """
 struct reach { const void *address; long said, item; int written, whole; };
 static long reach_of(const struct reach *all, size_t count, size_t which) { (void)count; return all[which].said; }
+static long before_of(const struct reach *all, size_t count, size_t which)
+{
+    (void)all, (void)count, (void)which;
+    return 0;
+}
 """
 """In the place of ``allocations.c``."""
 
@@ -145,7 +156,7 @@ __attribute__((unused)) static void array_out(
     if (capture->failed && *__errno_location() == 14) unread = why;
 }}
 
-static void heads(Capture *capture, uint64_t sign, const long *bytes{comma_parameters})
+static void heads(Capture *capture, uint64_t sign, const long *bytes, const long *ahead{comma_parameters})
 {{
     text_field(capture, "kernel", ENTRY);
     text_field(capture, "form", "none");
@@ -209,9 +220,12 @@ static void forget_left(char *here)
 {signs}
     struct reach said[] = {{
         {said}}};
-    long bytes[{count} + 1];
+    long bytes[{count} + 1], ahead[{count} + 1];
     int asked = !why && place_for(sign) >= 0;
-    for (int i = 0; i < {count}; i++) bytes[i] = asked ? reach_of(said, {count}, i) : said[i].said;
+    for (int i = 0; i < {count}; i++) {{
+        ahead[i] = asked ? before_of(said, {count}, i) : 0;
+        bytes[i] = ahead[i] + (asked ? reach_of(said, {count}, i) : said[i].said);
+    }}
     if (asked) {{
 {reasons}
     }}
@@ -219,7 +233,7 @@ static void forget_left(char *here)
     unread = NULL;
     capturing = !why && is_wanted(sign) && open_capture(&capture);
     if (capturing) {{
-        heads(&capture, sign, bytes{comma_names});
+        heads(&capture, sign, bytes, ahead{comma_names});
 {before}
     }}
     double start = now();

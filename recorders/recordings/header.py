@@ -37,6 +37,7 @@ class RecordedArgument:
         root: equal for arguments that lie in one allocation; of a pointer, and of CUDA's buffers, the number of the
             buffer that holds it; -1 for no buffer.
         offset: where a buffer's first byte, or what a pointer points to, lies in its allocation.
+        before: bytes of a buffer that lie before the address that a function gets.
         flags: of the allocation, as the API counts them.
         address: the parameter's address space, as the API counts it; 0 where it does not say.
         place: where a buffer began in the device's memory; 0 where the API does not say.
@@ -48,6 +49,7 @@ class RecordedArgument:
     size_bytes: int = 0
     root: int = -1
     offset: int = 0
+    before: int = 0
     flags: int = 0
     address: int = 0
     place: int = 0
@@ -119,6 +121,7 @@ class Recording:
                 "size_bytes": a.size_bytes,
                 "root": a.root,
                 "offset": a.offset,
+                "before": a.before,
                 "flags": a.flags,
                 "address": a.address,
                 "place": a.place,
@@ -218,10 +221,16 @@ def _argument(data: Any, number: int, need: Any) -> RecordedArgument:
     except ValueError:
         value = b"?" * (_LARGEST_SCALAR + 1)
     scalar = data["kind"] in ("scalar", "pointer")
-    place, name = data.get("place", 0), data.get("name", "")
+    place, name, before = data.get("place", 0), data.get("name", ""), data.get("before", 0)
     need(type(place) is int and 0 <= place < 1 << 64 and _is_text(name), what)
+    need(type(before) is int and 0 <= before <= data["size_bytes"], what)
     need(len(value) == (data["size_bytes"] if scalar else 0) and len(value) <= _LARGEST_SCALAR, what)
     need((data["root"] >= 0) == (data["kind"] in ("buffer", "pointer")), what)
     return RecordedArgument(
-        kind=data["kind"], value=value, place=place, name=name, **{n: data[n] for n in numbers}
+        kind=data["kind"],
+        value=value,
+        place=place,
+        name=name,
+        before=before,
+        **{n: data[n] for n in numbers},
     )

@@ -206,7 +206,12 @@ def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, in
 def allocations(
     arguments: Sequence[RecordedArgument], addresses: Mapping[int, int]
 ) -> tuple[RecordedArgument, ...]:
-    """Arrays whose bytes overlap get one root: of addresses alone nothing else can be told."""
+    """Arrays whose bytes overlap get one root: of addresses alone nothing else can be told.
+
+    Args:
+        arguments: of a function; a buffer's offset is what of it lies before the address that is passed.
+        addresses: where the buffers begin, by their roots.
+    """
     buffers = sorted(
         (i for i, a in enumerate(arguments) if a.kind == "buffer"), key=lambda i: addresses[arguments[i].root]
     )
@@ -216,6 +221,6 @@ def allocations(
         address = addresses[arguments[i].root]
         if address >= end:
             root, start, end = root + 1, address, address
-        made[i] = replace(arguments[i], root=root, offset=address - start)
+        made[i] = replace(arguments[i], root=root, offset=address - start, before=arguments[i].offset)
         end = max(end, address + arguments[i].size_bytes)
     return tuple(made)

@@ -248,7 +248,10 @@ int main(void)
 
 
 def test_arrays_reach_as_far_as_their_blocks(tmp_path: Path) -> None:
-    """Whatever the spec says; what is to be written whole, and what lies on the stack, is as it says."""
+    """Whatever the spec says; what is to be written whole, and what lies on the stack, is as it says.
+
+    And back to where the block begins, where no other array lies in it.
+    """
     (tmp_path / "app.c").write_text(BLOCKS)
     spec = tmp_path / "spec.yaml"
     arguments = "\n".join(
@@ -267,13 +270,60 @@ def test_arrays_reach_as_far_as_their_blocks(tmp_path: Path) -> None:
     for path in report.recordings:
         with RecordingFile(path) as file:
             found.append([one.size_bytes // 4 for one in file.recording.arguments[1:]])
-    assert sorted(found) == [[20, 10, 4, 4, 9], [20, 10, 35, 4, 9]]
+    assert sorted(found) == [[20, 10, 4, 4, 9], [20, 10, 40, 4, 9]]
     (loaded,) = load_spec(report.specs[0])
     sizes = [problem.sizes for problem in loaded.task.problems]
     shapes = [[a.shape[0].integer(s) for a in loaded.task.arguments if a.shape] for s in sizes]
     assert sorted(shapes) == sorted(found)
     checked = check_spec(loaded, faults=False)
     assert checked.ok, checked.lines[-1]
+
+
+MIDDLE = """\
+#include <stdio.h>
+#include <stdlib.h>
+struct table { int n; const float *at; };
+static float table[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+void work(int n, const struct table *t, const int *which, float *middle)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = -2; k < 3; k++) middle[k] += t->at[which[i]];
+}
+int main(void)
+{
+    struct table t = {9, table + 4};
+    float *all = calloc(8, sizeof *all), few[] = {1, 2, 3};
+    int which[8] = {-4, 4, -3, 3, -2, 2, 0, 1};
+    work(8, &t, which, all + 3);
+    work(3, &t, which + 5, all + 2);
+    printf("%g %g\\n", all[1], all[5]);
+    return (int)few[0] - 1;
+}
+"""
+
+
+def test_pointers_into_the_middle_of_arrays_lead_there_in_replays(tmp_path: Path) -> None:
+    (tmp_path / "app.c").write_text(MIDDLE)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "kernel: {source: app.c, entry: work}\nproblem: {n: 8}\narguments:\n"
+        "  - {name: n, dtype: int32, value: n}\n"
+        "  - {name: t, struct: struct table, members: [{name: at, dtype: float32, shape: [n]}]}\n"
+        "  - {name: which, dtype: int32, shape: [n], init: zeros}\n"
+        "  - {name: middle, dtype: float32, shape: [n], role: inout}\n"
+        "space: {passes: off, source: {evolve: true}}\n"
+    )
+    report = recorded(tmp_path, spec, f"cc -O1 -g {tmp_path}/app.c -o app", instances=3)
+    before = []
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            before.append([one.before // 4 for one in file.recording.arguments[1:]])
+    assert sorted(before) == [[4, 0, 2], [4, 0, 3]]
+    (loaded,) = load_spec(report.specs[0])
+    checked = check_spec(loaded, faults=2)
+    assert checked.ok, checked.lines[-1]
+    assert checked.faults is not None
+    assert checked.faults.caught == 2
 
 
 FILLS = """\

@@ -29,7 +29,7 @@ from tuner.spec.models import SpecModel
 from tuner.spec.sources import Sources
 from tuner.spec.structured import has_structures
 from tuner.spec.tunables import Tunables
-from tuner.spec.wrapping import Wrapper, wrapper_of
+from tuner.spec.wrapping import Wrapper, start_name, wrapper_of
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View
 
@@ -146,17 +146,19 @@ def make_wrapper(
     given = [a for a in model.arguments or [] if not a.variable]
     arguments = [a for a in arguments if a.passing != "global"]
     is_template = backend == "host" and sources.language == "c++" and "<" in kernel.entry
-    if not has_structures(given):
+    started = {start_name(argument.name) for argument in given} & {a.name for a in arguments}
+    if not has_structures(given) and not started:
         if is_template:
             return instance_named(kernel.entry, arguments, kernel.returns, files, view)
         return None
     if backend != "host":
         return None
-    place = next(i for i, a in enumerate(model.arguments or []) if has_structures([a]))
+    place = next((i for i, a in enumerate(model.arguments or []) if has_structures([a])), 0)
     path: KeyPath = ("arguments", place)
     if is_template:
         hint = "write a function that calls it with the structure, and name that"
-        raise view.error(path, f"{kernel.entry!r} is a template, and takes structures or rows", hint)
+        what = "structures, rows, or the middle of an array"
+        raise view.error(path, f"{kernel.entry!r} is a template, and takes {what}", hint)
     return wrapper_of(kernel.entry, given, arguments, kernel.returns, files, sources.language)
 
 

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.dtypes import C_TYPES, is_structured
-from tuner.core.expressions import parse
+from tuner.core.expressions import Expression, parse
 from tuner.core.passing import Passed
 from tuner.core.types import Argument, ArgumentRole, Initial, Source, Variable
 from tuner.spec.models import ArgumentModel
 from tuner.spec.reading.methods import THIS
 
-__all__ = ["Wrapper", "free_name", "rows_of", "wrapper_of"]
+__all__ = ["Wrapper", "free_name", "rows_of", "start_name", "start_of", "wrapper_of"]
 
 _WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
 _ANY = """\
@@ -60,6 +60,21 @@ def free_name(name: str, files: Sequence[Source]) -> str:
     while any(re.search(rf"\b{name}\b", file.text) for file in files):
         name += "_"
     return name
+
+
+def start_name(array: str) -> str:
+    """The name of the number that says where in an array a pointer to it leads."""
+    return f"{array}, element that is pointed to"
+
+
+def start_of(array: Argument, elements: Expression) -> Argument:
+    """What a wrapper needs to pass the address of an element that is not the first.
+
+    Args:
+        array: whose elements it has.
+        elements: how many lie before that one.
+    """
+    return Argument(name=start_name(array.name), dtype="int64", value=elements, passing="wrapper")
 
 
 def rows_of(array: Argument) -> tuple[Argument, Argument, Argument]:
@@ -182,7 +197,7 @@ class _Writer:
         number = self.numbers[given.name]
         if not self.arguments[number].is_array:
             return f"tuner_{number}"
-        place = self._rows(given.name) if given.rows else f"tuner_{number}"
+        place = self._rows(given.name) if given.rows else self._pointer(given.name)
         return f"tuner_any{{(void *){place}}}" if self.language == "c++" else f"(void *){place}"
 
     def _structure(self, kind: str, given: ArgumentModel, name: str) -> str:
@@ -221,10 +236,25 @@ class _Writer:
             # A number that the kernel writes: it comes back through the array of one element that it is for others.
             self._copy(at, own, f"sizeof *{own}", back=written)
         elif argument.is_array:
-            self._fill(at, f"&{own}", own)
+            self._pointed(at, name)
         else:
             self._fill(at, f"&{own}", own)
             self._keep(at, f"&{own}", f"sizeof {own}")
+
+    def _pointer(self, name: str) -> str:
+        """An array's address, or that of an element that is pointed to."""
+        start = self.numbers.get(start_name(name))
+        own = f"tuner_{self.numbers[name]}"
+        return own if start is None else f"({own} + tuner_{start})"
+
+    def _pointed(self, at: str, name: str) -> None:
+        """A member that is a pointer."""
+        own = f"tuner_{self.numbers[name]}"
+        place = self._pointer(name)
+        if place != own:
+            self.before.append(f"void *{own}_start = {place};")
+            own = f"{own}_start"
+        self._fill(at, f"&{own}", own)
 
     def _fill(self, at: str, source: str, sized: str) -> None:
         self._assert(f"sizeof {at} == sizeof {sized}", at)

@@ -29,6 +29,7 @@ from tuner.spec.recorded.workload import (
     workload_of,
 )
 from tuner.spec.structured import parts
+from tuner.spec.wrapping import start_of
 from tuner.spec.yaml_places import View
 
 __all__ = ["bind", "call_problems", "read_calls"]
@@ -125,6 +126,9 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
             argument = _as_recorded(argument, recorded, workload, view)
             initial = Initial(kind="recording", options={"paths": tuple(workload.names), "argument": number})
             made.append(replace(argument, initial=initial, fixed=False))
+            if any(one.before for one in recorded):
+                item = numpy_dtype(argument.dtype).itemsize
+                made.append(start_of(argument, by_recording([one.before // item for one in recorded])))
             continue
         values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
         size = argument.value.text.strip() if argument.value is not None else ""
