@@ -70,7 +70,9 @@ def _said(function: Interposed) -> Iterator[str]:
             yield "{0}"
             continue
         place = places.get(number)
-        fixed = place is not None and (place.rows or place.by_value)
+        # Of several rows the next one begins where one ends.
+        several = place is not None and place.rows and (argument.shape or ())[0].text.strip() != "1"
+        fixed = several or (place is not None and place.by_value)
         variable = function.variables.get(number)
         whole = not fixed and (variable is None or variable[1])
         written = {ArgumentRole.INPUT: 0, ArgumentRole.OUTPUT: 2}.get(argument.role, 1)

@@ -326,6 +326,45 @@ def test_pointers_into_the_middle_of_arrays_lead_there_in_replays(tmp_path: Path
     assert checked.faults.caught == 2
 
 
+PACKS = """\
+#include <stdio.h>
+#include <stdlib.h>
+static char *pack(const short *in, int n, char *out)
+{
+    int held = 0;
+    for (int i = 0; i < n; i++)
+        if (i % 2) *out++ = (char)(held | (in[i] & 15)); else held = (in[i] & 15) << 4;
+    return out;
+}
+int main(void)
+{
+    short *in = calloc(60, sizeof *in);
+    char *out = malloc(70);
+    for (int i = 0; i < 60; i++) in[i] = i * 7;
+    char *end = pack(in, 20, pack(in, 60, out));
+    printf("%d %d\\n", (int)(end - out), end[-1]);
+    return 0;
+}
+"""
+
+
+def test_a_pointer_that_a_loop_moves_for_what_follows_leads_as_far_as_its_array(tmp_path: Path) -> None:
+    (tmp_path / "app.c").write_text(PACKS)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=6).text)
+    report = recorded(tmp_path, spec, "cc -O1 -g -o app app.c", instances=2)
+    places = []
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            places.append(
+                [(one.size_bytes, one.before) for one in file.recording.arguments if one.size_bytes > 8]
+            )
+    assert sorted(places) == [[(120, 0), (70, 0)], [(120, 0), (70, 30)]]
+    (loaded,) = load_spec(report.specs[0])
+    checked = check_spec(loaded, faults=2)
+    assert checked.ok, checked.lines[-1]
+
+
 FILLS = """\
 #include <stdio.h>
 static double all[64];

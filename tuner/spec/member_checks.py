@@ -295,7 +295,7 @@ def _check_part(
     """An array, rows or a number."""
     says = f"{what} {argument.name!r} is `{kind.text}` in the source"
     rows = kind.odd == ROWS
-    if given.rows and not (rows and kind.text.count("*") <= 2):
+    if given.rows and not (rows and kind.depth <= 2):
         hint = "rows: pointers is for `T **`" if rows else "remove rows"
         raise view.error((*path, "rows"), says, hint, key=True)
     if rows and not given.rows:

@@ -278,7 +278,8 @@ class _Writer:
     def _rows(self, name: str) -> str:
         """The addresses of the rows of an array, made anew at each call: the kernel may have changed them."""
         number = self.numbers[name]
-        values, place, rows, length = (f"tuner_{number + i}" for i in range(4))
+        place, rows, length = (f"tuner_{number + i}" for i in range(1, 4))
+        values = self._pointer(name)
         made = f"{place}_rows"
         self.before += [
             f"void **{made} = (void **)(void *){place};",

@@ -99,7 +99,7 @@ class Visitor:
         """Something is added to a place; behind that a pointer leads further."""
         place = inner_nodes(node)[0]
         name = referenced(peeled(place))
-        if name in frame.pointers and name not in frame.references:
+        if name in frame.row_pointers or (name in frame.pointers and name not in frame.references):
             step = frame.step(node) if name in frame.walked else None
             if step is not None and name in frame.bounds:
                 frame.bounds[name] += step
@@ -128,8 +128,9 @@ class Visitor:
             return self._second_name(node["id"], value, frame)
         if "*" in written:
             row = frame.row(value)
-            if row is not None and node["id"] not in frame.modified:
-                frame.row_pointers[node["id"]] = row
+            if row is not None:
+                position, which, offset = row
+                frame.row_pointers[node["id"]] = (position, which, frame.moved(node["id"], offset))
                 return True
             target = frame.pointer(value)
             if target is not None:
@@ -165,7 +166,10 @@ class Visitor:
             self._visit(index, "read", frame, depth)
         row = frame.row_pointers.get(referenced(node))
         if row is not None:
-            self._access(row[0], (row[1], *map(frame.polynomial, indices)), mode, frame)
+            position, which, offset = row
+            column, *inner = map(frame.polynomial, indices)
+            column = None if column is None or offset is None else offset + column
+            self._access(position, (which, column, *inner), mode, frame)
             return
         found = frame.pointer(node)
         if found is None:
@@ -193,11 +197,11 @@ class Visitor:
         self._extent(self._uses[position], indices, frame)
 
     def _dereference(self, pointer: Node, mode: str, frame: Frame, depth: int) -> None:
-        found = frame.pointer(pointer)
+        found = frame.pointer(pointer) or frame.row(pointer)
         if found is None:
             self._visit(pointer, "read", frame, depth)
             return
-        self._access(found[0], (found[1],), mode, frame)
+        self._access(found[0], found[1:], mode, frame)
         if peeled(pointer).get("opcode") == "++":
             self._visit(peeled(pointer), "read", frame, depth)
 

@@ -33,7 +33,7 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
     parameters = []
     for name, kind in function.parameters:
         member = None if flat is None else flat.members.get(name)
-        if flat is not None and kind.odd == ROWS and kind.text.count("*") == 2 and kind.dtypes:
+        if flat is not None and kind.odd == ROWS and kind.depth == 2 and kind.dtypes:
             parameters.append((name, replace(kind, odd="", rows=True)))
             continue
         shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"

@@ -84,6 +84,7 @@ class CType:
         local: whether it points to local memory, which `launch.shared_bytes` gives in OpenCL.
         width: elements of a vector type; 1 for a scalar.
         members: numbers in one element, where the elements are structures of them; else 0.
+        depth: pointers that lead to one another, of which the last leads to ``base``; 0 where that is not counted.
         rows: whether it is a pointer to the addresses of rows, which some specs can describe.
         inner: elements along each dimension of what it points to, where that is an array with a name of its own.
         structure: dtype of the structures that it points to, where they have members of several types.
@@ -98,6 +99,7 @@ class CType:
     local: bool = False
     width: int = 1
     members: int = 0
+    depth: int = 0
     rows: bool = False
     inner: tuple[int, ...] = ()
     structure: str = ""
@@ -167,6 +169,7 @@ def c_type(given: Mapping[str, Any]) -> CType:
         pointer=True,
         constant=not {"const", "__constant"}.isdisjoint(element.split()),
         odd=odd,
+        depth=stars,
         local="__local" in element.split(),
         width=width_of(element),
     )
@@ -196,12 +199,14 @@ def unaliased(kind: CType, known: Mapping[str, tuple[str, int]]) -> CType:
     if array and kind.pointer and not kind.odd:
         inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))
         return replace(kind, base=array[1].strip(), inner=inner)
-    odd = ROWS if kind.pointer and "*" in base else kind.odd
+    depth = kind.depth + base.count("*")
+    odd = ROWS if depth > 1 and not kind.odd else kind.odd
     pointer = kind.pointer or "*" in base
     return replace(
         kind,
         base=base.replace("*", "").strip(),
         pointer=pointer,
+        depth=depth,
         odd="a vector by value" if width > 1 and not pointer else odd,
         width=width,
     )

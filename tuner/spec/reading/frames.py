@@ -26,6 +26,9 @@ __all__ = ["MOST_COUNTED", "Frame"]
 
 _MOST_SHIFTED = 32
 
+Row = tuple[int, Polynomial | None, Polynomial | None]
+"""An argument whose elements are the addresses of rows, one of these, and how far into it."""
+
 MOST_COUNTED = 16
 """What the elements of an array may reach that say how far loops go: as far as small sizes do."""
 
@@ -54,8 +57,8 @@ class Frame:
         """Names of C++ that refer to one number and are that number; what they refer to is in ``pointers``."""
         self.rows: frozenset[int] = frozenset()
         """Arguments whose elements are the addresses of rows."""
-        self.row_pointers: dict[str, tuple[int, Polynomial | None]] = {}
-        """Variables that hold such an address: of which argument, and of which row."""
+        self.row_pointers: dict[str, Row] = {}
+        """Variables that point into such rows."""
         self.elements: dict[int, str] = {}
         """Arguments whose elements are sizes, each by itself, and how their names begin."""
         self.ranges: dict[int, Polynomial] = {}
@@ -257,16 +260,18 @@ class Frame:
         found = frame.pointer(pointer)
         return None if found is None or found[0] in self.rows else found[0]
 
-    def row(self, node: Node) -> tuple[int, Polynomial | None] | None:
-        """Which argument's row an expression is the address of, and which one."""
+    def row(self, node: Node) -> Row | None:
+        """The row that an expression points into."""
         node = peeled(node)
+        if node.get("opcode") == "++" and node.get("isPostfix"):
+            return self.row(inner_nodes(node)[0])
         if node.get("kind") == "DeclRefExpr":
             return self.row_pointers.get(referenced(node))
         if node.get("kind") != "ArraySubscriptExpr":
             return None
         base, index = inner_nodes(node)
         found = self._moved(self.pointer(base), index)
-        return found if found is not None and found[0] in self.rows else None
+        return (*found, constant(0)) if found is not None and found[0] in self.rows else None
 
     def _lesser(self, node: Node) -> Polynomial | None:
         """Of `begin + TILE < n ? begin + TILE : n` the part that no counter moves."""

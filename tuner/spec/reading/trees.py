@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tuner.spec.reading.nodes import Node, below, parameter_nodes, paths, walk
+from tuner.spec.reading.nodes import Node, below, parameter_nodes, paths, plain_type, walk
 
 __all__ = [
     "CASTS",
@@ -128,7 +128,7 @@ def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
         elif changes(node):
             name = referenced(peeled(inner_nodes(node)[0]))
             times[name] += 1
-            if node["opcode"] in ("++", "+=") and "*" in node["type"]["qualType"]:
+            if node["opcode"] in ("++", "+=") and "*" in plain_type(node):
                 found[name] = loops, node
     around = {name: tuple(e for e in f[0] if e not in declared.get(name, ())) for name, f in found.items()}
     return {name: (loops, found[name][1]) for name, loops in around.items() if loops and times[name] == 1}

@@ -114,7 +114,8 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
     Raises:
         SpecError: what was recorded does not have the spec's types and shapes, or shares memory that is written to.
     """
-    made = []
+    made: list[Argument] = []
+    starts: list[Argument] = []
     own = [argument for argument in arguments if argument.passing != "wrapper"]
     for argument in arguments:
         if argument not in own:
@@ -128,7 +129,7 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
             made.append(replace(argument, initial=initial, fixed=False))
             if any(one.before for one in recorded):
                 item = numpy_dtype(argument.dtype).itemsize
-                made.append(start_of(argument, by_recording([one.before // item for one in recorded])))
+                starts.append(start_of(argument, by_recording([one.before // item for one in recorded])))
             continue
         values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
         size = argument.value.text.strip() if argument.value is not None else ""
@@ -138,7 +139,7 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
         made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, own, view)
-    return tuple(made)
+    return (*made, *starts)
 
 
 def _as_recorded(
