@@ -15,7 +15,9 @@ from typing import Any
 
 from tuner.spaces.source.kinds import is_integer
 from tuner.spaces.source.number_types import without_names
-from tuner.spaces.source.printer import UNIT, WIDTH, function_text, param_text, preamble_text
+from tuner.spaces.source.parse import statement_nodes
+from tuner.spaces.source.printer import UNIT, WIDTH, function_text, param_text, preamble_text, statement_text
+from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number
 from tuner.spaces.source.walks import map_expressions, transform
 
@@ -30,6 +32,7 @@ _MOST_ALIGNED = 40
 _COMMENT = re.compile(r"/\*.*?\*/|//.*")
 _OPEN_COMMENT = re.compile(r"/\*|\*/")
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\w+|[^\w\s]')
+_STEPS = re.compile(r"\+\+|--|=.*,")
 _WORD = re.compile(r"\w+")
 _REDEFINES = re.compile(r"^[ \t]*#[ \t]*(?:define|undef|include)\b", re.MULTILINE)
 
@@ -158,11 +161,35 @@ def respelled(text: str, preprocessed: str, given: str, types: Mapping[str, str]
         # What a macro stands for depends on the line.
         return text
     known = _spellings(preprocessed.splitlines(), given.splitlines(), types)
-    head, brace, body = text.partition("{")
+    head, brace, body = _with_whole_statements(text, preprocessed, known, types).partition("{")
     # What stands before the body is as far indented as it was.
     lines = [_line(line, known, types, indented=False) for line in head.splitlines(keepends=True)]
     lines += [_line(line, known, types, indented=True) for line in (brace + body).splitlines(keepends=True)]
     return "".join(lines)
+
+
+def _with_whole_statements(
+    text: str, preprocessed: str, known: Mapping[_Key, str], types: Mapping[str, str]
+) -> str:
+    """A text in which what the author wrote in one line, and is several here, is that line again: ``*p++ = x;``."""
+    whole: dict[tuple[_Key, ...], str] = {}
+    for line in _COMMENT.sub("", preprocessed).splitlines():
+        spelling = known.get(_key(without_names(line, types)))
+        if spelling is not None and _STEPS.search(line) and line.rstrip().endswith(";"):
+            parts = parse_statements(statement_nodes(line, "c++"))
+            printed = tuple(_key(each) for part in parts for each in statement_text(part).splitlines())
+            if len(printed) > 1:
+                whole[printed] = spelling.strip()
+    lines = text.splitlines(keepends=True) if whole else []
+    keys = [_key(line) for line in lines]
+    for at in range(len(lines)):
+        for printed, spelling in whole.items():
+            if tuple(keys[at : at + len(printed)]) == printed:
+                lines[at : at + len(printed)] = [
+                    f"{_blank(lines[at])}{spelling}\n",
+                    *[""] * (len(printed) - 1),
+                ]
+    return "".join(lines) or text
 
 
 def _spellings(made: list[str], given: list[str], types: Mapping[str, str]) -> dict[_Key, str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.expressions import read_expression
+from tuner.spaces.source.increments import Stepped, without_increments
 from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure
 from tuner.spaces.source.number_types import number_types, without_names
 from tuner.spaces.source.parse import (
@@ -154,7 +155,10 @@ def _declarations(node: Node) -> list[Stmt]:
         decl = _declarator(base, declarator)
         if decl is None:
             return [OpaqueStmt(node_text(node))]
-        made.append(decl)
+        stepped = Stepped((), Name(""), ()) if decl.init is None else without_increments(decl.init)
+        made += [ExprStmt(step) for step in stepped.before]
+        made.append(decl if decl.init is None else replace(decl, init=stepped.expr))
+        made += [ExprStmt(step) for step in stepped.after]
     return made
 
 
@@ -323,7 +327,11 @@ def _effects(node: Node) -> list[Stmt]:
     parts = [_effect(part) for part in _operands(node)]
     if len(parts) > 1 and not all(isinstance(part, Assign) for part in parts):
         parts = [_effect(node)]
-    return [ExprStmt(part) for part in parts]
+    return [ExprStmt(each) for part in parts for each in _in_order(without_increments(part))]
+
+
+def _in_order(stepped: Stepped) -> list[Expr]:
+    return [*stepped.before, stepped.expr, *stepped.after]
 
 
 def _loop_step(change: Expr, var: str, *, upward: bool) -> Expr | None:

@@ -134,6 +134,35 @@ REUSED = """void atax(const float *a, const float *x, float *y, float *tmp, int 
             y[j] += a[i * n + j] * tmp[i];
 }
 """
+WALKED = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    const float *row = a, *from;
+    float *to;
+    for (int i = 0; i < m; i++) {
+        float sum = 0.0f;
+        from = x;
+        for (int j = 0; j < n; j++)
+            sum += *row++ * *from++;
+        *tmp++ = sum;
+    }
+    to = y;
+    for (int j = 0; j < n; j++)
+        *to++ = 0.0f;
+    tmp -= m;
+    row = a;
+    for (int i = 0; i < m; i++, tmp++) {
+        to = y;
+        for (int j = 0; j < n; j++)
+            *to++ += *row++ * tmp[0];
+    }
+    tmp -= m;
+    if (n > 1) {
+        from = y + n - 1;
+        const float last = *from--;
+        y[0] += last * 0.5f + *from--;
+    }
+}
+"""
 SIZED = """static int kept[2] = {1, 0};
 void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
 {
@@ -207,6 +236,7 @@ NAMED = {
     "counted": ("atax", COUNTED),
     "reused": ("atax", REUSED),
     "sized": ("atax", SIZED),
+    "walked": ("atax", WALKED),
     "guarded": ("gemm", GUARDED),
     "chosen": ("gemm", CHOSEN),
 }
@@ -221,6 +251,8 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "read_sizes": ("sized", []),
     "forward_pointer": ("shared", []),
     "settle_locals": ("shared", []),
+    "join_steps": ("walked", []),
+    "index_pointer": ("walked", []),
     # Members and lists of first values.
     "read_members": ("structured", []),
     # Rows that begin at a parameter, of which a condition says what they need.

@@ -27,6 +27,7 @@ from tuner.spaces.source.operators.opening import (
     steady,
     taking,
     versions,
+    walking_pointers,
 )
 from tuner.spaces.source.operators.teams import teams
 from tuner.spaces.source.operators.values import arrays, progressions, scalars, streaming, sums
@@ -54,6 +55,7 @@ _HOST = (
 _OPENING = (
     cases,
     calls,
+    walking_pointers,
     pointers,
     steady,
     separate_values,

@@ -31,7 +31,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import children, map_expressions, statements, subtrees
+from tuner.spaces.source.walks import children, exchanged, map_expressions, statements, subtrees
 
 __all__ = ["OPERATORS", "kept_subscript", "require_subscripts_only", "whole_type"]
 
@@ -61,6 +61,9 @@ def forward_pointer(function: Function, args: Args) -> Function:
         raise Refused(f"{name} and {base.id} point to different types")
     if any(isinstance(n, Assign) and n.target in (base, Name(name)) for n in subtrees(function.body)):
         raise Refused(f"{name} or {base.id} changes")
+    function = replace(
+        function, body=exchanged(function.body, Unary("*", Name(name)), Index(Name(name), Number("0")))
+    )
     require_subscripts_only(function, name, types)
     kept, offset = ([], offset) if offset is None else kept_subscript(function, name, offset, types)
 
@@ -91,6 +94,9 @@ def _place(function: Function, expr: Expr) -> tuple[Name, Expr | None]:
         case Binary(op="+", left=left, right=right):
             base, before = _place(function, left)
             return base, right if before is None else Binary("+", before, right)
+        case Binary(op="-", left=left, right=right):
+            base, before = _place(function, left)
+            return base, Unary("-", right) if before is None else Binary("-", before, right)
     raise Refused("where a pointer points to is not known")
 
 

@@ -130,9 +130,18 @@ def plain_locals(function: Function) -> list[Decl]:
         for d in declared
         if known[d.name] == 1
         and d.name not in taken
-        and not (d.dims or d.suffix or _LASTS.search(d.type))
-        and (_PLAIN.fullmatch(d.type) if function.language in ("c", "opencl") else _NUMBER.fullmatch(d.type))
+        and not (d.dims or d.suffix)
+        and _is_plain(d.type, function.language)
     ]
+
+
+def _is_plain(kind: str, language: str) -> bool:
+    """Whether a type is one of numbers, of pointers to them, or in C a name that may be one."""
+    pointed = kind.removesuffix("*").rstrip().removeprefix("const ")
+    if pointed != kind and _NUMBER.fullmatch(pointed):
+        return True
+    plain = _PLAIN if language in ("c", "opencl") else _NUMBER
+    return _LASTS.search(kind) is None and plain.fullmatch(kind) is not None
 
 
 def _with_one_name(node: Any, names: set[str], name: str) -> Any:

@@ -1,0 +1,290 @@
+"""Pointers that walk through arrays as subscripts of where they begin, so that other operators see what is accessed.
+
+``for (…) *q++ = *p++`` becomes ``for (…) q[i] = p[i]``, and several steps in a row become one. May not change what is
+computed, nor where an element lies.
+
+Source: Aho, Lam, Sethi, Ullman, "Compilers: Principles, Techniques, and Tools", 2006, chapter 9.1.8 (induction
+variables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.accesses import own_variables
+from tuner.spaces.source.kinds import MAY_WRAP, is_pure, is_unsigned, types_of
+from tuner.spaces.source.operators.base import (
+    Args,
+    Refused,
+    all_loops,
+    argument,
+    counter_type,
+    find_loop,
+    opener,
+    replace_statement,
+    require_simple_loop,
+)
+from tuner.spaces.source.operators.bounds import upper_end
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Unary,
+)
+from tuner.spaces.source.walks import (
+    map_expressions,
+    names_in,
+    statements,
+    subtrees,
+    with_bodies,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+_FIT = "subscripts fit"
+
+
+def join_steps(function: Function, args: Args) -> Function:
+    """Lets a pointer step on once, behind all that it leads to, in each list of statements.
+
+    Args:
+        function: to change.
+        args: ``pointer``, its name.
+    """
+    name = argument(args, "pointer")
+    if name not in _walking(function):
+        raise Refused(f"{name} is no pointer that steps on")
+    made = replace(function, body=_joined(function.body, name, ends=True))
+    if made.body == function.body:
+        raise Refused(f"{name} steps on behind all that it leads to")
+    return made
+
+
+def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[Stmt, ...]:
+    """A list of statements in which a pointer steps on behind all that it leads to.
+
+    Args:
+        body: the statements.
+        name: the pointer's.
+        ends: whether nothing asks for it behind them.
+    """
+    made: list[Stmt] = []
+    ahead = 0
+    ends = ends or any(isinstance(stmt, Decl) and stmt.name == name for stmt in body)
+    for at, stmt in enumerate(body):
+        step, asked = _step(stmt, name), name in names_in(body[at + 1 :])
+        if isinstance(step, int):
+            ahead += step
+        elif step is None or asked or not ends or not is_pure(step):
+            if ahead and not _leads_only(stmt, name):
+                made.append(_stepping(name, ahead))
+                ahead = 0
+            within = with_bodies(stmt, lambda part: _joined(part, name))
+            made.append(_moved(within, name, _number(ahead)) if ahead else within)
+        if ahead and not asked:
+            made += [] if ends else [_stepping(name, ahead)]
+            ahead = 0
+    return tuple(made)
+
+
+def _leads_only(stmt: Stmt, name: str) -> bool:
+    """Whether a statement uses a pointer for elements alone, goes nowhere else, and leaves the pointer as it is."""
+    opaque = any(isinstance(s, OpaqueStmt) for s in statements((stmt,)))
+    return not opaque and not _is_set((stmt,), name) and _elements_only((stmt,), name)
+
+
+def _is_set(part: tuple[Stmt, ...], name: str) -> bool:
+    return any(
+        (isinstance(n, Assign) and n.target == Name(name)) or (isinstance(n, Decl) and n.name == name)
+        for n in subtrees(part)
+    )
+
+
+def _elements_only(part: tuple[Stmt, ...], name: str) -> bool:
+    uses = elements = 0
+    for node in subtrees(part):
+        if isinstance(node, Opaque | OpaqueStmt) and name in node.text:
+            return False
+        uses += node == Name(name)
+        elements += (isinstance(node, Index) and node.base == Name(name)) or node == Unary("*", Name(name))
+    return uses == elements
+
+
+def _moved(part: Any, name: str, by: Expr) -> Any:
+    """Elements further on in the place of those that a pointer leads to."""
+
+    def change(expr: Expr) -> Expr:
+        if expr == Unary("*", Name(name)):
+            return Index(Name(name), by)
+        if isinstance(expr, Index) and expr.base == Name(name):
+            return Index(Name(name), _sum(by, expr.index))
+        return expr
+
+    return map_expressions(part, change)
+
+
+def _sum(left: Expr, right: Expr) -> Expr:
+    if Number("0") in (left, right):
+        return right if left == Number("0") else left
+    if isinstance(right, Unary) and right.op == "-":
+        return Binary("-", left, right.operand)
+    both = (left, right)
+    if all(isinstance(each, Number) and each.text.isdigit() for each in both):
+        return Number(str(sum(int(each.text) for each in both if isinstance(each, Number))))
+    return Binary("+", left, right)
+
+
+def _step(stmt: Stmt, name: str) -> int | Expr | None:
+    """What a statement adds to a pointer and does nothing else; a number of elements where it is one."""
+    match stmt:
+        case ExprStmt(expr=Assign(op="+=" | "-=" as op, target=Name(id=found), value=value)) if found == name:
+            if isinstance(value, Number) and value.text.isdigit():
+                return int(value.text) if op == "+=" else -int(value.text)
+            return value if op == "+=" else None
+    return None
+
+
+def _number(value: int) -> Expr:
+    return Number(str(value)) if value >= 0 else Unary("-", Number(str(-value)))
+
+
+def _stepping(name: str, by: int) -> Stmt:
+    return ExprStmt(Assign("+=" if by > 0 else "-=", Name(name), Number(str(abs(by)))))
+
+
+def _walking(function: Function) -> dict[str, str]:
+    """Plain pointers of a function whose address nobody takes, and that a number is added to; with their types."""
+    types = types_of(function)
+    taken = {n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&"}
+    found: dict[str, str] = {}
+    for stmt in statements(function.body):
+        for name, kind in types.items():
+            plain = (
+                kind.count("*") == 1
+                and not {"[", "&"} & set(kind)
+                and "volatile" not in kind
+                and Name(name) not in taken
+            )
+            if plain and _step(stmt, name) is not None:
+                found[name] = kind
+    return found
+
+
+def index_pointer(function: Function, args: Args) -> Function:
+    """Computes from a loop's counter where a pointer leads that steps on at the end of each iteration.
+
+    Args:
+        function: to change.
+        args: ``loop`` and ``pointer``.
+    """
+    loop, name = find_loop(function, argument(args, "loop")), argument(args, "pointer")
+    require_simple_loop(function, loop)
+    if name not in _walking(function) or name not in own_variables(function, loop):
+        raise Refused(f"{name} is no pointer that steps on")
+    at = next((i for i, stmt in enumerate(loop.body) if _step(stmt, name) is not None), -1)
+    body = (*loop.body[:at], *loop.body[at + 1 :])
+    step = _step(loop.body[at], name) if at >= 0 and name not in names_in(loop.body[at + 1 :]) else None
+    if step is None or _is_set(body, name) or not _elements_only(body, name):
+        raise Refused(f"{name} does not step on once, at the end of loop {loop.key}")
+    if isinstance(step, Expr) and not _is_steady(function, loop, step):
+        raise Refused(f"{name} steps on by something that changes in loop {loop.key}")
+    kind = counter_type(function, loop)
+    if is_unsigned(kind) and (loop.start != Number("0") or step != 1):
+        raise Refused(f"loop {loop.key} counts in an unsigned type")
+    offset = _times(_length(loop, Name(loop.var)), step)
+    made = replace(loop, body=_moved(body, name, offset))
+    return replace_statement(function, loop, [made, *_behind(function, loop, name, step)])
+
+
+def _is_steady(function: Function, loop: For, step: Expr) -> bool:
+    types = types_of(function)
+    names = names_in(step)
+    plain = all(not isinstance(n, Index) and not isinstance(n, Opaque) for n in subtrees(step))
+    whole = all("*" not in types.get(n, "*") and MAY_WRAP.search(types[n]) is None for n in names)
+    return (
+        plain and whole and names <= own_variables(function, loop) and names.isdisjoint(written_names(loop))
+    )
+
+
+def _length(loop: For, end: Expr) -> Expr:
+    """How many iterations there are before one."""
+    return end if loop.start == Number("0") else Binary("-", end, loop.start)
+
+
+def _times(count: Expr, step: int | Expr) -> Expr:
+    """What so many steps come to."""
+    if isinstance(step, Expr):
+        return Binary("*", count, step)
+    far = count if abs(step) == 1 else Binary("*", count, Number(str(abs(step))))
+    return far if step > 0 else Unary("-", far)
+
+
+def _behind(function: Function, loop: For, name: str, step: int | Expr) -> list[Stmt]:
+    """The step over all that the loop went through, where anything asks for the pointer again."""
+    for body in _lists(function.body):
+        at = next((i for i, stmt in enumerate(body) if stmt is loop), None)
+        if at is not None:
+            own = body is function.body or any(isinstance(s, Decl) and s.name == name for s in body[:at])
+            if own and name not in names_in(body[at + 1 :]):
+                return []
+    end = upper_end(loop)
+    stepping = ExprStmt(Assign("+=", Name(name), _times(_length(loop, end), step)))
+    if any(_has_iterations(each, loop) for each in all_loops(function)):
+        return [stepping]
+    return [If(Binary("<", loop.start, end), (stepping,), ())]
+
+
+def _has_iterations(around: For, loop: For) -> bool:
+    """Whether a loop runs only where the one around it has an iteration of the same bounds."""
+    same = (around.start, around.op, around.limit) == (loop.start, loop.op, loop.limit)
+    return same and around is not loop and any(part is loop for part in statements(around.body))
+
+
+def _lists(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """All lists of statements in one, itself first."""
+    yield body
+    for stmt in body:
+        match stmt:
+            case For(body=inner) | Block(body=inner):
+                yield from _lists(inner)
+            case If(then=then, other=other):
+                yield from _lists(then)
+                yield from _lists(other)
+
+
+def _join_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for name in _walking(function):
+        if _joined(function.body, name, ends=True) != function.body:
+            yield {"pointer": name}
+
+
+def _index_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for name in _walking(function):
+        for loop in all_loops(function):
+            if any(_step(stmt, name) is not None for stmt in loop.body):
+                yield {"loop": loop.key, "pointer": name, "assumes": [_FIT]}
+
+
+OPERATORS = (
+    opener(join_steps, _join_sites, summary="lets a pointer step on once, behind all that it leads to"),
+    opener(
+        index_pointer,
+        _index_sites,
+        summary="a subscript from the counter in the place of a pointer that walks",
+    ),
+)

@@ -1,0 +1,114 @@
+"""Pointers that walk through arrays: read, opened to other operators, and the same in what they compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import needs
+import numpy as np
+import pytest
+from same_results import program_of, same
+
+from tuner.search.cooking import Attempt, try_operator
+from tuner.search.opening import opened
+from tuner.spaces.source.edits import Applied, applied, apply_edits
+from tuner.spaces.source.presenting import respelled
+from tuner.spaces.source.regions import Program
+
+OPEN = {
+    "a copy": "for (int i = 0; i < n; i++) *p++ = *q++ * 2; p[-1] += 1;",
+    "two at a time": "for (int i = 0; i < n; i++) { *p++ = *q++; p[0] = q[0] - 1; *p++ += *q++; }",
+    "locals": "int *s = p; const int *t = q + 1; for (int i = 0; i < n - 1; i++) { *s = *t * 2; s++; t++; }",
+    "rows": (
+        "for (int i = 0; i < n; i++) { int *s = p + i * n; const int *t = q;"
+        " for (int j = 0; j < n; j++) *s++ += *t++; }"
+    ),
+    "rows, declared above": (
+        "int *s; const int *t; int i, j;"
+        " for (i = 0; i < n; i++) { s = p + i * n; t = q; for (j = 0; j < n; j++) *s++ += *t++; }"
+    ),
+    "all of it": "int *s = p; for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) *s++ += q[j];",
+    "a column": "for (int j = 0; j < n; j++) { *p = q[j]; p += n; }",
+    "backwards": "int *s = p + n; for (int i = 0; i < n; i++) *--s = q[i]; s[0]++;",
+    "from one": "for (int i = 1; i < n; i++) { p[i] = q[0] + q[1]; q += 2; } p[0] = *q;",
+    "without a loop": (
+        "for (int i = 1; i < n - 1; i++)"
+        " { const int *t = q + i - 1; int s = *t++; s += *t++; s += *t; p[i] = s; }"
+    ),
+    "in a declaration": "for (int i = 0; i < n; i++) { int s = *q++, t = *q++; *p++ = s - t; }",
+    "in the head": "for (int i = 0; i < n; i++, p++, q += 3) *p = q[1];",
+    "beside a branch": "for (int i = 0; i < n; i++) { if (q[0] > 3) p[0] = q[1]; else p[1] = 2; p++; q += 2; }",
+}
+CLOSED = {
+    "in a branch": "for (int i = 0; i < n; i++) if (q[i] > 3) *p++ = q[i];",
+    "compared": "const int *end = q + n; for (int i = 0; i < n; i++) { if (q == end) p[0] = 1; p[i] = *q++; }",
+    "by what changes": "int k = 1; for (int i = 0; i < n; i++) { *p = i; p += k; k = k % 3 + 1; }",
+    "perhaps not": "for (int i = 0; i < n; i++) p[i] = q[0] > 2 && *q++ > 5;",
+    "one of two": "for (int i = 0; i < n; i++) p[i] = i % 2 ? *q++ : 3;",
+    "handed on": "for (int i = 0; i < n; i++) { p[i] = g(q); q++; }",
+}
+STRIP = {"op": "strip_mine", "parameters": [{"name": "T", "values": [4], "default": 4}]}
+
+
+def function(body: str) -> str:
+    return f"int g(const int *);\nvoid f(int n, int *p, const int *q)\n{{\n    {body}\n}}\n"
+
+
+def attempt(program: Program, seed: int) -> Attempt:
+    start = Attempt(program=program, edits=(), rng=np.random.default_rng(seed), reassociate=False)
+    return opened(start, {}) or start
+
+
+def variants(program: Program) -> list[Applied]:
+    """As opened, and with further edits, in a different order each."""
+    found = [applied(attempt(program, 0).program, attempt(program, 0).edits)]
+    for seed in range(3):
+        made = attempt(program, seed)
+        for name in ("strip_mine", "unroll_copies", "interchange", "scalar_replace", "strip_mine"):
+            made = try_operator(made, name) or made
+        found.append(applied(made.program, made.edits))
+    return found
+
+
+@needs.cc
+@pytest.mark.parametrize("name", OPEN)
+def test_they_become_subscripts_and_compute_the_same(name: str, tmp_path: Path) -> None:
+    program = program_of(function(OPEN[name]), "f")
+    made = attempt(program, 0)
+    text = made.program.sources()[0].text
+    assert "++" not in text.replace("i++", "").replace("j++", "").replace("[0]++", "")
+    assert not any(
+        step in text.split("for (", 1)[1].rsplit("    }", 1)[0] for step in ("p += 1", "q += 1", "s += 1")
+    )
+    assert not same(program, "f", variants(program), tmp_path, trials=20)
+
+
+@needs.cc
+@pytest.mark.parametrize("name", [n for n in CLOSED if n != "handed on"])
+def test_what_does_not_go_evenly_stays_and_computes_the_same(name: str, tmp_path: Path) -> None:
+    program = program_of(function(CLOSED[name]), "f")
+    assert not {"index_pointer"} & {
+        str(edit["op"]) for edit in attempt(program, 0).edits if edit.get("pointer") != "p"
+    }
+    assert not same(program, "f", variants(program), tmp_path, trials=20)
+
+
+def test_a_pointer_that_is_handed_on_is_where_it_was() -> None:
+    made = attempt(program_of(function(CLOSED["handed on"]), "f"), 0)
+    assert "g(q)" in made.program.sources()[0].text
+    assert not made.edits
+
+
+def test_statements_that_no_edit_touches_keep_their_increments() -> None:
+    text = function(
+        """for (int i = 0; i < n; i++) {
+        *p++ = *q++; // as it was
+        if (n > 3) n--, *p = *q++;
+    }
+    for (int j = 0; j < n; j++) *p++ = j;
+    for (int k = 0; k < n; k++) p[k] = k;"""
+    )
+    made = apply_edits(program_of(text, "f"), [{**STRIP, "function": "f", "loops": ["k"]}])
+    shown = respelled(made.variant.files[0].text, text, text, {})
+    assert "        *p++ = *q++;\n        // as it was\n        if (n > 3) n--, *p = *q++;\n    }\n" in shown
+    assert "    for (int j = 0; j < n; j++) *p++ = j;\n    for (int k_tile" in shown
