@@ -163,6 +163,22 @@ WALKED = """void atax(const float *a, const float *x, float *y, float *tmp, int 
     }
 }
 """
+DOWNWARDS = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int i = m - 1; i >= 0; i--) {
+        tmp[i] = 0.0f;
+        for (int j = 0; j < n; j += 2) {
+            tmp[i] += a[i * n + j] * x[j];
+            if (j + 1 < n) tmp[i] += a[i * n + j + 1] * x[j + 1];
+        }
+    }
+    for (int j = n; j > 0; --j)
+        y[j - 1] = 0.0f;
+    for (int i = 0; i < m; i++)
+        for (int j = n - 1; j >= 0; j -= 1)
+            y[j] += a[i * n + j] * tmp[i];
+}
+"""
 SIZED = """static int kept[2] = {1, 0};
 void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
 {
@@ -237,6 +253,7 @@ NAMED = {
     "reused": ("atax", REUSED),
     "sized": ("atax", SIZED),
     "walked": ("atax", WALKED),
+    "downwards": ("atax", DOWNWARDS),
     "guarded": ("gemm", GUARDED),
     "chosen": ("gemm", CHOSEN),
 }
@@ -253,6 +270,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "settle_locals": ("shared", []),
     "join_steps": ("walked", []),
     "index_pointer": ("walked", []),
+    "count_by_one": ("downwards", []),
     # Members and lists of first values.
     "read_members": ("structured", []),
     # Rows that begin at a parameter, of which a condition says what they need.

@@ -21,6 +21,7 @@ from tuner.spaces.source.operators.loops import (
 from tuner.spaces.source.operators.opening import (
     calls,
     cases,
+    counting,
     pointers,
     row_pointers,
     separate_values,
@@ -55,6 +56,7 @@ _HOST = (
 _OPENING = (
     cases,
     calls,
+    counting,
     walking_pointers,
     pointers,
     steady,

@@ -59,7 +59,7 @@ def forward_pointer(function: Function, args: Args) -> Function:
     types = types_of(function)
     if plain_type(types.get(base.id, "")) != plain_type(decl.type):
         raise Refused(f"{name} and {base.id} point to different types")
-    if any(isinstance(n, Assign) and n.target in (base, Name(name)) for n in subtrees(function.body)):
+    if any(_may_change(function, each) for each in (name, base.id)):
         raise Refused(f"{name} or {base.id} changes")
     function = replace(
         function, body=exchanged(function.body, Unary("*", Name(name)), Index(Name(name), Number("0")))
@@ -76,6 +76,20 @@ def forward_pointer(function: Function, args: Args) -> Function:
 
     made = replace_statement(function, decl, kept)
     return replace(made, body=map_expressions(made.body, change))
+
+
+def _may_change(function: Function, pointer: str) -> bool:
+    """Whether something else is put into a variable that is a pointer, in text too."""
+    step = r"(?:\+\+|--)"
+    written = re.compile(
+        rf"{step}\W*\b{pointer}\b|\b{pointer}\b\W*?(?:{step}|(?<![=!<>])=(?!=))|&\s*\b{pointer}\b"
+    )
+    for node in subtrees(function.body):
+        if isinstance(node, Assign) and node.target == Name(pointer):
+            return True
+        if isinstance(node, Opaque | OpaqueStmt) and written.search(node.text):
+            return True
+    return False
 
 
 def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.accesses import own_variables
+from tuner.spaces.source.changes import exposed_names
 from tuner.spaces.source.kinds import MAY_WRAP, is_pure, is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     Args,
@@ -168,9 +169,9 @@ def _stepping(name: str, by: int) -> Stmt:
 
 
 def _walking(function: Function) -> dict[str, str]:
-    """Plain pointers of a function whose address nobody takes, and that a number is added to; with their types."""
+    """Plain pointers of a function that only their names lead to, and that a number is added to; with their types."""
     types = types_of(function)
-    taken = {n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op == "&"}
+    exposed = exposed_names(function)
     found: dict[str, str] = {}
     for stmt in statements(function.body):
         for name, kind in types.items():
@@ -178,7 +179,7 @@ def _walking(function: Function) -> dict[str, str]:
                 kind.count("*") == 1
                 and not {"[", "&"} & set(kind)
                 and "volatile" not in kind
-                and Name(name) not in taken
+                and name not in exposed
             )
             if plain and _step(stmt, name) is not None:
                 found[name] = kind
