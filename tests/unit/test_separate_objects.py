@@ -202,8 +202,7 @@ def test_dialects_without_the_keyword_have_the_word(tmp_path: Path) -> None:
 
 @needs.cc
 @pytest.mark.integration
-@pytest.mark.parametrize("language", ["c", "c++"])
-@pytest.mark.parametrize("seed", [1001, 1002])
+@pytest.mark.parametrize(("language", "seed"), [("c", 1001), ("c++", 1002)])
 def test_programs_that_reach_memory_in_many_ways_do_the_same(
     language: str, seed: int, tmp_path: Path
 ) -> None:
