@@ -13,6 +13,8 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from commands import run_tuner
+
 __all__ = [
     "ELSEWHERE",
     "NOT_RUN",
@@ -131,8 +133,32 @@ def workplace(folder: Path) -> Path:
     return folder
 
 
+IN_SHELLS = set('|&;<>()$`"\\*?[]{}~=%!\n')
+"""What a shell gives a meaning, or may."""
+
+
+def _plain(line: str) -> list[str]:
+    """The words of a command of this program in which a shell has no part; none of any other."""
+    words = line.partition("  #")[0].split()
+    if words[:1] not in (["tuner"], ["tune"]) or IN_SHELLS & set(" ".join(words)):
+        return []
+    return words[1:] if words[0] == "tuner" else words
+
+
 def run(line: str, folder: Path, **more: str) -> str:
-    """What a command prints; it has to end well. ``more`` are variables of its environment."""
+    """What a command prints; it has to end well. ``more`` are variables of its environment.
+
+    Where a shell has no part in any of its lines each begins at once: the program is imported already. Those that name
+    it by its path, as the first page does, begin as a reader's.
+    """
+    lines = [_plain(one) for one in line.strip().splitlines()]
+    if all(lines) and not more:
+        printed = ""
+        for words in lines:
+            ended = run_tuner(*words, cwd=folder)
+            assert ended.returncode == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"
+            printed += ended.stdout + ended.stderr
+        return printed
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line],
