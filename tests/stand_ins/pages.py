@@ -58,7 +58,7 @@ ELSEWHERE = {
     ("docs/recording.md", "tuner record --list"): "test_docs_applications.py",
     ("docs/recording.md", "tuner record loop.yaml"): "test_rebuilt_recording.py",
     ("docs/report.md", "tuner serve tuner-runs"): "test_docs_pages.py",
-    ("docs/scaling.md", "pip install"): "test_docs_cluster.py",
+    ("docs/scaling.md", "pip install"): "test_ray_runs.py",
     ("docs/scaling.md", "tuner record --kernel blur"): "test_docs_applications.py",
     ("docs/searching.md", "benchmarks/search.py"): "test_docs_commands.py",
     ("docs/structures.md", "tuner record diffuse.yaml"): "test_docs_applications.py",
