@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from commands import run_tuner
@@ -178,16 +179,21 @@ LESS = {"tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluati
 
 
 def run_marked(page: Path, folder: Path) -> None:
-    """Runs the marked blocks of a page in their order, in a folder like a checkout."""
-    for block in blocks(page):
-        if block.mark.startswith("file: "):
-            (folder / block.mark.removeprefix("file: ")).write_text(block.text)
-        elif block.mark == "run" and block.kind == "python":
-            run(f"python -c {shlex.quote(block.text)}", folder)
-        elif block.mark == "run":
-            run(LESS.get(block.text.strip(), block.text), folder)
-        else:
-            assert not block.mark, f"what is {block.mark!r}?"
+    """Runs the marked blocks of a page in their order, in a folder like a checkout.
+
+    Blocks of Python with none of another kind between them are one session.
+    """
+    marked = (block for block in blocks(page) if block.mark)
+    for python, group in groupby(marked, key=lambda block: block.mark == "run" and block.kind == "python"):
+        if python:
+            run(f"python -c {shlex.quote(chr(10).join(block.text for block in group))}", folder)
+            continue
+        for block in group:
+            if block.mark.startswith("file: "):
+                (folder / block.mark.removeprefix("file: ")).write_text(block.text)
+            else:
+                assert block.mark == "run", f"what is {block.mark!r}?"
+                run(LESS.get(block.text.strip(), block.text), folder)
 
 
 def served(line: str, folder: Path) -> str:
