@@ -134,7 +134,7 @@ def workplace(folder: Path) -> Path:
     return folder
 
 
-IN_SHELLS = set('|&;<>()$`"\\*?[]{}~=%!\n')
+IN_SHELLS = set("|&;<>()$`'\"\\*?[]{}~=%!#\n")
 """What a shell gives a meaning, or may."""
 
 
