@@ -27,7 +27,7 @@ SPEC = f"""\
 search:
   strategy: random
   proposers: [mine, remix]
-  budget: {{evaluations: 90}}
+  budget: {{evaluations: 30}}
 """
 
 

@@ -48,7 +48,7 @@ def run_tuner(*words: object, cwd: Path | None = None) -> subprocess.CompletedPr
     command = [str(word) for word in words]
     request = {"words": command, "folder": str(cwd or Path.cwd()), "environment": dict(os.environ)}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        channel = _server()
+        channel = _server(os.environ.get("PYTHONPATH"))
         socket.send_fds(channel, [json.dumps(request).encode()], [out.fileno(), errors.fileno()])
         pid = _number(channel)
         try:
@@ -73,8 +73,8 @@ def _text(descriptor: int) -> str:
 
 
 @cache
-def _server() -> socket.socket:
-    """A channel to the process that forks, which ends when it is closed."""
+def _server(path: str | None) -> socket.socket:
+    """A channel to the process that forks, with this path of modules, which ends when it is closed."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with there:
         process = subprocess.Popen(

@@ -11,7 +11,10 @@ import subprocess
 import sys
 import urllib.request
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+
+from commands import run_tuner
 
 __all__ = [
     "ELSEWHERE",
@@ -56,7 +59,7 @@ ELSEWHERE = {
     ("docs/recording.md", "tuner record --list"): "test_docs_applications.py",
     ("docs/recording.md", "tuner record loop.yaml"): "test_rebuilt_recording.py",
     ("docs/report.md", "tuner serve tuner-runs"): "test_docs_pages.py",
-    ("docs/scaling.md", "pip install"): "test_docs_cluster.py",
+    ("docs/scaling.md", "pip install"): "test_ray_runs.py",
     ("docs/scaling.md", "tuner record --kernel blur"): "test_docs_applications.py",
     ("docs/searching.md", "benchmarks/search.py"): "test_docs_commands.py",
     ("docs/structures.md", "tuner record diffuse.yaml"): "test_docs_applications.py",
@@ -131,8 +134,32 @@ def workplace(folder: Path) -> Path:
     return folder
 
 
+IN_SHELLS = set("|&;<>()$`'\"\\*?[]{}~=%!#\n")
+"""What a shell gives a meaning, or may."""
+
+
+def _plain(line: str) -> list[str]:
+    """The words of a command of this program in which a shell has no part; none of any other."""
+    words = line.partition("  #")[0].split()
+    if words[:1] not in (["tuner"], ["tune"]) or IN_SHELLS & set(" ".join(words)):
+        return []
+    return words[1:] if words[0] == "tuner" else words
+
+
 def run(line: str, folder: Path, **more: str) -> str:
-    """What a command prints; it has to end well. ``more`` are variables of its environment."""
+    """What a command prints; it has to end well. ``more`` are variables of its environment.
+
+    Where a shell has no part in any of its lines each begins at once: the program is imported already. Those that name
+    it by its path, as the first page does, begin as a reader's.
+    """
+    lines = [_plain(one) for one in line.strip().splitlines()]
+    if all(lines) and not more:
+        printed = ""
+        for words in lines:
+            ended = run_tuner(*words, cwd=folder)
+            assert ended.returncode == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"
+            printed += ended.stdout + ended.stderr
+        return printed
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line],
@@ -152,16 +179,21 @@ LESS = {"tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluati
 
 
 def run_marked(page: Path, folder: Path) -> None:
-    """Runs the marked blocks of a page in their order, in a folder like a checkout."""
-    for block in blocks(page):
-        if block.mark.startswith("file: "):
-            (folder / block.mark.removeprefix("file: ")).write_text(block.text)
-        elif block.mark == "run" and block.kind == "python":
-            run(f"python -c {shlex.quote(block.text)}", folder)
-        elif block.mark == "run":
-            run(LESS.get(block.text.strip(), block.text), folder)
-        else:
-            assert not block.mark, f"what is {block.mark!r}?"
+    """Runs the marked blocks of a page in their order, in a folder like a checkout.
+
+    Blocks of Python with none of another kind between them are one session.
+    """
+    marked = (block for block in blocks(page) if block.mark)
+    for python, group in groupby(marked, key=lambda block: block.mark == "run" and block.kind == "python"):
+        if python:
+            run(f"python -c {shlex.quote(chr(10).join(block.text for block in group))}", folder)
+            continue
+        for block in group:
+            if block.mark.startswith("file: "):
+                (folder / block.mark.removeprefix("file: ")).write_text(block.text)
+            else:
+                assert block.mark == "run", f"what is {block.mark!r}?"
+                run(LESS.get(block.text.strip(), block.text), folder)
 
 
 def served(line: str, folder: Path) -> str:

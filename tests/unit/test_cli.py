@@ -72,8 +72,8 @@ objective: time
 @pytest.mark.integration
 def test_the_design_example_checks(tmp_path: Path) -> None:
     (tmp_path / "stencil.c").write_text(STENCIL)
-    (tmp_path / "stencil.yaml").write_text(DESIGN.replace("2048", "512"))
-    done = run_tuner("check", tmp_path / "stencil.yaml", "--json")
+    (tmp_path / "stencil.yaml").write_text(DESIGN.replace("2048", "128"))
+    done = run_tuner("check", tmp_path / "stencil.yaml", "--json", "--no-faults")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["ok"]

@@ -76,18 +76,9 @@ def checked(folder: Path, flags: str, sources: str = "include: []") -> dict[str,
 @pytest.mark.parametrize(
     "flags",
     [
-        "-Ibelow -include below/pre.h -DFACTOR=3 -DONCE",
-        pytest.param("-I below -include=pre.h -D FACTOR=3 -D ONCE=1", marks=pytest.mark.integration),
-        pytest.param(
-            "--include-path=below --pre-include=below/pre.h --define-macro=FACTOR=3 --define-macro=ONCE",
-            marks=pytest.mark.integration,
-        ),
-        "--include-path below --pre-include pre.h --define-macro FACTOR=3 --define-macro ONCE",
-        "-Ibelow -include ../beside/pre.h -DFACTOR=3 -DONCE",
-        pytest.param(
-            "-Ibelow -include pre.h -DONCE -DFACTOR=2 -UFACTOR -DFACTOR=3", marks=pytest.mark.integration
-        ),
-        "-Ibelow -include pre.h -DONCE -DFACTOR=ID(3) -DID(x)=x",
+        "-I below -include=pre.h -D FACTOR=3 -D ONCE=1",
+        "--include-path=below --pre-include below/pre.h --define-macro=FACTOR=3 --define-macro ONCE",
+        "-Ibelow -include ../beside/pre.h -DONCE -DFACTOR=2 -UFACTOR -DFACTOR=ID(3) -DID(x)=x",
     ],
 )
 def test_macros_folders_and_files_to_include_reach_all_three(folder: Path, flags: str) -> None:

@@ -147,27 +147,34 @@ def test_a_header_that_is_missing_is_one_line_with_a_cure(tmp_path: Path, header
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("name", "header"),
-    [
-        ("(x[i] < INFINITY ? x[i] : 0)", "math.h"),
-        ("(uint32_t)i", "stdint.h"),
-        ("-FLT_MAX", "float.h"),
-        ("INT_MAX", "limits.h"),
-        ("__half2float(__float2half(x[i]))", "cuda_fp16.h"),
-    ],
-)
-@pytest.mark.integration
-def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, name: str, header: str) -> None:
-    text = (
+BROUGHT = {
+    "math.h": "(x[i] < INFINITY ? x[i] : 0)",
+    "stdint.h": "(uint32_t)i",
+    "float.h": "-FLT_MAX",
+    "limits.h": "INT_MAX",
+    "cuda_fp16.h": "__half2float(__float2half(x[i]))",
+}
+
+
+def of_value(value: str) -> str:
+    return (
         "__global__ void k(const float *x, float *y, int n) {\n"
-        f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = {name}; }}"
+        f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = {value}; }}"
     )
-    report = checked(tmp_path, text)
-    message = report.lines[-1][1]
+
+
+@pytest.mark.parametrize("header", BROUGHT)
+@pytest.mark.integration
+def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, header: str) -> None:
+    message = checked(tmp_path, of_value(BROUGHT[header])).lines[-1][1]
     assert "k.cu(2): identifier" in message
     assert message.endswith(f"#include <{header}> brings it")
-    report = checked(tmp_path, f"#include <{header}>\n{text}")
+
+
+@pytest.mark.integration
+def test_headers_bring_the_names_that_nvcc_would_know(tmp_path: Path) -> None:
+    includes = "".join(f"#include <{header}>\n" for header in BROUGHT)
+    report = checked(tmp_path, includes + of_value(" + ".join(BROUGHT.values())))
     assert report.ok, report.lines
 
 

@@ -113,17 +113,6 @@ def test_the_compiler_says_what_names_of_types_stand_for() -> None:
 
 
 @needs.nvrtc
-@pytest.mark.integration
-def test_a_first_spec_checks_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    path = tmp_path / "kernel.yaml"
-    path.write_text(init_spec(write(tmp_path, VADD)))
-    (spec,) = load_spec(path)
-    assert spec.task.launch is not None
-    report = check_spec(spec, faults=False)
-    assert report.ok, report.lines
-
-
 def test_templates_macros_and_launch(tmp_path: Path) -> None:
     text = init_spec(write(tmp_path, BLUR), entry="blur")
     assert 'entry: "blur<float, ARG_SIDE, ARG_EDGE>"' in text

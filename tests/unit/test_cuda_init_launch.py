@@ -149,7 +149,7 @@ def test_sizes_to_verify_with_leave_blocks_and_are_few(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 @needs.nvrtc
-@pytest.mark.parametrize("entry", ["blur", "scale", "sums"])
+@pytest.mark.parametrize("entry", ["blur", "sums"])
 def test_a_spec_of_the_hosts_launch_checks_as_it_is(
     tmp_path: Path, entry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,8 +31,8 @@ arguments:
   - {name: n, dtype: int32, value: n}
 launch: {grid: ["ceil(n / BLOCK)"], block: [BLOCK]}
 space:
-  parameters: {BLOCK: [64, 128, 256], WORK: [9, 3, 1, 0]}
-search: {strategy: random, budget: {evaluations: 12}}
+  parameters: {BLOCK: [64, 128], WORK: [9, 1, 0]}
+search: {strategy: random, budget: {evaluations: 6}}
 """
 SLOW = "work_us(WORK * 100); if (WORK == 0) return 700;"
 # At work as the device is, without this host's processor.

@@ -70,13 +70,14 @@ def test_looking_at_a_run(tmp_path: Path) -> None:
     (serve,) = block("docs/report.md", "tuner serve tuner-runs")
     lines = block("README.md", "tuner replay tuner-runs/matmul-1.run")
     assert f".venv/bin/{serve}" in lines
-    for line in lines:
+    for number, line in enumerate(lines):
         if line.endswith(serve):
             page = served(serve, tmp_path)
             assert "<title>" in page
             assert "matmul" in page
         else:
-            run(line, tmp_path)
+            # The program by its path begins as a reader's would: once is enough.
+            run(line.removeprefix(".venv/bin/") if number else line, tmp_path)
 
 
 def test_an_own_kernel_is_tuned_as_the_tutorial_does() -> None:

@@ -369,7 +369,7 @@ arguments:
 launch: {grid: ["ceil(n / 4)", "ceil(n / 4)"], block: [4, 4]}
 space: {source: {evolve: true}}
 verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 37}]}
-search: {budget: {evaluations: 8}}
+search: {budget: {evaluations: 5}}
 """
 
 

@@ -180,8 +180,9 @@ def test_sizes_stay_in_memory_that_is_made_when_a_program_is_loaded(tmp_path: Pa
     ids=["casts", "globals"],
 )
 def test_such_kernels_check_as_they_are(
-    text: str, entry: str, suffix: str, unseen: str, tmp_path: Path
+    text: str, entry: str, suffix: str, unseen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 16)
     written(tmp_path, text, entry, suffix=suffix)
     (spec,) = load_spec(tmp_path / "k.yaml")
     report = check_spec(spec)

@@ -98,7 +98,10 @@ def verdicts(given: tuple[Task, HostEvaluation], changes: Sequence[tuple[str, st
 
 @pytest.mark.integration
 @pytest.mark.parametrize("suffix", ["c", "cc"])
-def test_what_a_kernel_does_to_its_variables_is_verified(suffix: str, tmp_path: Path) -> None:
+def test_what_a_kernel_does_to_its_variables_is_verified(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 16)
     report = check_spec(spec_of(tmp_path, suffix=suffix))
     assert report.ok, report.lines
     number, _, planted, *_ = dict(report.lines)["faults"].split()

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from virtual_clock import VirtualReadings
 
 from tuner.core.expressions import parse
 from tuner.core.types import (
@@ -32,6 +34,7 @@ from tuner.core.types import (
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.evaluation import HostEvaluation
+from tuner.evaluators.host.readings import Readings
 from tuner.evaluators.host.toolchain import find_toolchain
 
 HONEST = "for (int i = 0; i < n; i++) dst[i] = 2.0f * src[i] + 1.0f;"
@@ -96,8 +99,10 @@ def compiled(compiler: HostCompiler) -> Callable[..., Build]:
     return compile_it
 
 
-def verdict_of(evaluation: HostEvaluation, build: Build) -> Verdict:
+def verdict_of(evaluation: HostEvaluation, build: Build, readings: Readings | None = None) -> Verdict:
     session = evaluation.open(build, RESOLVED, purpose="search", number=1)
+    if readings is not None:
+        session.inputs = replace(session.inputs, readings=readings)
     try:
         return session.verify()
     finally:
@@ -151,7 +156,9 @@ def test_failure_is_one_trial_with_its_reason(
     status: Status | None,
     words: str,
 ) -> None:
-    verdict = verdict_of(evaluation, compiled(body, before))
+    # What is waited for in vain ends sooner.
+    readings = VirtualReadings(least_limit_s=0.5) if status is Status.TIMED_OUT else None
+    verdict = verdict_of(evaluation, compiled(body, before), readings)
     assert words in verdict.message
     # A byte before the first one on the same page does not fault: then the poison beside the buffer tells.
     assert verdict.status is status if status is not None else verdict.status is not Status.OK

@@ -212,8 +212,8 @@ __kernel void nbody(__global const float4 *pos, __global float4 *acc, int n)
 }
 """,
 }
-ELSEWHERE = {"saxpy.c", "saxpy.cl", "saxpy.cu"}
-"""What ``test_first_specs.py`` checks under other names, at the sizes that a first spec has."""
+ELSEWHERE = {"saxpy.c", "saxpy.cl", "saxpy.cu", "spmv.cu", "add.cu", "plain.cpp"}
+"""What ``test_first_specs.py`` checks under other names."""
 RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
 
 

@@ -179,9 +179,9 @@ def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
         grid_div_x=["block_size_x", "tile_size_x"], grid_div_y=["block_size_y"],
         restrictions=["block_size_x * tile_size_x in (16, 32)", "block_size_x >= 2 * block_size_y"],
         answer=[a @ b, None, None], atol=1e-3, quiet=True, strategy="random_sample",
-        strategy_options={"max_fevals": 4}, seed=3, out=tmp_path,
+        strategy_options={"max_fevals": 2}, seed=3, out=tmp_path,
     )  # fmt: skip
-    assert 4 <= len(results) <= 6
+    assert 2 <= len(results) <= 4
     assert all(not isinstance(r["time"], ErrorConfig) for r in results)
     assert all(r["block_size_x"] >= 2 * r["block_size_y"] for r in results)
 

@@ -56,7 +56,7 @@ SMALLER = {
     "convolution": {"nx": 64, "ny": 64},
     "matmul": {"n": 64},
     "reduction": {"rows": 16, "columns": 2000},
-    "softmax": {"rows": 16, "columns": 1000},
+    "softmax": {"rows": 8, "columns": 300},
 }
 """Sizes at which a launch takes little; the transposition has its own."""
 
@@ -65,7 +65,7 @@ SMALLER = {
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_an_example_checks_on_pocl(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its verification catches what is planted: some faults of each kind, however long they take."""
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 8)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 4)
     monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 600.0)
     (spec,) = load_spec(path)
     (given,) = spec.task.problems
@@ -125,18 +125,6 @@ def test_only_kernels_are_entries(tmp_path: Path) -> None:
     (tmp_path / "v.cl").write_text("__kernel void v(__global float *x, float2 s) { x[0] = s.x; }")
     with pytest.raises(UsageError, match="a vector by value"):
         init_spec(tmp_path / "v.cl")
-
-
-@needs.pocl
-def test_a_first_spec_checks_on_pocl(tmp_path: Path) -> None:
-    source = (
-        "__kernel void scale(__global const float4 *restrict x, __global float4 *y, float factor, uint n)\n"
-        "{ size_t i = get_global_id(0); if (i < n) y[i] = factor * x[i]; }\n"
-    )
-    text, _ = first(tmp_path, source)
-    (tmp_path / "k.yaml").write_text(text.replace("1048576", "20000"))
-    (spec,) = load_spec(tmp_path / "k.yaml")
-    assert check_spec(spec, faults=False).ok
 
 
 GOOD: dict[str, Any] = {

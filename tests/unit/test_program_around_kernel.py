@@ -17,34 +17,33 @@ PROGRAM = """
 double table[4] = {std::sin(1.0), std::cos(2.0), 1, 2};
 static const double fixed[2] = {std::sin(3.0), 3.0};
 static std::vector<double> results;
-void plain(double *x, int n) { for (int i = 0; i < n; i++) x[i] *= 2; }
 void given(double *x, int n) { for (int i = 0; i < n; i++) x[i] *= table[i & 3]; }
 void computed(double *x, int n) { for (int i = 0; i < n; i++) x[i] *= fixed[i & 1]; }
 int main() {
     std::vector<double> x(8);
-    plain(&x[0], 8); given(&x[0], 8); computed(&x[0], 8);
+    given(&x[0], 8); computed(&x[0], 8);
     results.push_back(x.at(7));
     std::cout << results[0] << std::endl;
 }
 """
 
 
-def checked(entry: str, folder: Path) -> CheckReport:
-    (folder / "k.cc").write_text(PROGRAM)
+def checked(entry: str, folder: Path, text: str = PROGRAM) -> CheckReport:
+    (folder / "k.cc").write_text(text)
     (folder / "k.yaml").write_text(init_spec(folder / "k.cc", entry=entry).replace("n: 1048576", "n: 1000"))
     (spec,) = load_spec(folder / "k.yaml")
     return check_spec(spec, faults=False)
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("entry", ["plain", "given"])
-def test_a_program_around_a_kernel_is_left_out(entry: str, tmp_path: Path) -> None:
-    report = checked(entry, tmp_path)
+def test_a_program_around_a_kernel_is_left_out(tmp_path: Path) -> None:
+    report = checked("given", tmp_path)
     assert report.ok, report.lines
 
 
 @pytest.mark.integration
 def test_what_a_program_computes_first_is_missed(tmp_path: Path) -> None:
-    report = checked("computed", tmp_path)
+    less = PROGRAM.replace("#include <iostream>\n", "").replace("std::cout << results[0] << std::endl;", "")
+    report = checked("computed", tmp_path, less)
     assert not report.ok
     assert "_ZL5fixed gets its value when a program is loaded" in dict(report.lines)["baseline"]

@@ -54,8 +54,7 @@ int main(int argc, char **argv)
 """
 LINE = 17
 CXX = """\
-#include <iostream>
-#include <vector>
+#include <cstdio>
 static double weights[3];
 namespace far {
 struct grid { int nx; double *v; };
@@ -67,14 +66,15 @@ static inline void smooth(grid *g)
 }
 double run(int n)
 {
-    std::vector<double> a(n, 1.0);
+    double *a = new double[n];
+    for (int i = 0; i < n; i++) a[i] = 1;
     for (int i = 0; i < 3; i++) weights[i] = i + half(i);
-    grid g{n, a.data()};
+    grid g{n, a};
     smooth(&g);
     return a[n - 1];
 }
 }
-int main() { std::cout << far::run(40) << std::endl; }
+int main() { std::printf("%g\\n", far::run(40)); }
 """
 
 
@@ -120,6 +120,10 @@ def spec_of(folder: Path, *, loop: int = LINE, passes: str = "# passes: {") -> P
 @pytest.mark.parametrize("name", ["cc", "clang"])
 def test_a_loop_is_recorded_with_its_variables(folder: Path, name: str) -> None:
     report = recorded(folder, spec_of(folder), f"{compiler(name)} -O3 {folder}/app.c -o app")
+    if name == "clang":
+        # It is the tuner's own, which a spec need not name.
+        assert not [note for note in report.notes if "compiler" in note]
+        assert "compiler:" not in report.specs[0].read_text()
     assert report.ran.status == 3
     assert sorted(path.name for path in folder.iterdir()) == ["app.c"]
     (loaded,) = load_spec(report.specs[0])
@@ -163,13 +167,12 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("name", ["cc", "clang"])
-def test_a_loop_that_returns_is_recorded_with_what_it_returns(tmp_path: Path, name: str) -> None:
+def test_a_loop_that_returns_is_recorded_with_what_it_returns(tmp_path: Path) -> None:
     """Once it does, once it does not; the size by which the first spec bounds values is 0 there."""
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "app.c").write_text(SEARCHES)
-    report = recorded(folder, spec_of(folder, loop=6), f"{compiler(name)} -O2 {folder}/app.c -o app")
+    report = recorded(folder, spec_of(folder, loop=6), f"cc -O2 {folder}/app.c -o app")
     (loaded,) = load_spec(report.specs[0])
     assert loaded.task.kernel.returns == "int32"
     names = [argument.name for argument in loaded.task.own_arguments]
@@ -561,12 +564,6 @@ def test_the_compiler_that_the_build_uses_is_written(folder: Path) -> None:
             [f"the build compiles app.c by gcc -O3, {report.specs[0]} says compiler: {said}"] * differs
         )
         again.specs[0].unlink()
-
-
-def test_a_build_by_clang_needs_no_compiler_in_a_spec(folder: Path) -> None:
-    report = recorded(folder, spec_of(folder), f"{compiler('clang')} -O3 {folder}/app.c -o app")
-    assert not [note for note in report.notes if "compiler" in note]
-    assert "compiler:" not in report.specs[0].read_text()
 
 
 @needs.gcc

@@ -25,8 +25,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, set[str
     Each with the tabs to look at; where none are named all are.
     """
     folder = tmp_path_factory.mktemp("accessible")
-    evolved = made.simulated_run(folder / "evolved", evolve=True, evaluations=40)
-    runs = [evolved, made.made_run(folder / "made", 60, few=True).path]
+    evolved = made.simulated_run(folder / "evolved", evolve=True, evaluations=20)
+    runs = [evolved, made.made_run(folder / "made", 30, few=True).path]
     targets = []
     for number, run in enumerate(runs):
         targets.append(folder / f"{number}.html")

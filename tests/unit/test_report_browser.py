@@ -90,7 +90,7 @@ def tab(browser: Any, **options: Any) -> Iterator[Tab]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = made.simulated_run(tmp_path_factory.mktemp("browser"), evolve=True, evaluations=60)
+    path: Path = made.simulated_run(tmp_path_factory.mktemp("browser"), evolve=True, evaluations=40)
     return path
 
 
@@ -586,9 +586,9 @@ def test_the_live_page_follows_a_run(browser: Any, run: Path, tmp_path: Path) ->
 
 
 def test_large_runs_open_and_stay_fluid(browser: Any, tmp_path: Path) -> None:
-    """Every tab of a run of thousands of trials; what it took is printed, since machines differ."""
+    """Every tab of a run of many trials; what it took is printed, since machines differ."""
     target = tmp_path / "large.html"
-    write_report(made.made_run(tmp_path, 2000).path, target, audit=False)
+    write_report(made.made_run(tmp_path, 1000).path, target, audit=False)
     with tab(browser) as opened:
         took = {"open": opened.open(target.as_uri())}
         for name in opened.tabs():

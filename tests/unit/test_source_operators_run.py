@@ -381,10 +381,14 @@ CHECKED = [
 ]
 
 
+MOST_CASES = 5
+"""Of the kernels, drawn, that an operator is run on."""
+
+
 @pytest.mark.parametrize("name", CHECKED)
 @pytest.mark.integration
 def test_results_stay_the_same(name: str, benches: dict[str, Bench]) -> None:
-    """Wherever it applies to some kernels, at sizes drawn from what the edit offers."""
+    """At a place in each of some kernels, at sizes drawn from what the edit offers."""
     rng = np.random.default_rng(sum(name.encode()))
     tried = 0
     if name in PREPARED:
@@ -395,10 +399,12 @@ def test_results_stay_the_same(name: str, benches: dict[str, Bench]) -> None:
         ]
     else:
         cases = []
-        for kernel in SUBJECTS:
-            bench = bench_of(benches, kernel)
+        for kernel in rng.permutation(list(SUBJECTS)):
+            bench = bench_of(benches, str(kernel))
             made = applicable(bench.program, OPERATORS[name], [])
             cases += [(bench, made[int(i)]) for i in rng.permutation(len(made))[:1]]
+            if len(cases) == MOST_CASES:
+                break
     for bench, made in cases:
         values = {p.name: int(p.values[int(rng.integers(len(p.values)))]) for p in made.parameters}
         wrong = bench.judge(made, values)

@@ -329,7 +329,8 @@ def test_numbers_lie_where_members_do() -> None:
 
 
 @needs.pocl
-def test_an_opencl_kernel_of_structures(tmp_path: Path) -> None:
+def test_an_opencl_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 12)
     (tmp_path / "shift.cl").write_text(
         "typedef struct { float x; int id; uchar kind; } cell;\n"
         "__kernel void shift(__global cell *c, const float by, const int n)\n"
@@ -379,6 +380,7 @@ def loaded(folder: Path, text: str) -> LoadedSpec:
 @pytest.mark.integration
 def test_a_cuda_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 12)
     text = cuda_spec(tmp_path, PUSH.replace("#include <missing/library.h>", ""))
     assert f"{{name: in, dtype: {PARTICLE}, shape: [n]}}" in text
     assert f"{{name: out, dtype: {PARTICLE}, shape: [n], role: output}}" in text
