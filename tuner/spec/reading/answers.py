@@ -1,4 +1,4 @@
-"""What clang answers about sources: each question is put once in a process where nothing but its words can matter.
+"""What clang answers about sources: each question is put once in a process while the files that clang reads stay.
 
 The same kernel is read again by every command of a run, by each of its parts, and with one flag more. Must not know
 what is asked.
@@ -7,10 +7,12 @@ what is asked.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -25,9 +27,11 @@ EMPTY = "empty/of/headers/there"
 """Folder of headers with nothing in them, deep enough for names that begin with ``..``."""
 
 _TIMEOUT_S = 30.0
-_KEPT_BYTES = 1 << 20
-_READS_MORE = re.compile(r"include|import|embed|__(?:DATE|TIME|TIMESTAMP)__|pragma\s+GCC\s+dependency")
-"""In a source or a flag: its answer may be another one when a file or the clock is."""
+_KEPT_BYTES = 2 << 20
+_CHANGES = re.compile(r"embed|__(?:DATE|TIME|TIMESTAMP)__|pragma\s+GCC\s+dependency")
+"""In a source: its answer may be another one when the clock is, or a file that clang does not name."""
+_READ = "files.that.were.read"
+"""Where clang writes which files those are (``-MF``)."""
 
 _BEGIN = re.compile(r"\S")
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
@@ -35,7 +39,11 @@ _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what
 Answer = tuple[int, bytes, bytes]
 """Exit status, standard output, standard error."""
 
-_KNOWN: Kept[Answer] = Kept(128)
+_State = tuple[tuple[str, int, int], ...]
+"""Path, time of the last change and size of headers and their folders."""
+
+_KNOWN: Kept[tuple[int, bytes, bytes, _State]] = Kept(64)
+"""Answers with their output packed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,23 +70,23 @@ class Question:
         Raises:
             MachineError: it does not answer.
         """
-        if not self._stands_alone():
-            return self._asked()
-        key = (self.clang, self.words, *((f.name, f.text) for f in self.files))
+        if any(_CHANGES.search(file.text.replace("\\\n", "")) for file in self.files):
+            return self._asked()[0]
+        key = (self.clang, self.words, self.folders, self.empty, *((f.name, f.text) for f in self.files))
         found = _KNOWN.get(key)
-        if found is None:
-            found = self._asked()
-            if sum(map(len, found[1:])) <= _KEPT_BYTES:
-                _KNOWN.put(key, found)
-        return found
+        if found is not None and _state(path for path, *_ in found[3]) == found[3]:
+            return found[0], zlib.decompress(found[1]), found[2]
+        answer, read = self._asked()
+        packed = zlib.compress(answer[1], level=1)
+        if len(packed) + len(answer[2]) <= _KEPT_BYTES:
+            # A header that appears beside the others, or in a folder before theirs, may be the one that is meant then.
+            folders = (word for word in self.folders if Path(word).is_absolute())
+            state = _state((*read, *{str(Path(each).parent) for each in read}, *folders))
+            _KNOWN.put(key, (answer[0], packed, answer[2], state))
+        return answer
 
-    def _stands_alone(self) -> bool:
-        texts = (file.text.replace("\\\n", "") for file in self.files)
-        return not any(map(_READS_MORE.search, texts)) and not any(
-            "/" in word or word.startswith(("-I", "-i", "--", "@")) for word in self.words[:-1]
-        )
-
-    def _asked(self) -> Answer:
+    def _asked(self) -> tuple[Answer, list[str]]:
+        """The answer, and the headers that it is made of."""
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
             for file in self.files:
                 (Path(scratch) / PurePath(file.name).name).write_bytes(file.data)
@@ -86,9 +94,10 @@ class Question:
                 header = Path(scratch, EMPTY, name)
                 header.parent.mkdir(parents=True, exist_ok=True)
                 header.touch()
+            words = [*self.words[:-1], "-MD", "-MF", _READ, "-MT", "all", *self.folders, self.words[-1]]
             try:
                 done = subprocess.run(
-                    [self.clang, *self.words[:-1], *self.folders, self.words[-1]],
+                    [self.clang, *words],
                     cwd=scratch,
                     capture_output=True,
                     timeout=_TIMEOUT_S,
@@ -97,7 +106,28 @@ class Question:
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise MachineError(f"clang does not answer: {error}", "run tuner doctor") from error
-        return done.returncode, done.stdout, done.stderr
+            read = Path(scratch, _READ)
+            listed = read.read_text("utf-8", "replace") if read.exists() else ""
+        return (done.returncode, done.stdout, done.stderr), _headers(listed)
+
+
+def _headers(listed: str) -> list[str]:
+    """The paths of a rule of make; what is relative lies beside the source, and is part of the question."""
+    names = re.findall(r"(?:\\.|\$\$|[^\s\\$])+", listed.partition(":")[2].replace("\\\n", " "))
+    plain = (re.sub(r"\\(.)|\$(\$)", r"\1\2", name) for name in names)
+    return [name for name in plain if Path(name).is_absolute()]
+
+
+def _state(paths: Iterable[str]) -> _State:
+    found = []
+    for path in paths:
+        try:
+            stat = os.stat(path)
+        except OSError:
+            found.append((path, 0, -1))
+        else:
+            found.append((path, stat.st_mtime_ns, stat.st_size))
+    return tuple(found)
 
 
 def trees_of(output: str) -> Iterator[Node]:
