@@ -103,7 +103,7 @@ class _Flattener:
         for node, (name, kind) in zip(nodes, function.parameters, strict=True):
             if _is_structure(node, kind, function.tree):
                 self._trails[node["id"]] = (name,)
-                self._structures[(name,)] = Structure(type=_named(node), by_value=not kind.pointer)
+                self._structures[(name,)] = Structure(type=_named(kind.text, node), by_value=not kind.pointer)
         if not self._trails:
             return Flat(function=function, members={}, structures={}, lookup=self._lookup)
         self._aliases(function.tree)
@@ -156,7 +156,7 @@ class _Flattener:
             if len(inner_nodes(node)) > 1:
                 return None
             if node.get("castKind") == "BitCast":
-                cast = _named(node)
+                cast = _named(node["type"]["qualType"], node)
             node = inner_nodes(node)[0]
         if node.get("kind") == "DeclRefExpr":
             return self._trails.get(referenced(node))
@@ -305,9 +305,9 @@ def _changed(node: Node) -> Node | None:
     return inner_nodes(node)[0] if taken or changes(node) else None
 
 
-def _named(node: Node) -> str:
+def _named(text: str, node: Node) -> str:
     """The structure that a variable or an expression is or points to, as the source can write it."""
-    text, plain = str(node["type"]["qualType"]), plain_type(node)
+    plain = plain_type(node)
     # Where the pointer has a name of its own, that of the structure.
     named = text if "*" in text or "*" not in plain else plain
     return " ".join(_STRUCT.sub(" ", named).split())
