@@ -63,7 +63,7 @@ from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, o
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
 from tuner.spec.yaml_places import Path as KeyPath
-from tuner.spec.yaml_places import View, closest, read_yaml
+from tuner.spec.yaml_places import View, read_yaml, suggestion
 
 __all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
 
@@ -197,10 +197,8 @@ def _read_spec(place: Path) -> str:
         return place.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         beside = [p.name for p in place.parent.glob("*.y*ml")] if place.parent.is_dir() else []
-        near = closest(place.name, beside)
-        raise SpecError(
-            f"there is no file {place}", f"did you mean {near!r}?" if near else "check the path"
-        ) from None
+        hint = suggestion(place.name, beside, "check the path")
+        raise SpecError(f"there is no file {place}", hint) from None
     except UnicodeDecodeError:
         raise SpecError(
             "the file is not UTF-8 text", "name a YAML spec", place=Place(file=str(place))

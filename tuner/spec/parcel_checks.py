@@ -26,7 +26,7 @@ from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import source_tree
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables
-from tuner.spec.yaml_places import Path, View, closest
+from tuner.spec.yaml_places import Path, View, suggestion
 
 __all__ = ["check_parcels"]
 
@@ -107,8 +107,7 @@ def _refused(
         inner = next((m for m in members if m.name == name), None)
         kind, members = ("", ()) if inner is None else (bare(inner.type), inner.members)
     names = [member.name for member in members]
-    near = closest(missing[1], names)
-    hint = f"did you mean {near!r}?" if near else "it has " + ", ".join(names[:12])
+    hint = suggestion(missing[1], names, "it has " + ", ".join(names[:12]))
     # Of `box.q` where there is no `box`, the members of that are all wrong: the outermost is said.
     place = path[: len(path) - 2 * (len(trail) - 1 - depth)]
     return view.error(

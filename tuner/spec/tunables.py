@@ -52,24 +52,18 @@ class Tunables:
         """
         passes = None
         if self.passes is not None and catalogue is not None:
-            try:
+            with self.view.at(("space", "passes"), key=True):
                 passes = PassSpace(Catalogue.from_json(catalogue), **self.passes)
-            except SpecError as error:
-                raise error.at(self.view.place(("space", "passes"), key=True)) from None
         elif self.passes_asked:
             hint = "write passes: off"
             raise self.view.error(("space", "passes"), "this backend has no passes", hint, key=True)
-        try:
+        path: Path = ("space", "constraints") if self.constraints else ("space",)
+        with self.view.at(path, key=True):
             whole = Space(
                 self.parameters, self.constraints, flags=self.flags, passes=passes, sizes=self.sizes
             )
-        except SpecError as error:
-            path: Path = ("space", "constraints") if self.constraints else ("space",)
-            raise error.at(self.view.place(path, key=True)) from None
-        try:
+        with self.view.at(("kernel", "source")):
             return whole if self.measured is None else _measured_part(whole, self.measured)
-        except SpecError as error:
-            raise error.at(self.view.place(("kernel", "source"))) from None
 
 
 def _measured_part(space: Space, text: str) -> Space:
@@ -94,10 +88,8 @@ def make_parameters(model: SpecModel, view: View) -> tuple[Parameter, ...]:
             raise view.error(
                 path, "'passes' cannot name a parameter", "it is the pass pipeline's name", key=True
             )
-        try:
+        with view.at(path):
             made.append(_parameter(name, given))
-        except SpecError as error:
-            raise error.at(view.place(path)) from None
     return tuple(made)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import canonical_json
-from tuner.core.errors import BaselineError, SpecError, UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, Launch, Problem
 from tuner.recorders.recordings.format import Recording, RecordingFile, parse_header
@@ -99,10 +99,8 @@ def read_workload(
     names = recording_names(model.workload, folder, view)
     recordings, digests = open_recordings(names, folder, view)
     require_one_entry(names, recordings, model, view)
-    try:
+    with view.at(("kernel", "source")):
         function = the_function(functions(model.kernel.entry), model.kernel.entry, view)
-    except BaselineError as error:
-        raise error.at(view.place(("kernel", "source"))) from None
     recordings = [told_apart(recording, function) for recording in recordings]
     parameters = [
         [name or f"argument{i}", dtype_of_parameter(kind, i, recordings), kind.constant]
