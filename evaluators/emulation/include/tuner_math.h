@@ -41,27 +41,20 @@ EMU_INLINE float normcdff(float x) { return 0.5f * __builtin_erfcf(x * -0.707106
 EMU_INLINE float norm3df(float x, float y, float z) { return __builtin_sqrtf(x * x + y * y + z * z); }
 EMU_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 
-EMU_INLINE float __expf(float x) { return __builtin_expf(x); }
-EMU_INLINE float __exp10f(float x) { return __builtin_exp10f(x); }
-EMU_INLINE float __logf(float x) { return __builtin_logf(x); }
-EMU_INLINE float __log2f(float x) { return __builtin_log2f(x); }
-EMU_INLINE float __log10f(float x) { return __builtin_log10f(x); }
-EMU_INLINE float __sinf(float x) { return __builtin_sinf(x); }
-EMU_INLINE float __cosf(float x) { return __builtin_cosf(x); }
-EMU_INLINE float __tanf(float x) { return __builtin_tanf(x); }
+#define EMU_FAST(name)                                                                                            \
+    EMU_INLINE float __##name(float x) { return __builtin_##name(x); }
+EMU_FAST(expf)
+EMU_FAST(exp10f)
+EMU_FAST(logf)
+EMU_FAST(log2f)
+EMU_FAST(log10f)
+EMU_FAST(sinf)
+EMU_FAST(cosf)
+EMU_FAST(tanf)
 EMU_INLINE float __powf(float x, float y) { return __builtin_powf(x, y); }
 EMU_INLINE void __sincosf(float x, float *s, float *c) { sincosf(x, s, c); }
 EMU_INLINE float __fdividef(float x, float y) { return x / y; }
-EMU_INLINE float __frcp_rn(float x) { return 1.0f / x; }
-EMU_INLINE float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 EMU_INLINE float __frsqrt_rn(float x) { return 1.0f / __builtin_sqrtf(x); }
-EMU_INLINE float __fadd_rn(float x, float y) { return x + y; }
-EMU_INLINE float __fsub_rn(float x, float y) { return x - y; }
-EMU_INLINE float __fmul_rn(float x, float y) { return x * y; }
-EMU_INLINE float __fdiv_rn(float x, float y) { return x / y; }
-EMU_INLINE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-EMU_INLINE double __dadd_rn(double x, double y) { return x + y; }
-EMU_INLINE double __dmul_rn(double x, double y) { return x * y; }
 
 EMU_INLINE int min(int x, int y) { return y < x ? y : x; }
 EMU_INLINE int max(int x, int y) { return x < y ? y : x; }
@@ -82,9 +75,6 @@ EMU_INLINE float __int_as_float(int x) { return emu_bits<float>(x); }
 EMU_INLINE float __uint_as_float(unsigned x) { return emu_bits<float>(x); }
 EMU_INLINE long long __double_as_longlong(double x) { return emu_bits<long long>(x); }
 EMU_INLINE double __longlong_as_double(long long x) { return emu_bits<double>(x); }
-EMU_INLINE float __int2float_rn(int x) { return (float)x; }
-EMU_INLINE float __uint2float_rn(unsigned x) { return (float)x; }
-EMU_INLINE float __double2float_rn(double x) { return (float)x; }
 
 EMU_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
 EMU_INLINE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

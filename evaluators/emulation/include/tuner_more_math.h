@@ -115,16 +115,14 @@ EMU_INLINE float rnorm4df(float x, float y, float z, float w) { return (float)rn
 EMU_INLINE double rhypot(double x, double y) { return 1 / __builtin_hypot(x, y); }
 EMU_INLINE float rhypotf(float x, float y) { return 1 / __builtin_hypotf(x, y); }
 EMU_INLINE float fdividef(float x, float y) { return x / y; }
-EMU_INLINE float __tanhf(float x) { return __builtin_tanhf(x); }
+EMU_FAST(tanhf)
 
-#define EMU_DOUBLE_ARITHMETIC(r)                                                                                  \
+#define EMU_ARITHMETIC(r)                                                                                         \
     EMU_INLINE double __dsub_##r(double x, double y) { return x - y; }                                            \
     EMU_INLINE double __ddiv_##r(double x, double y) { return x / y; }                                            \
     EMU_INLINE double __drcp_##r(double x) { return 1 / x; }                                                      \
     EMU_INLINE double __dsqrt_##r(double x) { return __builtin_sqrt(x); }                                         \
-    EMU_INLINE double __fma_##r(double x, double y, double z) { return __builtin_fma(x, y, z); }
-#define EMU_ARITHMETIC(r)                                                                                         \
-    EMU_DOUBLE_ARITHMETIC(r)                                                                                      \
+    EMU_INLINE double __fma_##r(double x, double y, double z) { return __builtin_fma(x, y, z); }                        \
     EMU_INLINE double __dadd_##r(double x, double y) { return x + y; }                                            \
     EMU_INLINE double __dmul_##r(double x, double y) { return x * y; }                                            \
     EMU_INLINE float __fadd_##r(float x, float y) { return x + y; }                                               \
@@ -137,7 +135,7 @@ EMU_INLINE float __tanhf(float x) { return __builtin_tanhf(x); }
     EMU_INLINE float __double2float_##r(double x) { return (float)x; }                                            \
     EMU_INLINE float __int2float_##r(int x) { return (float)x; }                                                  \
     EMU_INLINE float __uint2float_##r(unsigned x) { return (float)x; }
-EMU_DOUBLE_ARITHMETIC(rn)
+EMU_ARITHMETIC(rn)
 EMU_ARITHMETIC(rz)
 EMU_ARITHMETIC(ru)
 EMU_ARITHMETIC(rd)
