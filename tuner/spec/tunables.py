@@ -22,7 +22,7 @@ from tuner.spec.initial_values import check_names
 from tuner.spec.models import ParameterModel, SpecModel
 from tuner.spec.yaml_places import Path, View
 
-__all__ = ["MAX_VALUES", "Tunables", "make_parameters", "make_tunables"]
+__all__ = ["MAX_VALUES", "Tunables", "flag_words", "make_parameters", "make_tunables"]
 
 MAX_VALUES = 1 << 22
 """Values of one parameter: searchers keep numbers for each."""
@@ -209,6 +209,14 @@ def _flags(model: SpecModel, view: View) -> dict[str, tuple[str, ...]]:
             if words and not words[0].startswith(("-", "@")):
                 raise view.error(path, f"{words[0]!r} is no flag", "flags begin with -")
     return {group: tuple(choices) for group, choices in model.space.flags.items()}
+
+
+def flag_words(choice: str) -> list[str]:
+    """The flags of a choice; none of one that cannot be split, which is reported where flags are checked."""
+    try:
+        return shlex.split(choice)
+    except ValueError:
+        return []
 
 
 def _for_problems(constraint: Expression, problems: Sequence[Problem]) -> list[Expression]:

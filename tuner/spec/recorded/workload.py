@@ -166,7 +166,8 @@ def from_text(text: str, *, origin: str) -> Workload:
         data = json.loads(text)
         recordings = tuple(parse_header(r, origin) for r in data["recordings"])
         names = tuple(str(name) for name in data["names"])
-        arguments = _arguments(data["parameters"], names, recordings)
+        derive = cuda_arguments if recordings[0].api == "cuda" else opencl_arguments
+        arguments = derive(data["parameters"], names, recordings)
         problems = _problems(recordings)
     except (ValueError, KeyError, TypeError, UsageError) as error:
         if isinstance(error, SpecError):
@@ -248,13 +249,6 @@ def fnmatch_hint(name: str, entry: str) -> str:
     """A pattern for the recordings of one kernel in the folder of another's."""
     pattern = str(Path(name).parent / f"{entry}-*.rec")
     return pattern if not fnmatch.fnmatch(name, pattern) else f"{entry}.rec"
-
-
-def _arguments(
-    parameters: Sequence[Sequence[Any]], names: Sequence[str], recordings: Sequence[Recording]
-) -> tuple[Argument, ...]:
-    derive = cuda_arguments if recordings[0].api == "cuda" else opencl_arguments
-    return derive(parameters, names, recordings)
 
 
 def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:
