@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from tuner.core.expressions import parse
 from tuner.core.types import (
@@ -48,16 +47,13 @@ extern "C" __global__ void probe(const float *x, float *y, int n) {
 """
 
 
-def device_catalogue(*, folder: Path | None = None) -> Catalogue:
+def device_catalogue() -> Catalogue:
     """The passes of the LLVM in use that run on CUDA's device code; see :func:`probed_catalogue`.
-
-    Args:
-        folder: where the catalogue is kept between runs; the user's cache folder where left out.
 
     Raises:
         MachineError: LLVM does not list its passes, or a part is missing.
     """
-    return probed_catalogue("cuda", [parts_environment(), _SAMPLE], _compile_sample, folder=folder)
+    return probed_catalogue("cuda", [parts_environment(), _SAMPLE], _compile_sample)
 
 
 def _compile_sample(pipelines: Sequence[str]) -> list[Outcome]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest_json
@@ -32,8 +31,6 @@ def probed_catalogue(
     name: str,
     depends_on: Any,
     compile_sample: Callable[[Sequence[str]], Sequence[Outcome]],
-    *,
-    folder: Path | None = None,
 ) -> Catalogue:
     """The passes of the LLVM in use that run on a target's code.
 
@@ -41,15 +38,14 @@ def probed_catalogue(
         name: of the target, for the file's name.
         depends_on: what the result holds for, plain JSON: parts with versions, the sample's text.
         compile_sample: compiles the sample with each of some pipelines; only called where nothing is kept.
-        folder: where the catalogue is kept between runs; the user's cache folder where left out.
 
     Raises:
         MachineError: LLVM does not list its passes, or a part is missing.
     """
     with HostCompiler(find_toolchain()) as compiler:
-        host = pass_catalogue(compiler, folder=folder)
+        host = pass_catalogue(compiler)
     key = digest_json([_FORMAT, _PREFIX, depends_on, host.to_json()])
-    path = (folder or cache_folder()) / f"{name}-passes-{key[:16]}.json"
+    path = cache_folder() / f"{name}-passes-{key[:16]}.json"
     try:
         return Catalogue.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, SpecError):

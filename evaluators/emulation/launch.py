@@ -122,12 +122,12 @@ def extended_task(task: Task) -> Task:
     return replace(task, arguments=(*task.arguments, report, *words), kernel=kernel, launch=None)
 
 
-def extended_workload(workload: Workload, words: Sequence[int] = ()) -> Workload:
-    """The workload with the report's buffer and, where given, the words."""
+def extended_workload(workload: Workload) -> Workload:
+    """The workload with the report's buffer."""
     return Workload(
         name=workload.name,
         problem=workload.problem,
-        scalars=with_words(workload.scalars, words),
+        scalars=workload.scalars,
         arrays={**workload.arrays, REPORT: np.zeros(REPORT_WORDS, np.uint64)},
     )
 

@@ -4,7 +4,7 @@ in it may be anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -64,15 +64,29 @@ class _Context:
     workload: Workload
     statics: Sequence[SharedVariable]
 
-    def who(self, block: int, thread: int, other_than: int | None = None) -> str:
-        blocks, threads = self.three(block), self.three(thread)
-        if other_than is not None and blocks == self.three(other_than):
-            return f"thread {_place(threads)}"
-        return f"thread {_place(threads)} of block {_place(blocks)}"
+    @property
+    def who(self) -> str:
+        return f"thread {_place(self.three(_THREAD))} of block {_place(self.three(_BLOCK))}"
+
+    @property
+    def other(self) -> str:
+        thread = f"thread {_place(self.three(_OTHER_THREAD))}"
+        return thread if self.same_block else f"{thread} of block {_place(self.three(_OTHER_BLOCK))}"
+
+    @property
+    def same_block(self) -> bool:
+        return self.three(_BLOCK) == self.three(_OTHER_BLOCK)
 
     def three(self, at: int) -> list[int]:
         return [int(w) for w in self.words[at : at + 3]]
 
+    def number(self, at: int) -> int:
+        return int(self.words[at])
+
+    def verb(self, at: int) -> str:
+        return _VERBS[min(self.number(at), 2)]
+
+    @property
     def where(self) -> str:
         """The memory that was touched: an element of an argument or a byte of shared memory."""
         number, offset = self.words[_REGION], _signed(self.words[_OFFSET])
@@ -115,7 +129,7 @@ def read_report(
             status=Status.REFUSED, message="the report of the emulation was tampered with", detail={}
         )
     context = _Context(words=words, task=task, workload=workload, statics=statics)
-    text = _TEXTS[finding](context)
+    text = _text(finding, context)
     line = int(words[_LINE])
     name = task.kernel.variant.files[0].name
     message = f"{name}:{line}: {text}" if 0 < line < 1 << 20 else text
@@ -133,105 +147,61 @@ def read_report(
 
 
 def _race(c: _Context) -> str:
-    this, that = (_VERBS[min(int(c.words[at]), 2)] for at in (_ACCESS, _OTHER_ACCESS))
-    same_block = c.three(_BLOCK) == c.three(_OTHER_BLOCK)
-    line = int(c.words[_OTHER_LINE])
-    other = c.who(_OTHER_BLOCK, _OTHER_THREAD, _BLOCK)
-    cure = "with no barrier between" if same_block else "and nothing orders the two blocks"
-    return (
-        f"data race: {c.who(_BLOCK, _THREAD)} {this} {c.where()}, which {other} {that} at line {line} {cure}"
-    )
+    cure = "with no barrier between" if c.same_block else "and nothing orders the two blocks"
+    other = f"{c.other} {c.verb(_OTHER_ACCESS)} at line {c.number(_OTHER_LINE)}"
+    return f"data race: {c.who} {c.verb(_ACCESS)} {c.where}, which {other} {cure}"
 
 
 def _bounds(c: _Context) -> str:
-    verb = _VERBS[min(int(c.words[_ACCESS]), 2)]
-    dynamic = c.words[_REGION] == MOST_ARRAYS + MOST_STATICS
-    limit = ", outside of launch.shared_bytes," if dynamic else ""
-    return f"out of bounds: {c.who(_BLOCK, _THREAD)} {verb} {c.where()} ({int(c.words[_SIZE])} bytes){limit}"
+    limit = ", outside of launch.shared_bytes," if c.words[_REGION] == MOST_ARRAYS + MOST_STATICS else ""
+    return f"out of bounds: {c.who} {c.verb(_ACCESS)} {c.where} ({c.number(_SIZE)} bytes){limit}"
 
 
 def _uninitialised(c: _Context) -> str:
-    shared = c.words[_REGION] >= MOST_ARRAYS
-    why = (
-        "which no thread of its block has written yet (is a barrier missing?)" if shared else "never written"
-    )
-    return f"uninitialised: {c.who(_BLOCK, _THREAD)} reads {c.where()}, {why}"
-
-
-def _read_only(c: _Context) -> str:
-    return f"{c.who(_BLOCK, _THREAD)} writes to {c.where()}, an input"
+    shared = "which no thread of its block has written yet (is a barrier missing?)"
+    return f"uninitialised: {c.who} reads {c.where}, {shared if c.words[_REGION] >= MOST_ARRAYS else 'never written'}"
 
 
 def _diverged(c: _Context) -> str:
-    line = int(c.words[_OTHER_LINE])
-    if not line:
-        return f"barrier in divergent code: {c.who(_BLOCK, _THREAD)} waits, other threads have ended"
-    other = c.who(_OTHER_BLOCK, _OTHER_THREAD, _BLOCK)
-    return f"barrier in divergent code: {c.who(_BLOCK, _THREAD)} waits here, {other} at line {line}"
+    line = c.number(_OTHER_LINE)
+    others = f"waits here, {c.other} at line {line}" if line else "waits, other threads have ended"
+    return f"barrier in divergent code: {c.who} {others}"
 
 
-def _absent(c: _Context) -> str:
-    other = c.who(_OTHER_BLOCK, _OTHER_THREAD, _BLOCK)
-    mask = int(c.words[_VALUE]) & 0xFFFFFFFF
-    return (
-        f"{c.who(_BLOCK, _THREAD)} waits in a warp operation with the mask {mask:#010x} for {other}, "
-        f"which is at line {int(c.words[_OTHER_LINE])} and does not come"
-    )
-
-
-def _not_in_mask(c: _Context) -> str:
-    mask = int(c.words[_VALUE]) & 0xFFFFFFFF
-    return f"{c.who(_BLOCK, _THREAD)} calls a warp operation whose mask {mask:#010x} leaves it out"
-
-
-def _width(c: _Context) -> str:
-    return (
-        f"{c.who(_BLOCK, _THREAD)} calls a shuffle with the width {_signed(c.words[_VALUE])}: "
-        "only 1, 2, 4, 8, 16 and 32 are defined"
-    )
-
-
-def _masks(c: _Context) -> str:
-    own, other = (int(c.words[at]) & 0xFFFFFFFF for at in (_VALUE, _MORE))
-    return (
-        f"threads of a warp call different warp operations: {c.who(_BLOCK, _THREAD)} with the mask {own:#010x}, "
-        f"{c.who(_OTHER_BLOCK, _OTHER_THREAD, _BLOCK)} with {other:#010x} at line {int(c.words[_OTHER_LINE])}"
-    )
-
-
-def _misaligned(c: _Context) -> str:
-    return (
-        f"misaligned: {c.who(_BLOCK, _THREAD)} uses {int(c.words[_VALUE]):#x} as the address of a wider type"
-    )
-
-
-def _index(c: _Context) -> str:
-    return f"out of bounds: {c.who(_BLOCK, _THREAD)} uses the index {_signed(c.words[_VALUE])} of an array"
-
-
-def _plain(text: str) -> Any:
-    return lambda c: f"{text} in {c.who(_BLOCK, _THREAD)}"
-
-
-_TEXTS = {
+# Where it is no text, what makes one.
+_TEXTS: dict[Finding, str | Callable[[_Context], str]] = {
     Finding.RACE: _race,
     Finding.OUT_OF_BOUNDS: _bounds,
     Finding.UNINITIALISED: _uninitialised,
-    Finding.READ_ONLY: _read_only,
+    Finding.READ_ONLY: "{c.who} writes to {c.where}, an input",
     Finding.DIVERGED: _diverged,
-    Finding.WARP_ABSENT: _absent,
-    Finding.NOT_IN_MASK: _not_in_mask,
-    Finding.MASKS_DIFFER: _masks,
-    Finding.OVERFLOW: _plain("signed integer overflow"),
-    Finding.INDEX: _index,
-    Finding.MISALIGNED: _misaligned,
-    Finding.DIVISION: _plain("division by zero or overflow in a division"),
-    Finding.SHIFT: _plain("a shift by as many bits as the type has, or more,"),
-    Finding.ASSERTION: _plain("assertion failed"),
-    Finding.NO_MEMORY: lambda c: "no memory for the emulation",
-    Finding.STOPPED: _plain("__trap()"),
-    Finding.BAD_WIDTH: _width,
+    Finding.WARP_ABSENT: (
+        "{c.who} waits in a warp operation with the mask {mask:#010x} for {c.other}, "
+        "which is at line {line} and does not come"
+    ),
+    Finding.NOT_IN_MASK: "{c.who} calls a warp operation whose mask {mask:#010x} leaves it out",
+    Finding.MASKS_DIFFER: (
+        "threads of a warp call different warp operations: {c.who} with the mask {mask:#010x}, "
+        "{c.other} with {other_mask:#010x} at line {line}"
+    ),
+    Finding.OVERFLOW: "signed integer overflow in {c.who}",
+    Finding.INDEX: "out of bounds: {c.who} uses the index {signed} of an array",
+    Finding.MISALIGNED: "misaligned: {c.who} uses {value:#x} as the address of a wider type",
+    Finding.DIVISION: "division by zero or overflow in a division in {c.who}",
+    Finding.SHIFT: "a shift by as many bits as the type has, or more, in {c.who}",
+    Finding.ASSERTION: "assertion failed in {c.who}",
+    Finding.NO_MEMORY: "no memory for the emulation",
+    Finding.STOPPED: "__trap() in {c.who}",
+    Finding.BAD_WIDTH: "{c.who} calls a shuffle with the width {signed}: only 1, 2, 4, 8, 16 and 32 are defined",
 }
+
+
+def _text(finding: Finding, c: _Context) -> str:
+    text, value = _TEXTS[finding], c.number(_VALUE)
+    if not isinstance(text, str):
+        return text(c)
+    masks = {"mask": value & 0xFFFFFFFF, "other_mask": c.number(_MORE) & 0xFFFFFFFF}
+    return text.format(c=c, line=c.number(_OTHER_LINE), value=value, signed=_signed(value), **masks)
 
 
 def _place(three: Sequence[int]) -> str:

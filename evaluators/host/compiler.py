@@ -196,21 +196,11 @@ class HostCompiler:
             builds[i] = self._finish(kernel, requests[i].resolved, units[i], outcome, allowed_imports)
         return [b for b in builds if b is not None]
 
-    def build_text(
-        self,
-        text: str,
-        *,
-        entry: str,
-        language: str = "c",
-        flags: Sequence[str] = (),
-        macros: Mapping[str, Value] | None = None,
-        pipeline: str = BASE_PIPELINE,
-    ) -> Build:
-        """Builds one file of the project's own, which may import anything."""
-        name = "text.c" if language == "c" else "text.cc"
-        variant = Variant(files=(Source(name=name, text=text),))
-        kernel = Kernel(name=entry, entry=entry, language=language, variant=variant, folder="")
-        resolved = Resolved(macros=macros or {}, scalars={}, flags=tuple(flags), pipeline=pipeline)
+    def build_text(self, text: str, *, entry: str) -> Build:
+        """Builds one C file of the project's own, which may import anything."""
+        variant = Variant(files=(Source(name="text.c", text=text),))
+        kernel = Kernel(name=entry, entry=entry, language="c", variant=variant, folder="")
+        resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=BASE_PIPELINE)
         request = BuildRequest(trial=0, variant=variant, resolved=resolved)
         return self.build(kernel, [request], allowed_imports=None)[0]
 

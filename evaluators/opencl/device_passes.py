@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Source, Status
@@ -130,12 +129,11 @@ class SpirvPasses:
         )
 
 
-def spirv_catalogue(device: Device, *, folder: Path | None = None) -> Catalogue:
+def spirv_catalogue(device: Device) -> Catalogue:
     """The passes of the LLVM in use whose results become SPIR-V; see :func:`probed_catalogue`.
 
     Args:
         device: that takes SPIR-V; a driver is not asked.
-        folder: where the catalogue is kept between runs; the user's cache folder where left out.
 
     Raises:
         MachineError: LLVM does not list its passes, or a part is missing.
@@ -149,4 +147,4 @@ def spirv_catalogue(device: Device, *, folder: Path | None = None) -> Catalogue:
         finally:
             passes.close()
 
-    return probed_catalogue("spirv", [parts_environment(device), _SAMPLE], compile_sample, folder=folder)
+    return probed_catalogue("spirv", [parts_environment(device), _SAMPLE], compile_sample)

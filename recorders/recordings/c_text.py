@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from tuner.core.dtypes import is_structured, numpy_dtype
+from tuner.core.dtypes import C_TYPES, is_structured, numpy_dtype
 from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.types import Argument
@@ -24,21 +24,6 @@ __all__ = [
     "parameter_text",
 ]
 
-_TYPES = {
-    "float16": "_Float16",
-    "float32": "float",
-    "float64": "double",
-    "bool": "_Bool",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "uint8": "uint8_t",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
-}
-_COMPLEX_BYTES = {"complex64": 8, "complex128": 16}
 _OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "plus", ast.Sub: "minus", ast.Mult: "times"}
 _COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "<",
@@ -97,11 +82,11 @@ def c_type(dtype: str, what: str) -> str:
     Raises:
         SpecError: there is none.
     """
-    if dtype not in _TYPES:
+    if dtype not in C_TYPES or dtype.startswith("complex"):
         raise SpecError(
             f"{what} is {dtype}, which cannot be passed by value here", "pass it through a pointer"
         )
-    return _TYPES[dtype]
+    return C_TYPES[dtype]
 
 
 def parameter_text(argument: Argument) -> str:
@@ -123,10 +108,9 @@ def number_text(argument: Argument, name: str) -> str:
 
 def item_text(argument: Argument) -> str:
     """The bytes of one element of an array."""
-    size = _COMPLEX_BYTES.get(argument.dtype)
-    if is_structured(argument.dtype):
-        size = numpy_dtype(argument.dtype).itemsize
-    return str(size) if size else f"(long)sizeof({c_type(argument.dtype, argument.name)})"
+    if is_structured(argument.dtype) or argument.dtype.startswith("complex"):
+        return str(numpy_dtype(argument.dtype).itemsize)
+    return f"(long)sizeof({c_type(argument.dtype, argument.name)})"
 
 
 def c_number(expression: Expression, names: Mapping[str, str], what: str) -> str:

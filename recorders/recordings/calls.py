@@ -10,7 +10,6 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,15 @@ from tuner.core.passing import Layout, Passed
 from tuner.core.types import Argument, ArgumentRole
 from tuner.recorders.recordings.c_text import bound_sizes
 from tuner.recorders.recordings.capture import KernelUse
-from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
+from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording
 from tuner.recorders.recordings.memory import in_a_row, pointer_at, read
-from tuner.recorders.recordings.raw_captures import allocations
+from tuner.recorders.recordings.raw_captures import RawCapture, allocations
 from tuner.recorders.recordings.views import plainly_passed
 
 __all__ = ["CallRecorder"]
 
 _MOST_BYTES = 1 << 40
 _TOGETHER = "calls of several threads at once"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    """One captured call."""
-
-    recording: Recording
-    before: Mapping[int, bytes]
-    after: Mapping[int, bytes]
 
 
 class CallRecorder:
@@ -100,7 +90,7 @@ class CallRecorder:
         if not self._lock.acquire(blocking=False):
             # What either changes would be taken for the other's.
             self._others = True
-            self._count("", 0.0, _TOGETHER)
+            self.use.count("", 0.0, _TOGETHER)
             return self._function(*given)
         try:
             self._others = False
@@ -110,30 +100,17 @@ class CallRecorder:
             self._thread = 0
             self._lock.release()
 
-    def write(self, folder: Path, name: str) -> list[tuple[Path, Recording]]:
+    def write(self, folder: Path, name: str) -> tuple[Path, ...]:
         """Writes what was kept, each with the number and the mean time of its kind.
 
         Raises:
             MachineError: it cannot be written.
         """
-        written = []
-        for kept in self._kept:
-            count, seconds = self.use.signatures[kept.recording.signature]
-            recording = replace(kept.recording, count=count, seconds=seconds / count)
-            contents = {
-                n: Captured(before=memoryview(kept.before[n]), after=memoryview(kept.after[n]))
-                for n in kept.before
-            }
-            draft = folder / f".{name}-{recording.signature}.draft"
-            digest = write_recording(draft, recording, contents)
-            path = folder / f"{name}-{digest[:12]}.rec"
-            draft.replace(path)
-            written.append((path, recording))
-        return list(dict(written).items())
+        return tuple(dict.fromkeys(kept.write(folder, name=name, use=self.use) for kept in self._kept))
 
     def _captured(self, given: Sequence[Any]) -> Any:
         reason, recording, places = "", None, dict[int, tuple[int, int]]()
-        before: dict[int, bytes] = {}
+        before: dict[int, memoryview] = {}
         try:
             recording, places = self._described(given)
             wanted = self._place_for(recording.signature)
@@ -148,24 +125,16 @@ class CallRecorder:
             reason = _TOGETHER
         if recording is not None and wanted is not None and not reason:
             try:
-                kept = _Kept(recording=recording, before=before, after=self._contents(places))
-                self._kept[wanted : wanted + 1] = [kept]
+                after = self._contents(places)
+                held = {n: Captured(before=before[n], after=after[n]) for n in before}
+                self._kept[wanted : wanted + 1] = [RawCapture(recording=recording, contents=held)]
             except MachineError as error:
                 reason = error.message
-        self._count(recording.signature if recording else "", seconds, reason)
+        self.use.count(recording.signature if recording else "", seconds, reason)
         return result
 
-    def _contents(self, places: Mapping[int, tuple[int, int]]) -> dict[int, bytes]:
-        return {n: read(*place, self._arguments[n].name) for n, place in places.items()}
-
-    def _count(self, signature: str, seconds: float, reason: str) -> None:
-        use = self.use
-        use.launches += 1
-        use.seconds += seconds
-        if reason:
-            use.refused[reason] = use.refused.get(reason, 0) + 1
-        count, total = use.signatures.get(signature, (0, 0.0))
-        use.signatures[signature] = (count + 1, total + seconds)
+    def _contents(self, places: Mapping[int, tuple[int, int]]) -> dict[int, memoryview]:
+        return {n: memoryview(read(*place, self._arguments[n].name)) for n, place in places.items()}
 
     def _place_for(self, signature: str) -> int | None:
         """Where a call is kept: at the end, in the place of a repetition of another kind, or nowhere."""
@@ -230,7 +199,9 @@ class CallRecorder:
             argument = self._arguments[member.argument]
             if not member.by_value:
                 at = pointer_at(at, member.name)
-            if argument.is_array and not _is_scalar(argument):
+            # A number that the function only reads is recorded by its value.
+            only_read = argument.value is not None and argument.role is ArgumentRole.INPUT
+            if argument.is_array and not only_read:
                 addresses[member.argument] = at
             else:
                 values[member.argument] = read(at, np.dtype(argument.dtype).itemsize)
@@ -269,11 +240,6 @@ def _rows(passed: Sequence[Passed]) -> Iterator[int]:
         if one.rows and one.argument is not None:
             yield one.argument
         yield from _rows(one.members)
-
-
-def _is_scalar(argument: Argument) -> bool:
-    """Whether it is recorded by its value: a number that the function only reads."""
-    return argument.value is not None and argument.role is ArgumentRole.INPUT
 
 
 def _scalar(value: Any, argument: Argument) -> bytes:

@@ -61,6 +61,15 @@ class KernelUse:
     refused: dict[str, int] = field(default_factory=dict)
     signatures: dict[str, tuple[int, float]] = field(default_factory=dict)
 
+    def count(self, signature: str, seconds: float, why: str, launches: int = 1) -> None:
+        """Launches more, with the reason why they cannot be recorded, if any."""
+        self.launches += launches
+        self.seconds += seconds
+        if why:
+            self.refused[why] = self.refused.get(why, 0) + launches
+        count, total = self.signatures.get(signature, (0, 0.0))
+        self.signatures[signature] = (count + launches, total + seconds)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
@@ -231,13 +240,7 @@ def _counted_calls(folder: Path) -> Iterator[tuple[tuple[str, ...], int]]:
 def _count(uses: dict[tuple[str, str], KernelUse], words: Sequence[str], launches: int = 1) -> None:
     name, program, signature, seconds, why = words
     use = uses.setdefault((name, program), KernelUse(name=name, program=program))
-    took = float(seconds)
-    use.launches += launches
-    use.seconds += took
-    if why:
-        use.refused[why] = use.refused.get(why, 0) + launches
-    count, total = use.signatures.get(signature, (0, 0.0))
-    use.signatures[signature] = (count + launches, total + took)
+    use.count(signature, float(seconds), why, launches)
 
 
 def _counters(folder: Path) -> dict[str, InPlace]:

@@ -11,6 +11,7 @@ typedef struct { char bytes[64]; } CuIpcHandle;
 enum { CU_SUCCESS = 0, CU_INVALID_VALUE = 1, CU_NOT_FOUND = 500, CU_PER_THREAD_STREAM = 2, CU_NEWEST_OLD_VERSION = 12000, NVRTC_MISSING = 11 };
 
 #define CU_LOAD_OPTIONS int *c, void **d, unsigned e, int *f, void **g, unsigned h
+#define CU_GRID void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i
 
 #define CU_FUNCTIONS(F)                                                                                               \
     F(CuStatus, cuGetProcAddress, (const char *a, void **b, int c, uint64_t d))                                       \
@@ -62,20 +63,12 @@ enum { CU_SUCCESS = 0, CU_INVALID_VALUE = 1, CU_NOT_FOUND = 500, CU_PER_THREAD_S
     F(CuStatus, cuStreamEndCapture, (void *a, void **b))                                                              \
     F(CuStatus, cuStreamEndCapture_ptsz, (void *a, void **b))                                                         \
     F(CuStatus, cuGraphAddKernelNode_v2, (void **a, void *b, const void **c, size_t d, const void *e))                \
-    F(CuStatus, cuLaunchKernel,                                                                                       \
-      (void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i,          \
-       void **j, void **k))                                                                                           \
-    F(CuStatus, cuLaunchKernel_ptsz,                                                                                  \
-      (void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i,          \
-       void **j, void **k))                                                                                           \
+    F(CuStatus, cuLaunchKernel, (CU_GRID, void **j, void **k))                                                        \
+    F(CuStatus, cuLaunchKernel_ptsz, (CU_GRID, void **j, void **k))                                                   \
     F(CuStatus, cuLaunchKernelEx, (const void *a, void *b, void **c, void **d))                                       \
     F(CuStatus, cuLaunchKernelEx_ptsz, (const void *a, void *b, void **c, void **d))                                  \
-    F(CuStatus, cuLaunchCooperativeKernel,                                                                            \
-      (void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i,          \
-       void **j))                                                                                                     \
-    F(CuStatus, cuLaunchCooperativeKernel_ptsz,                                                                       \
-      (void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i,          \
-       void **j))                                                                                                     \
+    F(CuStatus, cuLaunchCooperativeKernel, (CU_GRID, void **j))                                                       \
+    F(CuStatus, cuLaunchCooperativeKernel_ptsz, (CU_GRID, void **j))                                                  \
     F(int, nvrtcCreateProgram,                                                                                        \
       (void **a, const char *b, const char *c, int d, const char *const *e, const char *const *f))                    \
     F(int, nvrtcCompileProgram, (void *a, int b, const char *const *c))                                               \
@@ -149,6 +142,7 @@ static void cu_resolve(void) { static int done; cu_find(0, &done); }
 static void nvrtc_resolve(void) { static int done; cu_find(1, &done); }
 
 #define CU_PASS(NAME, ...) (cu_resolve(), cu.NAME ? cu.NAME(__VA_ARGS__) : CU_NOT_FOUND)
+#define CU_THEN(DO) if (status == CU_SUCCESS) { DO; } return status
 #define NVRTC_PASS(NAME, ...) (nvrtc_resolve(), cu.NAME ? cu.NAME(__VA_ARGS__) : NVRTC_MISSING)
 
 /* ---- names that are asked for without the version that the driver decides on ---- */
@@ -179,15 +173,6 @@ static void answer_with_wrapper(const char *asked, void **answer, int version, u
 }
 
 EXPORT CuStatus cuGetProcAddress(const char *a, void **b, int c, uint64_t d)
-{
-    CuStatus status = CU_PASS(cuGetProcAddress, a, b, c, d);
-    if (status == CU_SUCCESS) answer_with_wrapper(a, b, c, d);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuGetProcAddress, a, b, c, d); CU_THEN(answer_with_wrapper(a, b, c, d)); }
 EXPORT CuStatus cuGetProcAddress_v2(const char *a, void **b, int c, uint64_t d, int *e)
-{
-    CuStatus status = CU_PASS(cuGetProcAddress_v2, a, b, c, d, e);
-    if (status == CU_SUCCESS) answer_with_wrapper(a, b, c, d);
-    return status;
-}
+{ CuStatus status = CU_PASS(cuGetProcAddress_v2, a, b, c, d, e); CU_THEN(answer_with_wrapper(a, b, c, d)); }

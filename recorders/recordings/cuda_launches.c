@@ -266,18 +266,10 @@ static CuStatus cu_watched(CuLaunch *launch)
     cu_resolve();                                                                                                     \
     return cu_watched(&launch)
 
-EXPORT CuStatus cuLaunchKernel(
-    void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i, void **j, void **k)
-{ PLAIN_LAUNCH(0, 0, k); }
-EXPORT CuStatus cuLaunchKernel_ptsz(
-    void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i, void **j, void **k)
-{ PLAIN_LAUNCH(0, 1, k); }
-EXPORT CuStatus cuLaunchCooperativeKernel(
-    void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i, void **j)
-{ PLAIN_LAUNCH(2, 0, NULL); }
-EXPORT CuStatus cuLaunchCooperativeKernel_ptsz(
-    void *a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, void *i, void **j)
-{ PLAIN_LAUNCH(2, 1, NULL); }
+EXPORT CuStatus cuLaunchKernel(CU_GRID, void **j, void **k) { PLAIN_LAUNCH(0, 0, k); }
+EXPORT CuStatus cuLaunchKernel_ptsz(CU_GRID, void **j, void **k) { PLAIN_LAUNCH(0, 1, k); }
+EXPORT CuStatus cuLaunchCooperativeKernel(CU_GRID, void **j) { PLAIN_LAUNCH(2, 0, NULL); }
+EXPORT CuStatus cuLaunchCooperativeKernel_ptsz(CU_GRID, void **j) { PLAIN_LAUNCH(2, 1, NULL); }
 
 static CuStatus configured(const void *config, void *function, void **parameters, void **extra, int per_thread)
 {

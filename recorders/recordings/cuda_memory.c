@@ -112,13 +112,8 @@ EXPORT CuStatus cuMemAllocFromPoolAsync_ptsz(CuPointer *a, size_t b, void *c, vo
 { CuStatus status = CU_PASS(cuMemAllocFromPoolAsync_ptsz, a, b, c, d); ALLOCATED(MEMORY_DEVICE, b); }
 EXPORT CuStatus cuIpcOpenMemHandle_v2(CuPointer *a, CuIpcHandle b, unsigned c)
 { CuStatus status = CU_PASS(cuIpcOpenMemHandle_v2, a, b, c); ALLOCATED(MEMORY_FOREIGN, 1); }
-
 EXPORT CuStatus cuMemMap(CuPointer a, size_t b, size_t c, uint64_t d, uint64_t e)
-{
-    CuStatus status = CU_PASS(cuMemMap, a, b, c, d, e);
-    if (status == CU_SUCCESS) memory_made(a, b, MEMORY_MAPPED);
-    return status;
-}
+{ CuStatus status = CU_PASS(cuMemMap, a, b, c, d, e); CU_THEN(memory_made(a, b, MEMORY_MAPPED)); }
 
 /* Before the call: what is free may be another thread's the moment that it returns. */
 EXPORT CuStatus cuMemFree_v2(CuPointer a) { memory_gone(a); return CU_PASS(cuMemFree_v2, a); }
@@ -137,26 +132,11 @@ static void host_made(void *memory, size_t size)
 }
 
 EXPORT CuStatus cuMemAllocHost_v2(void **a, size_t b)
-{
-    CuStatus status = CU_PASS(cuMemAllocHost_v2, a, b);
-    if (status == CU_SUCCESS) host_made(*a, b);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuMemAllocHost_v2, a, b); CU_THEN(host_made(*a, b)); }
 EXPORT CuStatus cuMemHostAlloc(void **a, size_t b, unsigned c)
-{
-    CuStatus status = CU_PASS(cuMemHostAlloc, a, b, c);
-    if (status == CU_SUCCESS) host_made(*a, b);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuMemHostAlloc, a, b, c); CU_THEN(host_made(*a, b)); }
 EXPORT CuStatus cuMemHostRegister_v2(void *a, size_t b, unsigned c)
-{
-    CuStatus status = CU_PASS(cuMemHostRegister_v2, a, b, c);
-    if (status == CU_SUCCESS) host_made(a, b);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuMemHostRegister_v2, a, b, c); CU_THEN(host_made(a, b)); }
 EXPORT CuStatus cuMemHostUnregister(void *a)
 { memory_gone((CuPointer)(uintptr_t)a); return CU_PASS(cuMemHostUnregister, a); }
 EXPORT CuStatus cuMemFreeHost(void *a)
@@ -166,20 +146,12 @@ EXPORT CuStatus cuMemFreeHost(void *a)
 
 static char *const texture = "a texture", *const surface = "a surface";
 
+static void handle_made(uint64_t handle, char *kind) { if (!inside) put(&handles, (void *)(uintptr_t)handle, kind); }
+
 EXPORT CuStatus cuTexObjectCreate(uint64_t *a, const void *b, const void *c, const void *d)
-{
-    CuStatus status = CU_PASS(cuTexObjectCreate, a, b, c, d);
-    if (status == CU_SUCCESS && !inside) put(&handles, (void *)(uintptr_t)*a, texture);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuTexObjectCreate, a, b, c, d); CU_THEN(handle_made(*a, texture)); }
 EXPORT CuStatus cuSurfObjectCreate(uint64_t *a, const void *b)
-{
-    CuStatus status = CU_PASS(cuSurfObjectCreate, a, b);
-    if (status == CU_SUCCESS && !inside) put(&handles, (void *)(uintptr_t)*a, surface);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuSurfObjectCreate, a, b); CU_THEN(handle_made(*a, surface)); }
 EXPORT CuStatus cuTexObjectDestroy(uint64_t a)
 { put(&handles, (void *)(uintptr_t)a, NULL); return CU_PASS(cuTexObjectDestroy, a); }
 EXPORT CuStatus cuSurfObjectDestroy(uint64_t a)

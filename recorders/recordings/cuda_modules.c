@@ -280,11 +280,7 @@ EXPORT CuStatus cuModuleUnload(void *a) { if (!inside) module_gone(a); return CU
 EXPORT CuStatus cuLibraryUnload(void *a) { if (!inside) module_gone(a); return CU_PASS(cuLibraryUnload, a); }
 
 EXPORT CuStatus cuLibraryGetModule(void **a, void *b)
-{
-    CuStatus status = CU_PASS(cuLibraryGetModule, a, b);
-    if (status == CU_SUCCESS && !inside) put(&modules, *a, get(&modules, b));
-    return status;
-}
+{ CuStatus status = CU_PASS(cuLibraryGetModule, a, b); CU_THEN(if (!inside) put(&modules, *a, get(&modules, b))); }
 
 /* ---- kernels and variables ---- */
 
@@ -304,18 +300,9 @@ static void function_made(void *handle, Module *module, const char *symbol, int 
 }
 
 EXPORT CuStatus cuModuleGetFunction(void **a, void *b, const char *c)
-{
-    CuStatus status = CU_PASS(cuModuleGetFunction, a, b, c);
-    if (status == CU_SUCCESS) function_made(*a, get(&modules, b), c, 0);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuModuleGetFunction, a, b, c); CU_THEN(function_made(*a, get(&modules, b), c, 0)); }
 EXPORT CuStatus cuLibraryGetKernel(void **a, void *b, const char *c)
-{
-    CuStatus status = CU_PASS(cuLibraryGetKernel, a, b, c);
-    if (status == CU_SUCCESS) function_made(*a, get(&modules, b), c, 1);
-    return status;
-}
+{ CuStatus status = CU_PASS(cuLibraryGetKernel, a, b, c); CU_THEN(function_made(*a, get(&modules, b), c, 1)); }
 
 EXPORT CuStatus cuKernelGetFunction(void **a, void *b)
 {
@@ -348,25 +335,11 @@ EXPORT CuStatus cuLibraryGetGlobal(CuPointer *a, size_t *b, void *c, const char 
 }
 
 EXPORT CuStatus cuLibraryGetManaged(CuPointer *a, size_t *b, void *c, const char *d)
-{
-    CuStatus status = CU_PASS(cuLibraryGetManaged, a, b, c, d);
-    if (status == CU_SUCCESS && !inside) module_refused(c, memory_refused[MEMORY_MANAGED]);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuLibraryGetManaged, a, b, c, d); CU_THEN(if (!inside) module_refused(c, memory_refused[MEMORY_MANAGED])); }
 EXPORT CuStatus cuModuleGetTexRef(void **a, void *b, const char *c)
-{
-    CuStatus status = CU_PASS(cuModuleGetTexRef, a, b, c);
-    if (status == CU_SUCCESS && !inside) module_refused(b, texture);
-    return status;
-}
-
+{ CuStatus status = CU_PASS(cuModuleGetTexRef, a, b, c); CU_THEN(if (!inside) module_refused(b, texture)); }
 EXPORT CuStatus cuModuleGetSurfRef(void **a, void *b, const char *c)
-{
-    CuStatus status = CU_PASS(cuModuleGetSurfRef, a, b, c);
-    if (status == CU_SUCCESS && !inside) module_refused(b, surface);
-    return status;
-}
+{ CuStatus status = CU_PASS(cuModuleGetSurfRef, a, b, c); CU_THEN(if (!inside) module_refused(b, surface)); }
 
 /* A kernel got in a way that is not followed, by what the driver says of it. */
 static Function *function_of(void *handle)

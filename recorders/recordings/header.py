@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tuner.core.errors import UsageError
@@ -114,21 +114,7 @@ class Recording:
         """Plain JSON."""
         data: dict[str, Any] = {name: getattr(self, name) for name in _TEXTS}
         data |= {name: list(getattr(self, name)) for name in _SIZES}
-        arguments = [
-            {
-                "kind": a.kind,
-                "value": a.value.hex(),
-                "size_bytes": a.size_bytes,
-                "root": a.root,
-                "offset": a.offset,
-                "before": a.before,
-                "flags": a.flags,
-                "address": a.address,
-                "place": a.place,
-                "name": a.name,
-            }
-            for a in self.arguments
-        ]
+        arguments = [{**asdict(a), "value": a.value.hex()} for a in self.arguments]
         return data | {
             "arguments": arguments,
             "shared_bytes": self.shared_bytes,

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 from tuner.core.errors import MachineError
 from tuner.spaces.source.kinds import is_integer, is_narrow
@@ -32,8 +31,6 @@ __all__ = [
     "over",
     "polynomial",
     "rows_of",
-    "split_by_strides",
-    "strides_of",
 ]
 
 Monomial = tuple[str, ...]
@@ -118,11 +115,9 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Poly | None:
     return None
 
 
-def strides_of(polys: Iterable[Poly], moving: Collection[str]) -> list[Monomial] | None:
-    """The products of sizes that multiply moving names, from 1 upwards, each a factor of the next.
-
-    Returns:
-        ``None`` where they do not divide one another, or moving names multiply each other.
+def _strides_of(polys: Iterable[Poly], moving: Collection[str]) -> list[Monomial] | None:
+    """The products of sizes that multiply moving names, each a factor of the next; ``None`` where they do not
+    divide one another, or moving names multiply each other.
     """
     found: set[Monomial] = {()}
     for poly in polys:
@@ -151,13 +146,9 @@ def _quotient(large: Monomial, small: Monomial) -> Monomial | None:
     return over(large, small) if all(large.count(s) >= small.count(s) for s in small) else None
 
 
-def split_by_strides(poly: Poly, strides: Sequence[Monomial], *, keep_low: bool = False) -> list[Poly]:
-    """A flat subscript as subscripts of an array with these strides, the widest stride first.
-
-    Args:
-        poly: the flat subscript.
-        strides: from :func:`strides_of`.
-        keep_low: count a bare stride (the ``n`` of ``n - 1``) to the next smaller dimension.
+def _split_by_strides(poly: Poly, strides: Sequence[Monomial], keep_low: bool) -> list[Poly]:
+    """A flat subscript as subscripts of an array, widest stride first; ``keep_low``: a bare stride (the ``n`` of
+    ``n - 1``) counts to the next smaller dimension.
     """
     parts: list[dict[Monomial, int]] = [{} for _ in strides]
     for monomial, coefficient in poly.items():
@@ -195,13 +186,13 @@ def rows_of(polys: Sequence[Poly], moving: Collection[str], *, sums: bool = True
         ``None`` where strides do not divide one another.
     """
     named, lengths = _with_names(polys, moving) if sums else (polys, {})
-    strides = strides_of(named, moving)
+    strides = _strides_of(named, moving)
     if strides is None:
         return None
     ways: list[Rows] = []
     widths = tuple(_plain({over(large, small): 1}, lengths) for small, large in pairwise(strides))
     for keep_low in (False, True) if widths else ():
-        parts = (split_by_strides(p, strides, keep_low=keep_low) for p in named)
+        parts = (_split_by_strides(p, strides, keep_low) for p in named)
         ways.append(Rows(tuple(tuple(_plain(p, lengths) for p in own) for own in parts), widths))
     return ways
 
@@ -281,12 +272,8 @@ def never(polys: Sequence[Poly]) -> bool:
 @lru_cache(maxsize=1 << 14)
 def is_empty(text: str) -> bool:
     """Asks isl; the same part of a kernel is asked about for many variants."""
-    return bool(_islpy().Set(text).is_empty())
-
-
-def _islpy() -> Any:
     try:
         import islpy
     except ImportError as error:
         raise MachineError(f"source transformations need islpy: {error}", "pip install islpy") from None
-    return islpy
+    return bool(islpy.Set(text).is_empty())

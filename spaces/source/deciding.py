@@ -22,21 +22,19 @@ from tuner.spaces.source.syntax import (
     For,
     Function,
     If,
-    Index,
     Name,
-    Number,
     Stmt,
     Ternary,
     Unary,
 )
 from tuner.spaces.source.walks import (
     assigned_names,
-    index_chain,
     map_expressions,
     names_in,
     statements,
     subtrees,
 )
+from tuner.spaces.source.widths import one_type
 
 __all__ = ["decided", "known_in", "within"]
 
@@ -242,23 +240,7 @@ class _Decider:
         found = known.integer(expr)
         if found is not None:
             return found[1]
-        match expr:
-            case Index():
-                base, _ = index_chain(expr)
-                return self._floating(base.id) if isinstance(base, Name) else None
-            case Number(text=text) if "." in text and not text.lower().startswith("0x"):
-                return "float" if text[-1] in "fF" else "double"
-            case Name(id=name):
-                return self._floating(name)
-            case Unary(op="-", operand=operand):
-                return self._kind(operand, known)
-            case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
-                a, b = self._kind(left, known), self._kind(right, known)
-                return a if a == b and a in _FLOATING else None
-        return None
-
-    def _floating(self, name: str) -> str | None:
-        kind = self.types.get(name)
+        kind = one_type(expr, self.types)
         return kind if kind in _FLOATING else None
 
 

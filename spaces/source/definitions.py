@@ -256,7 +256,10 @@ def with_file_variables(function: Function, text: str, variables: Sequence[Varia
         text: of the file.
         variables: of the kernel.
     """
-    own = all_types_of(function).keys() | _moved(function)
+    taken = (n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op in ("&", "++", "--"))
+    # None of a name that leads elsewhere after the function, or may.
+    moved = assigned_names(function.body) | names_in(tuple(taken)) | opaque_words(function.body)
+    own = all_types_of(function).keys() | moved
     pointers = (Decl(f"{C_TYPES[v.dtype]} *", v.name) for v in variables if v.pointer)
     declared = tuple(d for d in (*_declared(text, function.language), *pointers) if d.name not in own)
     # Arguments share no memory.
@@ -275,12 +278,6 @@ def _stores_apart(function: Function, arrays: set[str]) -> bool:
     roots = map(root_of, places)
     calls = any(isinstance(n, Call) and not is_pure(n) for n in subtrees(function.body))
     return not calls and all(isinstance(root, Name) and root.id in apart for root in roots)
-
-
-def _moved(function: Function) -> set[str]:
-    """Names that lead elsewhere after a function, or may."""
-    taken = (n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op in ("&", "++", "--"))
-    return assigned_names(function.body) | names_in(tuple(taken)) | opaque_words(function.body)
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ from tuner.spaces.source import configuring, textual
 from tuner.spaces.source.configuring import CONFIGURE, frozen
 from tuner.spaces.source.directives import require_plain_text
 from tuner.spaces.source.kinds import hidden
-from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.opening.separate_values import without_hidden_counters
 from tuner.spaces.source.operators.teams.teams import keep_teams
@@ -52,7 +52,7 @@ __all__ = [
 Edit = Mapping[str, Any]
 
 _REASSOCIATING = ("reassociate", "approximate")
-_APPLIED: Kept[tuple[Program, Program | str]] = Kept(1024)
+_APPLIED: Kept[tuple[Program, Program | Refused]] = Kept(1024)
 """Programs, or why not, by program and edit: parents and the beginnings of lists come back."""
 
 
@@ -143,16 +143,7 @@ def apply_edit(program: Program, edit: Edit) -> Program:
         Refused: it does not apply.
     """
     key = (id(program), repr(edit))
-    found = _APPLIED.get(key)
-    if found is None:
-        try:
-            found = (program, _apply(program, edit))
-        except Refused as refusal:
-            found = (program, str(refusal))
-        _APPLIED.put(key, found)
-    if isinstance(found[1], str):
-        raise Refused(found[1])
-    return found[1]
+    return kept_or_raised(_APPLIED, key, program, lambda: _apply(program, edit), Refused)
 
 
 def _apply(program: Program, edit: Edit) -> Program:

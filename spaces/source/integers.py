@@ -172,14 +172,8 @@ def _literal_rank(text: str) -> str | None:
 def _is_number(name: str, source: str) -> bool:
     """Whether a name is a macro that always stands for a number of type ``int``."""
     bodies = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b(.*)$", source, re.MULTILINE)
-    return bool(bodies) and all(
-        re.fullmatch(r"\s+\(?\d+\)?\s*(//.*|/\*.*\*/\s*)?", b) and _fits(b) for b in bodies
-    )
-
-
-def _fits(body: str) -> bool:
-    digits = re.findall(r"\d+", body)[0]
-    return (digits == "0" or digits[0] != "0") and int(digits) <= _INT_MOST
+    numbers = [re.fullmatch(r"\s+\(?(0|[1-9]\d*)\)?\s*(//.*|/\*.*\*/\s*)?", body) for body in bodies]
+    return bool(numbers) and all(n is not None and int(n[1]) <= _INT_MOST for n in numbers)
 
 
 @lru_cache(maxsize=512)

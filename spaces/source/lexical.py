@@ -68,11 +68,7 @@ def unbalanced(text: str) -> str:
 
 def code(text: str) -> str:
     """The text with blanks for its comments and strings, of as many lines."""
-    return _PIECE.sub(_blank, text)
-
-
-def _blank(found: re.Match[str]) -> str:
-    return found[0] if found["directive"] or found["token"] else " " + "\n" * found[0].count("\n")
+    return _PIECE.sub(lambda m: m[0] if m["directive"] or m["token"] else " " + "\n" * m[0].count("\n"), text)
 
 
 def tokens(text: str) -> list[str]:

@@ -200,7 +200,7 @@ class Program:
 
 
 _READ: Kept[Program] = Kept(128)
-"""By language, entry, launch and texts: one program is the same tree wherever it is asked for."""
+"""By language, entry and texts: one program is the same tree wherever it is asked for."""
 
 
 def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Launch | None = None) -> Program:
@@ -216,24 +216,6 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     """
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
-    entry = kernel.wrapped or kernel.entry
-    told = (
-        kernel.headers,
-        kernel.openmp,
-        kernel.compiler,
-        kernel.preprocessed,
-        kernel.variables,
-        kernel.members,
-    )
-    key = (kernel.language, entry, launch, *told, *texts)
-    found = _READ.get(key)
-    if found is None:
-        found = _read(kernel, files, launch)
-        _READ.put(key, found)
-    return found
-
-
-def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
     qualified = (kernel.wrapped or kernel.entry).split("<")[0]
     entry = Entry(
         name=qualified.split("::")[-1],
@@ -246,10 +228,15 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
         variables=kernel.variables,
         members=kernel.members,
     )
-    cut = [cut_at_marks(f) for f in files]
-    if all(len(f.parts) == 1 for f in cut):
-        cut = cut_at_entry(files, qualified, kernel.language)
-    return _program(kernel.language, tuple(cut), entry, launch)
+    key = (kernel.language, entry, *texts)
+    found = _READ.get(key)
+    if found is None:
+        cut = [cut_at_marks(f) for f in files]
+        if all(len(f.parts) == 1 for f in cut):
+            cut = cut_at_entry(files, qualified, kernel.language)
+        found = _program(kernel.language, tuple(cut), entry, launch)
+        _READ.put(key, found)
+    return found
 
 
 def outside_differs(program: Program, variant: Variant) -> str:

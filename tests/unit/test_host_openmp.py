@@ -353,7 +353,7 @@ def test_teams_of_several_processes_do_not_count_as_one(mean: HostEvaluation) ->
 @needs.openmp
 def test_the_own_header_declares_what_the_library_has(tmp_path: Path) -> None:
     own = Path(as_if_openmp()[-1])
-    declared = re.findall(r"^extern [\w ]+?\b(omp_\w+)\(", (own / "omp.h").read_text(), re.MULTILINE)
+    declared = re.findall(r"\b(omp_\w+)\(", (own / "omp.h").read_text())
     assert len(declared) > 40
     code = Path(find_openmp(find_toolchain()).library).read_bytes()
     assert [name for name in declared if b"\0%s\0" % name.encode() not in code] == []

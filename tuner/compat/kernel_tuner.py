@@ -21,7 +21,7 @@ from tuner.core.errors import BaselineError, UsageError
 from tuner.core.files import write_atomically
 from tuner.driver.options import Options
 from tuner.spec.load import load_spec
-from tuner.spec.yaml_places import closest
+from tuner.spec.yaml_places import suggestion
 
 __all__ = ["ErrorConfig", "tune_kernel", "write_kernel_spec"]
 
@@ -182,11 +182,8 @@ def write_kernel_spec(
     names = tuple(block_size_names or ())
     for name in names:
         if name not in tune_params:
-            near = closest(name, list(tune_params))
-            raise UsageError(
-                f"block_size_names has {name!r}, which is no tunable",
-                f"did you mean {near!r}?" if near else "list it",
-            )
+            hint = suggestion(name, list(tune_params), "list it")
+            raise UsageError(f"block_size_names has {name!r}, which is no tunable", hint)
     call = Call(
         name=kernel_name,
         source=kernel_source,
@@ -218,11 +215,8 @@ def _refuse(more: Mapping[str, Any]) -> None:
             if value not in (None, False):
                 raise UsageError(f"tune_kernel: {name} is not supported here", _UNSUPPORTED[name])
         else:
-            near = closest(name, known)
-            raise UsageError(
-                f"tune_kernel has no argument {name!r}",
-                f"did you mean {near!r}?" if near else "see docs/kernel-tuner.md",
-            )
+            hint = suggestion(name, known, "see docs/kernel-tuner.md")
+            raise UsageError(f"tune_kernel has no argument {name!r}", hint)
 
 
 def _texts(restrictions: Any) -> tuple[str, ...]:

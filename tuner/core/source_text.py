@@ -10,9 +10,18 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["lines_of_text", "readable_text", "source_bytes", "source_text", "text_of_file", "with_changes"]
+__all__ = [
+    "free_name",
+    "lines_of_text",
+    "readable_text",
+    "source_bytes",
+    "source_text",
+    "text_of_file",
+    "with_changes",
+]
 
 _FIRST, _HALF = 0xEF80, 0x80
 """The character of the byte 0x80, and the first byte that may be no UTF-8."""
@@ -42,6 +51,13 @@ def source_bytes(text: str) -> bytes:
     b'/* \\xe4\\xf6 */'
     """
     return _KEPT_BYTES.sub(lambda found: bytes((_byte(found[0].decode()),)), text.encode())
+
+
+def free_name(name: str, texts: Sequence[str]) -> str:
+    """A name like this one that no text has."""
+    while any(re.search(rf"\b{name}\b", text) for text in texts):
+        name += "_"
+    return name
 
 
 def text_of_file(path: Path) -> str:

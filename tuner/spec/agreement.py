@@ -13,7 +13,7 @@ from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.lookup import entries_of
 from tuner.spec.reading.signature import Function, SourceReader
-from tuner.spec.yaml_places import Path, View, closest
+from tuner.spec.yaml_places import Path, View, suggestion
 
 __all__ = [
     "check_argument",
@@ -90,10 +90,8 @@ def defined_function(reader: SourceReader, entry: str, count: int, view: View) -
         SpecError: there is none.
         BaselineError: the source does not compile.
     """
-    try:
+    with view.at(("kernel", "source")):
         found = reader.exposing(entry).functions(entry)
-    except BaselineError as error:
-        raise error.at(view.place(("kernel", "source"))) from None
     defined = [f for f in found if f.defined]
     if not defined:
         raise _no_entry(entry, found, reader, view)
@@ -169,11 +167,8 @@ def _no_entry(entry: str, found: Sequence[Function], reader: SourceReader, view:
             path, f"{entry!r} is declared in {name} but not defined", "name the file that defines it"
         )
     functions = entries_of(reader.files[0].text)
-    near = closest(entry, functions)
-    listed = "it has " + ", ".join(functions[:8]) if functions else "it has no functions"
-    return view.error(
-        path, f"{name} has no function {entry!r}", f"did you mean {near!r}?" if near else listed
-    )
+    hint = suggestion(entry, functions, "it has " + (", ".join(functions[:8]) or "no functions"))
+    return view.error(path, f"{name} has no function {entry!r}", hint)
 
 
 def _check_arguments(function: Function, arguments: Sequence[Argument], view: View) -> None:

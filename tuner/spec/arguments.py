@@ -21,7 +21,7 @@ from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.recorded.by_recording import INDEX
 from tuner.spec.structured import Part, parts
 from tuner.spec.wrapping import rows_of
-from tuner.spec.yaml_places import Path, View, closest
+from tuner.spec.yaml_places import Path, View, suggestion
 
 __all__ = [
     "MAX_BYTES",
@@ -86,32 +86,22 @@ def verify_problems(model: SpecModel, problems: Sequence[Problem], view: View) -
     for i, sizes in enumerate(model.verify.problems):
         for name in sizes:
             if name not in names:
-                near = closest(name, names)
-                hint = (
-                    f"did you mean {near!r}?"
-                    if near
-                    else "sizes are " + (", ".join(sorted(names)) or "not given")
-                )
+                hint = suggestion(name, names, "sizes are " + (", ".join(sorted(names)) or "not given"))
                 raise view.error(("verify", "problems", i, name), f"unknown size {name!r}", hint, key=True)
         merged.append(Problem(sizes={**problems[0].sizes, **sizes}))
     for number, problem in enumerate((*problems, *merged)):
         for i, assumption in enumerate(model.verify.assume):
-            if not _holds(assumption, problem.sizes, view, ("verify", "assume", i)):
+            place: Path = ("verify", "assume", i)
+            with view.at(place):
+                holds = assumption.evaluate(problem.sizes)
+            if not holds:
                 shown = ", ".join(f"{k} = {v}" for k, v in problem.sizes.items() if k in assumption.names)
-                place: Path = ("verify", "assume", i)
                 if number >= len(problems):
                     place = ("verify", "problems", number - len(problems))
                 raise view.error(
                     place, f"{assumption.text!r} does not hold with {shown}", "correct one of them"
                 )
     return tuple(merged)
-
-
-def _holds(expression: Expression, env: Mapping[str, Value], view: View, path: Path) -> bool:
-    try:
-        return bool(expression.evaluate(env))
-    except SpecError as error:
-        raise error.at(view.place(path)) from None
 
 
 def make_arguments(

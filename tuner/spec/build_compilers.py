@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from tuner.core.compilers import BuildCompiler
-from tuner.core.errors import SpecError
 from tuner.evaluators.host.build_compiler import asked_compiler
 from tuner.evaluators.host.flags import HEADERS, flag_words, meaning_of, sort_flags
 from tuner.spec.models import PassesModel, SpecModel
@@ -59,10 +58,8 @@ def compiler_of(
     words = _split(model.compiler, _PLACE, view)
     if not words:
         raise view.error(_PLACE, "the command is empty", "for example gcc -O3 -march=native")
-    try:
+    with view.at(_PLACE):
         return asked_compiler(words)
-    except SpecError as error:
-        raise error.at(view.place(_PLACE)) from None
 
 
 def without_passes(model: SpecModel) -> SpecModel:
@@ -81,12 +78,10 @@ def check_choices(compiler: BuildCompiler, flags: Mapping[str, Sequence[str]], v
         for i, choice in enumerate(choices):
             if not choice:
                 continue
-            try:
+            with view.at(("space", "flags", group, i)):
                 # Whether a header is there, the source's own compilation says.
                 asked = [word for word in flag_words(shlex.split(choice)) if word[0] not in HEADERS]
                 asked_compiler([*compiler.command, *(word for pair in asked for word in pair if word)])
-            except SpecError as error:
-                raise error.at(view.place(("space", "flags", group, i))) from None
 
 
 def reading_flags(choice: str, compiler: BuildCompiler | None, folder: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.types import Task, Value
+from tuner.spaces.checks import holds
 from tuner.spec.tunables import Tunables
 
 __all__ = ["doubts", "has_openmp"]
@@ -82,7 +83,7 @@ def _ruled_out(tunables: Tunables) -> Iterator[str]:
     env: dict[str, Value] = {p.name: p.default for p in tunables.parameters}
     env |= {group: choices[0] for group, choices in tunables.flags.items()} | dict(tunables.sizes)
     for constraint in tunables.constraints:
-        if not _holds(constraint, env):
+        if not holds(constraint, env):
             values = ", ".join(f"{n} = {env[n]!r}" for n in sorted(constraint.names) if n in env)
             yield (
                 f"space.constraints: {constraint.text!r} does not hold for the baseline ({values}), "
@@ -152,13 +153,6 @@ def _of_teams(task: Task) -> Iterator[str]:
 def has_openmp(text: str) -> bool:
     """Whether a source has directives that one thread's build ignores, or asks the OpenMP library something."""
     return bool(_OPENMP.search(text) or _ASKS.search(text))
-
-
-def _holds(constraint: Expression, env: dict[str, Value]) -> bool:
-    try:
-        return bool(constraint.evaluate(env))
-    except SpecError:
-        return False
 
 
 def _reason(constraint: Expression, env: dict[str, Value]) -> str:

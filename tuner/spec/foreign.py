@@ -102,7 +102,9 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return _binary(node, names)
         case ast.Call(func=ast.Name(id="range"), args=arguments, keywords=[]):
             numbers = range(*(_value(a, names) for a in arguments))
-            return list(_limited(numbers))
+            if len(numbers) > _MOST:
+                raise SpecError(f"the range has {len(numbers)} values")
+            return list(numbers)
         case ast.Call(func=ast.Name(id="list" | "sorted" as name), args=[argument], keywords=[]):
             made = _value(argument, names)
             return sorted(made) if name == "sorted" else made
@@ -110,7 +112,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
             found = []
             for item in _value(loop.iter, names):
                 inner = {**names, name: item}
-                if all(_holds(test, inner) for test in loop.ifs):
+                if all(parse(ast.unparse(test)).evaluate(inner) for test in loop.ifs):
                     found.append(_value(element, inner))
             return found
     raise SpecError(f"{ast.unparse(node)} is not understood")
@@ -126,13 +128,3 @@ def _binary(node: ast.BinOp, names: Mapping[str, Any]) -> Any:
     if use is None or (isinstance(node.op, ast.Mult) and isinstance(left, list | str)):
         raise SpecError(f"{ast.unparse(node)} is not understood")
     return use(left, right)
-
-
-def _holds(node: ast.expr, names: Mapping[str, Any]) -> bool:
-    return bool(parse(ast.unparse(node)).evaluate(dict(names)))
-
-
-def _limited(numbers: range) -> range:
-    if len(numbers) > _MOST:
-        raise SpecError(f"the range has {len(numbers)} values")
-    return numbers

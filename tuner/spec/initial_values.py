@@ -17,7 +17,7 @@ from tuner.core.expressions import Expression, parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Problem
 from tuner.evaluators.distributions import OPTIONS
 from tuner.spec.models import ArgumentModel, InitialModel
-from tuner.spec.yaml_places import Path, View, closest
+from tuner.spec.yaml_places import Path, View, suggestion
 
 __all__ = ["check_names", "check_range", "make_initial", "with_sizes"]
 
@@ -34,9 +34,8 @@ def check_names(expression: Expression, known: Collection[str], view: View, path
     """
     for name in sorted(expression.names):
         if name not in known:
-            near = closest(name, known)
             listed = "known names: " + ", ".join(sorted(known)[:12]) if known else "no names are known here"
-            hint = f"did you mean {near!r}?" if near else listed
+            hint = suggestion(name, known, listed)
             raise view.error(path, f"unknown name {name!r} in {expression.text!r}", hint)
 
 
@@ -70,10 +69,8 @@ def make_initial(
     needed, allowed = OPTIONS[given.init.kind]
     options = given.init.options
     for name in sorted(set(options) - needed - allowed):
-        near = closest(name, needed | allowed)
-        hint = (
-            f"did you mean {near!r}?" if near else "it has " + (", ".join(sorted(needed | allowed)) or "none")
-        )
+        every = needed | allowed
+        hint = suggestion(name, every, "it has " + (", ".join(sorted(every)) or "none"))
         raise view.error(
             (*where, given.init.kind, name), f"init {given.init.kind} has no option {name!r}", hint
         )
@@ -104,8 +101,7 @@ def _initial_members(
         )
     for name in init.options:
         if name not in members:
-            near = closest(name, members)
-            hint = f"did you mean {near!r}?" if near else "it has " + ", ".join(members)
+            hint = suggestion(name, members, "it has " + ", ".join(members))
             raise view.error(
                 (*where, name), f"the structures of {given.name!r} have no member {name!r}", hint
             )

@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 
 from tuner.core.dtypes import C_TYPES
+from tuner.core.source_text import free_name
 from tuner.core.types import Argument, Source
-from tuner.spec.wrapping import Wrapper, free_name
+from tuner.spec.wrapping import Wrapper
 from tuner.spec.yaml_places import Path, View
 
 __all__ = ["HINT", "instance_named"]
@@ -52,7 +53,7 @@ def instance_named(
         raise view.error(_PATH, f"{entry!r} is a template, and is given what was recorded", HINT)
     types = [_type(argument.name, argument.dtype, view) for argument in arguments]
     result = "void" if returns is None else _type("what it returns", returns, view)
-    symbol = free_name(f"{found[1].rpartition('::')[2]}_instance", files)
+    symbol = free_name(f"{found[1].rpartition('::')[2]}_instance", [f.text for f in files])
     parameters = ", ".join(
         f"{kind} {'*' if a.is_array else ''}a{i}"
         for i, (a, kind) in enumerate(zip(arguments, types, strict=True))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -61,9 +60,9 @@ from tuner.spec.sections import (
 )
 from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, out_of_reach, read_sources
 from tuner.spec.structured import parts
-from tuner.spec.tunables import Tunables, make_parameters, make_tunables
+from tuner.spec.tunables import Tunables, flag_words, make_parameters, make_tunables
 from tuner.spec.yaml_places import Path as KeyPath
-from tuner.spec.yaml_places import View, closest, read_yaml
+from tuner.spec.yaml_places import View, read_yaml, suggestion
 
 __all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
 
@@ -197,10 +196,8 @@ def _read_spec(place: Path) -> str:
         return place.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         beside = [p.name for p in place.parent.glob("*.y*ml")] if place.parent.is_dir() else []
-        near = closest(place.name, beside)
-        raise SpecError(
-            f"there is no file {place}", f"did you mean {near!r}?" if near else "check the path"
-        ) from None
+        hint = suggestion(place.name, beside, "check the path")
+        raise SpecError(f"there is no file {place}", hint) from None
     except UnicodeDecodeError:
         raise SpecError(
             "the file is not UTF-8 text", "name a YAML spec", place=Place(file=str(place))
@@ -354,7 +351,7 @@ class _Loader:
         if sources.language not in DEVICE:
             hint = "give arguments instead"
             raise view.error(("workload",), f"recordings of {sources.language} are {NOT_YET}", hint, key=True)
-        flags = [f for choices in model.space.flags.values() for f in _words(choices[0])]
+        flags = [f for choices in model.space.flags.values() for f in flag_words(choices[0])]
         reader = SourceReader(
             files=sources.variant.files,
             language=sources.language,
@@ -407,14 +404,6 @@ def _search_settings(model: SpecModel) -> SearchSettings:
         llm=search.llm,
         **search.budget.model_dump(),
     )
-
-
-def _words(choice: str) -> list[str]:
-    """The flags of a choice; one that cannot be split is reported where flags are checked."""
-    try:
-        return shlex.split(choice)
-    except ValueError:
-        return []
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tuner.core.compilers import BuildCompiler
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import UsageError
 from tuner.core.types import Source, Variant
 from tuner.evaluators.host.flags import meaning_of
 from tuner.evaluators.host.openmp import as_if_openmp
@@ -65,10 +65,8 @@ def outlined_of(
     flags = list(as_if_openmp() if kernel.openmp else ())
     flags += meaning_of(compiler.command[1:], folder) if compiler is not None else ()
     for group, choices in model.space.flags.items():
-        try:
+        with view.at(("space", "flags", group, 0)):
             flags += reading_flags(choices[0], compiler, folder)
-        except SpecError as error:
-            raise error.at(view.place(("space", "flags", group, 0))) from None
     reader = SourceReader(
         files=sources.variant.files,
         language=sources.language,

@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import MachineError, UsageError
+from tuner.core.protocols import Backend
 from tuner.core.types import Task, Variant
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import meaning_of
@@ -33,9 +34,10 @@ from tuner.spec.sections import NOT_YET
 from tuner.spec.tunables import Tunables
 from tuner.spec.variable_checks import check_variables
 from tuner.spec.yaml_places import Path as KeyPath
-from tuner.spec.yaml_places import View, closest
+from tuner.spec.yaml_places import View, suggestion
 
 __all__ = [
+    "check_flags",
     "check_live",
     "choose_backend",
     "host_reader",
@@ -81,8 +83,8 @@ def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -
         if backend in _BACKENDS.values():
             hint = "only the host backend, for C and C++, is installed"
             raise view.error(path, f"the {backend} backend is {NOT_YET}", hint)
-        near = closest(backend, backends.names())
-        hint = f"did you mean {near!r}?" if near else "installed are " + ", ".join(backends.names())
+        known = backends.names()
+        hint = suggestion(backend, known, "installed are " + ", ".join(known))
         raise view.error(path, f"there is no backend {backend!r}", hint)
     return backend
 
@@ -132,7 +134,7 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
     if task.kernel.openmp:
         _check_openmp(task, view)
     if task.backend != "host":
-        _check_flags(task.backend, tunables, view)
+        check_flags(backends.create(task.backend), tunables)
         if task.kernel.language == SPIRV:
             check_module(task, tunables, view)
         if task.kernel.language == "opencl":
@@ -259,10 +261,8 @@ def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
     flags = [] if kernel.compiler is None else [*meaning_of(kernel.compiler.command[1:], kernel.folder)]
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
-            try:
+            with view.at(("space", "flags", group, i)):
                 found = reading_flags(choice, kernel.compiler, kernel.folder)
-            except SpecError as error:
-                raise error.at(view.place(("space", "flags", group, i))) from None
             if i == 0:
                 flags += found
     if kernel.flattened and kernel.language == "c++":
@@ -301,17 +301,13 @@ def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
 
 def _check_name(name: str, kind: str, known: Sequence[str], path: KeyPath, view: View) -> None:
     if name not in known:
-        near = closest(name, known)
-        hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(known)
+        hint = suggestion(name, known, "one of " + ", ".join(known))
         raise view.error(path, f"there is no {kind} {name!r}", hint)
 
 
-def _check_flags(backend: str, tunables: Tunables, view: View) -> None:
-    """Every choice of every flag group can be honoured."""
-    made = backends.create(backend)
+def check_flags(backend: Backend, tunables: Tunables) -> None:
+    """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot, and where it stands."""
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
-            try:
-                made.check_flags(shlex.split(choice))
-            except SpecError as error:
-                raise error.at(view.place(("space", "flags", group, i))) from None
+            with tunables.view.at(("space", "flags", group, i)):
+                backend.check_flags(shlex.split(choice))

@@ -23,7 +23,7 @@ from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import function_lookup
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.structured import parts, subpath
-from tuner.spec.yaml_places import Path, View, closest
+from tuner.spec.yaml_places import Path, View, suggestion
 
 __all__ = ["check_wrapped", "flat_of"]
 
@@ -189,8 +189,7 @@ def _refused(place: _Place, said: str, reader: SourceReader, view: View) -> Spec
     outer = place.name.rpartition(".")[0]
     if missing := _MEMBER.search(said):
         words = {word for file in reader.files for word in _ACCESS.findall(file.text)}
-        near = closest(missing[1], words - {missing[1]})
-        hint = f"did you mean {near!r}?" if near else "name it as the source does"
+        hint = suggestion(missing[1], words - {missing[1]}, "name it as the source does")
         return view.error((*place.path, "name"), f"`{missing[2]}` has no member {missing[1]!r}", hint)
     if "is not a pointer" in said:
         hint = f"write by: value beside {outer.rpartition('.')[2]}"

@@ -88,7 +88,8 @@ def _describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str]:
     name = _title(loc)
     if isinstance(context.get("error"), SpecError):
         cause: SpecError = context["error"]
-        return _with_name(name, cause.message), cause.hint
+        said = cause.message if cause.message.startswith(name) else f"{name}: {cause.message}"
+        return said, cause.hint
     if kind == "extra_forbidden":
         return _unknown_key(loc, model)
     if kind == "missing":
@@ -113,10 +114,6 @@ def _describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str]:
     if kind == "string_too_short":
         return f"{name} is empty", "give a text"
     return f"{name}: {detail['msg'].lower()}", f"it is {_show(value)}"
-
-
-def _with_name(name: str, message: str) -> str:
-    return message if message.startswith(name) else f"{name}: {message}"
 
 
 def _title(loc: Sequence[str | int]) -> str:

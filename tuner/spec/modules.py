@@ -5,7 +5,6 @@ Looks at the module alone; may not ask a compiler or a device.
 
 from __future__ import annotations
 
-from tuner.core.errors import BaselineError
 from tuner.core.types import Task
 from tuner.evaluators.opencl.module import Parameter, entry_point, module_bytes
 from tuner.spec.agreement import check_signature
@@ -71,9 +70,7 @@ def check_module(task: Task, tunables: Tunables, view: View) -> None:
             )
     if len(task.kernel.variant.files) > 1:
         raise view.error(("kernel", "sources"), "a module stands alone", "remove sources", key=True)
-    try:
+    with view.at(("kernel", "entry")):
         (function,) = module_functions(task.kernel.variant.files[0].text, task.kernel.entry)
-    except BaselineError as error:
-        raise error.at(view.place(("kernel", "entry"))) from None
     shared = task.launch is not None and task.launch.shared_bytes is not None
     check_signature(function, "opencl", task.arguments, None, view, shared=shared)

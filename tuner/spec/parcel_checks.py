@@ -26,7 +26,7 @@ from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import source_tree
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables
-from tuner.spec.yaml_places import Path, View, closest
+from tuner.spec.yaml_places import Path, View, suggestion
 
 __all__ = ["check_parcels"]
 
@@ -93,7 +93,9 @@ def _refused(
         if isinstance(passed, Parcel) and passed.name == found.about:
             hint = "write the type as the source does, with its namespace: sim::Params"
             message = f"{passed.kind!r} is no structure of the source: {found.said}"
-            return view.error((*_outermost(passed, paths, number), "struct"), message, hint)
+            # Arguments that are no parameters may stand before it.
+            inside = (p[:2] for name, p in paths.items() if name.startswith(f"{passed.name}."))
+            return view.error((*next(inside, (number,)), "struct"), message, hint)
     parcel = next(p for p in task.kernel.parcels if found.about.startswith(f"{p.name}."))
     path = paths[found.about]
     missing = _NO_MEMBER.search(found.said)
@@ -107,8 +109,7 @@ def _refused(
         inner = next((m for m in members if m.name == name), None)
         kind, members = ("", ()) if inner is None else (bare(inner.type), inner.members)
     names = [member.name for member in members]
-    near = closest(missing[1], names)
-    hint = f"did you mean {near!r}?" if near else "it has " + ", ".join(names[:12])
+    hint = suggestion(missing[1], names, "it has " + ", ".join(names[:12]))
     # Of `box.q` where there is no `box`, the members of that are all wrong: the outermost is said.
     place = path[: len(path) - 2 * (len(trail) - 1 - depth)]
     return view.error(
@@ -116,11 +117,6 @@ def _refused(
         f"`{kind or parcel.kind}` has no member {missing[1]!r}",
         hint if names else "name it as the source does",
     )
-
-
-def _outermost(parcel: Parcel, paths: dict[str, Path], number: int) -> Path:
-    """Where a structure stands in the spec; arguments that are no parameters may stand before it."""
-    return next((path[:2] for name, path in paths.items() if name.startswith(f"{parcel.name}.")), (number,))
 
 
 def _check_leaf(argument: Argument, given: ArgumentModel, leaf: Leaf, view: View, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tuner.spec.sources import Reader
-from tuner.spec.yaml_places import Path, View, closest
+from tuner.spec.yaml_places import Path, View, suggestion
 
 __all__ = ["check_python_function"]
 
@@ -36,7 +36,6 @@ def check_python_function(file: str, function: str, view: View, path: Path, read
         raise view.error(path, f"{file!r} is not Python: {error}", "correct it") from None
     functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
     if function not in functions:
-        near = closest(function, functions)
-        hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(functions[:8]) or "no functions")
+        hint = suggestion(function, functions, "it has " + (", ".join(functions[:8]) or "no functions"))
         raise view.error(path, f"{file!r} has no function {function!r}", hint)
     return text

@@ -10,7 +10,6 @@ import re
 import shlex
 from collections.abc import Collection, Sequence
 
-from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.types import (
     Argument,
@@ -250,10 +249,8 @@ def make_measure(model: SpecModel, problems: Sequence[Problem], view: View) -> M
         path: KeyPath = ("measure", key)
         check_names(expression, set(problems[0].sizes), view, path)
         for problem in problems:
-            try:
+            with view.at(path):
                 value = expression.evaluate(problem.sizes)
-            except SpecError as error:
-                raise error.at(view.place(path)) from None
             if not isinstance(value, int | float) or value <= 0:
                 shown = f"measure.{key} is {value!r}{with_sizes(problem)}"
                 raise view.error(path, shown, "it must be over 0")

@@ -16,7 +16,7 @@ from tuner.core.types import Source, Variant
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, module_text
 from tuner.spec.models import KernelModel
 from tuner.spec.reading.includes import read_headers
-from tuner.spec.yaml_places import View, closest
+from tuner.spec.yaml_places import View, suggestion
 
 __all__ = [
     "Reader",
@@ -164,8 +164,7 @@ def _read(name: str, path: Sequence[str | int], view: View, read: Reader, folder
     try:
         return read(name)
     except FileNotFoundError:
-        near = closest(PurePosixPath(name).name, _beside(name, folder))
-        hint = f"did you mean {near!r}?" if near else "paths are relative to the spec"
+        hint = suggestion(PurePosixPath(name).name, _beside(name, folder), "paths are relative to the spec")
         raise view.error(path, f"there is no file {name!r}", hint) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -22,7 +22,7 @@ from tuner.spec.initial_values import check_names
 from tuner.spec.models import ParameterModel, SpecModel
 from tuner.spec.yaml_places import Path, View
 
-__all__ = ["MAX_VALUES", "Tunables", "make_parameters", "make_tunables"]
+__all__ = ["MAX_VALUES", "Tunables", "flag_words", "make_parameters", "make_tunables"]
 
 MAX_VALUES = 1 << 22
 """Values of one parameter: searchers keep numbers for each."""
@@ -52,24 +52,18 @@ class Tunables:
         """
         passes = None
         if self.passes is not None and catalogue is not None:
-            try:
+            with self.view.at(("space", "passes"), key=True):
                 passes = PassSpace(Catalogue.from_json(catalogue), **self.passes)
-            except SpecError as error:
-                raise error.at(self.view.place(("space", "passes"), key=True)) from None
         elif self.passes_asked:
             hint = "write passes: off"
             raise self.view.error(("space", "passes"), "this backend has no passes", hint, key=True)
-        try:
+        path: Path = ("space", "constraints") if self.constraints else ("space",)
+        with self.view.at(path, key=True):
             whole = Space(
                 self.parameters, self.constraints, flags=self.flags, passes=passes, sizes=self.sizes
             )
-        except SpecError as error:
-            path: Path = ("space", "constraints") if self.constraints else ("space",)
-            raise error.at(self.view.place(path, key=True)) from None
-        try:
+        with self.view.at(("kernel", "source")):
             return whole if self.measured is None else _measured_part(whole, self.measured)
-        except SpecError as error:
-            raise error.at(self.view.place(("kernel", "source"))) from None
 
 
 def _measured_part(space: Space, text: str) -> Space:
@@ -94,10 +88,8 @@ def make_parameters(model: SpecModel, view: View) -> tuple[Parameter, ...]:
             raise view.error(
                 path, "'passes' cannot name a parameter", "it is the pass pipeline's name", key=True
             )
-        try:
+        with view.at(path):
             made.append(_parameter(name, given))
-        except SpecError as error:
-            raise error.at(view.place(path)) from None
     return tuple(made)
 
 
@@ -217,6 +209,14 @@ def _flags(model: SpecModel, view: View) -> dict[str, tuple[str, ...]]:
             if words and not words[0].startswith(("-", "@")):
                 raise view.error(path, f"{words[0]!r} is no flag", "flags begin with -")
     return {group: tuple(choices) for group, choices in model.space.flags.items()}
+
+
+def flag_words(choice: str) -> list[str]:
+    """The flags of a choice; none of one that cannot be split, which is reported where flags are checked."""
+    try:
+        return shlex.split(choice)
+    except ValueError:
+        return []
 
 
 def _for_problems(constraint: Expression, problems: Sequence[Problem]) -> list[Expression]:

@@ -7,18 +7,18 @@ read files or compile.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.dtypes import C_TYPES, is_structured
 from tuner.core.expressions import Expression, parse
 from tuner.core.passing import Passed
+from tuner.core.source_text import free_name
 from tuner.core.types import Argument, ArgumentRole, Initial, Source, Variable
 from tuner.spec.models import ArgumentModel
 from tuner.spec.reading.methods import THIS
 
-__all__ = ["Wrapper", "free_name", "rows_of", "start_name", "start_of", "wrapper_of"]
+__all__ = ["Wrapper", "rows_of", "start_name", "start_of", "wrapper_of"]
 
 _WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
 _ANY = """\
@@ -53,13 +53,6 @@ class Wrapper:
     text: str
     passed: tuple[Passed, ...] = ()
     members: tuple[Variable, ...] = ()
-
-
-def free_name(name: str, files: Sequence[Source]) -> str:
-    """A name like this one that no file has."""
-    while any(re.search(rf"\b{name}\b", file.text) for file in files):
-        name += "_"
-    return name
 
 
 def start_name(array: str) -> str:
@@ -113,7 +106,7 @@ def wrapper_of(
         files: the sources, for a name that is free.
         language: ``c`` or ``c++``.
     """
-    symbol = free_name(f"{entry.rpartition('::')[2]}_wrapped", files)
+    symbol = free_name(f"{entry.rpartition('::')[2]}_wrapped", [f.text for f in files])
     own = [argument.name for argument in arguments if argument.passing != "wrapper"]
     numbers = {name: number for number, name in enumerate(own)}
     return Wrapper(

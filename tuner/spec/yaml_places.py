@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from tuner.core.errors import Place, SpecError
+from tuner.core.errors import BaselineError, Place, SpecError
 
-__all__ = ["MAX_BYTES", "Document", "Path", "View", "closest", "read_yaml"]
+__all__ = ["MAX_BYTES", "Document", "Path", "View", "closest", "read_yaml", "suggestion"]
 
 MAX_BYTES = 256 * 1024
 MAX_VALUES = 50_000
@@ -93,6 +94,14 @@ class View:
         """A mistake at a path."""
         return SpecError(message, hint, place=self.place(path, key=key))
 
+    @contextmanager
+    def at(self, path: Sequence[str | int], *, key: bool = False) -> Iterator[None]:
+        """What is wrong in here stands at a path, unless it says itself where it stands."""
+        try:
+            yield
+        except (SpecError, BaselineError) as error:
+            raise error.at(self.place(path, key=key)) from None
+
 
 def closest(word: str, known: Collection[str]) -> str:
     """The known word that a wrong one most resembles; empty when none does."""
@@ -100,6 +109,12 @@ def closest(word: str, known: Collection[str]) -> str:
     if word.lower() in folded:
         return folded[word.lower()]
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), "")
+
+
+def suggestion(word: str, known: Collection[str], otherwise: str) -> str:
+    """A hint: the known word that a wrong one most resembles, or something else where none does."""
+    near = closest(word, known)
+    return f"did you mean {near!r}?" if near else otherwise
 
 
 def read_yaml(text: str, file: str) -> Document:

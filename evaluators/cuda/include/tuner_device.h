@@ -65,6 +65,14 @@ TUNER_INDEX(gridDim)
 #undef TUNER_INDEX
 
 #include "tuner_device_math.h"
+TUNER_INLINE float pow(float x, int y) { return powif(x, y); }
+TUNER_INLINE double pow(double x, int y) { return powi(x, y); }
+TUNER_INLINE float cospi(float x) { return cospif(x); }
+TUNER_INLINE float erfinv(float x) { return erfinvf(x); }
+TUNER_INLINE float normcdf(float x) { return normcdff(x); }
+TUNER_INLINE float rcbrt(float x) { return rcbrtf(x); }
+TUNER_INLINE float rsqrt(float x) { return rsqrtf(x); }
+TUNER_INLINE float sinpi(float x) { return sinpif(x); }
 #include "tuner_device_atomics.h"
 #undef assert
 #ifdef NDEBUG

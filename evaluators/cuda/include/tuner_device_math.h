@@ -1,62 +1,16 @@
-/* Overloads that CUDA C++ has beside C's names: one name for float and double, minima, classification.
+/* Overloads that CUDA C++ has beside C's names: one name for float and double, minima, classification. Whoever includes
+   this defines TUNER_INLINE, and has C's names.
    Source: CUDA C++ Programming Guide, mathematical functions; CUDA Math API. */
 #pragma once
 
+#include "tuner_functions.h"
+
 #define TUNER_FLOAT_1(name) TUNER_INLINE float name(float x) { return name##f(x); }
 #define TUNER_FLOAT_2(name) TUNER_INLINE float name(float x, float y) { return name##f(x, y); }
-TUNER_FLOAT_1(acos)
-TUNER_FLOAT_1(acosh)
-TUNER_FLOAT_1(asin)
-TUNER_FLOAT_1(asinh)
-TUNER_FLOAT_1(atan)
-TUNER_FLOAT_1(atanh)
-TUNER_FLOAT_1(cbrt)
-TUNER_FLOAT_1(ceil)
-TUNER_FLOAT_1(cos)
-TUNER_FLOAT_1(cosh)
-TUNER_FLOAT_1(cospi)
-TUNER_FLOAT_1(erf)
-TUNER_FLOAT_1(erfc)
-TUNER_FLOAT_1(erfinv)
-TUNER_FLOAT_1(exp)
-TUNER_FLOAT_1(exp10)
-TUNER_FLOAT_1(exp2)
-TUNER_FLOAT_1(expm1)
-TUNER_FLOAT_1(fabs)
-TUNER_FLOAT_1(floor)
-TUNER_FLOAT_1(lgamma)
-TUNER_FLOAT_1(log)
-TUNER_FLOAT_1(log10)
-TUNER_FLOAT_1(log1p)
-TUNER_FLOAT_1(log2)
-TUNER_FLOAT_1(logb)
-TUNER_FLOAT_1(nearbyint)
-TUNER_FLOAT_1(normcdf)
-TUNER_FLOAT_1(rcbrt)
-TUNER_FLOAT_1(rint)
-TUNER_FLOAT_1(round)
-TUNER_FLOAT_1(rsqrt)
-TUNER_FLOAT_1(sin)
-TUNER_FLOAT_1(sinh)
-TUNER_FLOAT_1(sinpi)
-TUNER_FLOAT_1(sqrt)
-TUNER_FLOAT_1(tan)
-TUNER_FLOAT_1(tanh)
-TUNER_FLOAT_1(tgamma)
-TUNER_FLOAT_1(trunc)
-TUNER_FLOAT_2(atan2)
-TUNER_FLOAT_2(copysign)
-TUNER_FLOAT_2(fdim)
-TUNER_FLOAT_2(fmax)
-TUNER_FLOAT_2(fmin)
-TUNER_FLOAT_2(fmod)
-TUNER_FLOAT_2(hypot)
-TUNER_FLOAT_2(pow)
-TUNER_FLOAT_2(remainder)
+TUNER_OF_ONE(TUNER_FLOAT_1)
+TUNER_OF_TWO(TUNER_FLOAT_2)
 #undef TUNER_FLOAT_1
 #undef TUNER_FLOAT_2
-TUNER_INLINE float pow(float x, int y) { return powif(x, y); }
-TUNER_INLINE double pow(double x, int y) { return powi(x, y); }
 TUNER_INLINE float fma(float x, float y, float z) { return fmaf(x, y, z); }
 TUNER_INLINE float ldexp(float x, int e) { return ldexpf(x, e); }
 TUNER_INLINE void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
@@ -101,5 +55,7 @@ TUNER_INLINE bool isfinite(float x) { return __builtin_isfinite(x); }
 TUNER_INLINE bool isfinite(double x) { return __builtin_isfinite(x); }
 TUNER_INLINE bool signbit(float x) { return __builtin_signbit(x); }
 TUNER_INLINE bool signbit(double x) { return __builtin_signbit(x); }
+#ifndef INFINITY
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
+#endif

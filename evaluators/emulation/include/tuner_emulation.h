@@ -33,7 +33,8 @@
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
 
-#include "tuner_vectors.h"
+#define TUNER_BOTH EMU_INLINE
+#include "../../cuda/include/tuner_types.h"
 #include "tuner_indices.h"
 #ifndef TUNER_READING
 #include "tuner_sync.h"

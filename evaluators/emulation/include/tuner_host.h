@@ -1,6 +1,7 @@
 /* What host code of CUDA programs calls most, so that clang can follow sizes through it. Declarations only: the headers
    of the C++ library and of NVIDIA's runtime need not be there, and are slow to read where they are. */
 #pragma once
+#include "../../cuda/include/tuner_functions.h"
 
 typedef enum cudaError { cudaSuccess = 0 } cudaError_t;
 enum cudaMemcpyKind {
@@ -69,18 +70,12 @@ void exit(int status);
     double name(double x);                                                                                        \
     float name(float x);                                                                                          \
     float name##f(float x);
-TUNER_MATH(acos) TUNER_MATH(acosh) TUNER_MATH(asin) TUNER_MATH(asinh) TUNER_MATH(atan) TUNER_MATH(atanh)
-TUNER_MATH(cbrt) TUNER_MATH(ceil) TUNER_MATH(cos) TUNER_MATH(cosh) TUNER_MATH(erf) TUNER_MATH(erfc) TUNER_MATH(exp)
-TUNER_MATH(exp2) TUNER_MATH(expm1) TUNER_MATH(fabs) TUNER_MATH(floor) TUNER_MATH(lgamma) TUNER_MATH(log)
-TUNER_MATH(log10) TUNER_MATH(log1p) TUNER_MATH(log2) TUNER_MATH(logb) TUNER_MATH(nearbyint) TUNER_MATH(rint)
-TUNER_MATH(round) TUNER_MATH(sin) TUNER_MATH(sinh) TUNER_MATH(sqrt) TUNER_MATH(tan) TUNER_MATH(tanh)
-TUNER_MATH(tgamma) TUNER_MATH(trunc)
+TUNER_OF_ONE(TUNER_MATH)
 #define TUNER_MATH2(name)                                                                                         \
     double name(double x, double y);                                                                              \
     float name(float x, float y);                                                                                 \
     float name##f(float x, float y);
-TUNER_MATH2(atan2) TUNER_MATH2(copysign) TUNER_MATH2(fdim) TUNER_MATH2(fmax) TUNER_MATH2(fmin) TUNER_MATH2(fmod)
-TUNER_MATH2(hypot) TUNER_MATH2(nextafter) TUNER_MATH2(pow) TUNER_MATH2(remainder)
+TUNER_OF_TWO(TUNER_MATH2) TUNER_MATH2(nextafter)
 double fma(double x, double y, double z);
 float fmaf(float x, float y, float z);
 double frexp(double x, int *exponent);

@@ -2,58 +2,18 @@
 
    The fast variants (__expf and so on) are the accurate ones here: emulation checks results, not rounding. */
 #pragma once
+#include "../../cuda/include/tuner_functions.h"
 
 #define EMU_MATH1(name)                                                                                           \
     EMU_INLINE float name##f(float x) { return __builtin_##name##f(x); }                                          \
-    EMU_INLINE float name(float x) { return __builtin_##name##f(x); }                                             \
     EMU_INLINE double name(double x) { return __builtin_##name(x); }
 #define EMU_MATH2(name)                                                                                           \
     EMU_INLINE float name##f(float x, float y) { return __builtin_##name##f(x, y); }                              \
-    EMU_INLINE float name(float x, float y) { return __builtin_##name##f(x, y); }                                 \
     EMU_INLINE double name(double x, double y) { return __builtin_##name(x, y); }
-EMU_MATH1(sin)
-EMU_MATH1(cos)
-EMU_MATH1(tan)
-EMU_MATH1(asin)
-EMU_MATH1(acos)
-EMU_MATH1(atan)
-EMU_MATH1(sinh)
-EMU_MATH1(cosh)
-EMU_MATH1(tanh)
-EMU_MATH1(asinh)
-EMU_MATH1(acosh)
-EMU_MATH1(atanh)
-EMU_MATH1(exp)
-EMU_MATH1(exp2)
-EMU_MATH1(exp10)
-EMU_MATH1(expm1)
-EMU_MATH1(log)
-EMU_MATH1(log2)
-EMU_MATH1(log10)
-EMU_MATH1(log1p)
-EMU_MATH1(sqrt)
-EMU_MATH1(cbrt)
-EMU_MATH1(erf)
-EMU_MATH1(erfc)
-EMU_MATH1(tgamma)
-EMU_MATH1(lgamma)
-EMU_MATH1(floor)
-EMU_MATH1(ceil)
-EMU_MATH1(trunc)
-EMU_MATH1(round)
-EMU_MATH1(rint)
-EMU_MATH1(nearbyint)
-EMU_MATH1(fabs)
-EMU_MATH2(pow)
-EMU_MATH2(atan2)
-EMU_MATH2(fmod)
-EMU_MATH2(fmin)
-EMU_MATH2(fmax)
-EMU_MATH2(hypot)
-EMU_MATH2(fdim)
-EMU_MATH2(copysign)
-EMU_MATH2(remainder)
+TUNER_OF_ONE(EMU_MATH1)
+TUNER_OF_TWO(EMU_MATH2)
 EMU_MATH2(nextafter)
+EMU_INLINE float nextafter(float x, float y) { return __builtin_nextafterf(x, y); }
 
 #define EMU_FROM_INTEGER(name)                                                                                    \
     EMU_INLINE double name(int x) { return name((double)x); }
@@ -68,7 +28,6 @@ EMU_INLINE double pow(double x, int y) { return __builtin_pow(x, (double)y); }
 EMU_INLINE float pow(float x, int y) { return __builtin_powf(x, (float)y); }
 
 EMU_INLINE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-EMU_INLINE float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 EMU_INLINE double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 EMU_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 EMU_INLINE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
@@ -82,68 +41,27 @@ EMU_INLINE float normcdff(float x) { return 0.5f * __builtin_erfcf(x * -0.707106
 EMU_INLINE float norm3df(float x, float y, float z) { return __builtin_sqrtf(x * x + y * y + z * z); }
 EMU_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 
-EMU_INLINE float __expf(float x) { return __builtin_expf(x); }
-EMU_INLINE float __exp10f(float x) { return __builtin_exp10f(x); }
-EMU_INLINE float __logf(float x) { return __builtin_logf(x); }
-EMU_INLINE float __log2f(float x) { return __builtin_log2f(x); }
-EMU_INLINE float __log10f(float x) { return __builtin_log10f(x); }
-EMU_INLINE float __sinf(float x) { return __builtin_sinf(x); }
-EMU_INLINE float __cosf(float x) { return __builtin_cosf(x); }
-EMU_INLINE float __tanf(float x) { return __builtin_tanf(x); }
+#define EMU_FAST(name)                                                                                            \
+    EMU_INLINE float __##name(float x) { return __builtin_##name(x); }
+EMU_FAST(expf)
+EMU_FAST(exp10f)
+EMU_FAST(logf)
+EMU_FAST(log2f)
+EMU_FAST(log10f)
+EMU_FAST(sinf)
+EMU_FAST(cosf)
+EMU_FAST(tanf)
 EMU_INLINE float __powf(float x, float y) { return __builtin_powf(x, y); }
 EMU_INLINE void __sincosf(float x, float *s, float *c) { sincosf(x, s, c); }
 EMU_INLINE float __fdividef(float x, float y) { return x / y; }
-EMU_INLINE float __frcp_rn(float x) { return 1.0f / x; }
-EMU_INLINE float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 EMU_INLINE float __frsqrt_rn(float x) { return 1.0f / __builtin_sqrtf(x); }
-EMU_INLINE float __fadd_rn(float x, float y) { return x + y; }
-EMU_INLINE float __fsub_rn(float x, float y) { return x - y; }
-EMU_INLINE float __fmul_rn(float x, float y) { return x * y; }
-EMU_INLINE float __fdiv_rn(float x, float y) { return x / y; }
-EMU_INLINE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-EMU_INLINE double __dadd_rn(double x, double y) { return x + y; }
-EMU_INLINE double __dmul_rn(double x, double y) { return x * y; }
 
-EMU_INLINE bool isnan(float x) { return __builtin_isnan(x); }
-EMU_INLINE bool isnan(double x) { return __builtin_isnan(x); }
-EMU_INLINE bool isinf(float x) { return __builtin_isinf(x); }
-EMU_INLINE bool isinf(double x) { return __builtin_isinf(x); }
-EMU_INLINE bool isfinite(float x) { return __builtin_isfinite(x); }
-EMU_INLINE bool isfinite(double x) { return __builtin_isfinite(x); }
-EMU_INLINE bool signbit(float x) { return __builtin_signbit(x); }
-EMU_INLINE bool signbit(double x) { return __builtin_signbit(x); }
-#ifndef INFINITY
-#define INFINITY __builtin_inff()
-#define NAN __builtin_nanf("")
-#endif
-
-#define EMU_MIN_MAX(T)                                                                                            \
-    EMU_INLINE T min(T x, T y) { return y < x ? y : x; }                                                          \
-    EMU_INLINE T max(T x, T y) { return x < y ? y : x; }
-EMU_MIN_MAX(int)
-EMU_MIN_MAX(unsigned int)
-EMU_MIN_MAX(long)
-EMU_MIN_MAX(unsigned long)
-EMU_MIN_MAX(long long)
-EMU_MIN_MAX(unsigned long long)
-EMU_INLINE unsigned min(unsigned x, int y) { return min(x, (unsigned)y); }
-EMU_INLINE unsigned min(int x, unsigned y) { return min((unsigned)x, y); }
-EMU_INLINE unsigned max(unsigned x, int y) { return max(x, (unsigned)y); }
-EMU_INLINE unsigned max(int x, unsigned y) { return max((unsigned)x, y); }
-EMU_INLINE float min(float x, float y) { return __builtin_fminf(x, y); }
-EMU_INLINE float max(float x, float y) { return __builtin_fmaxf(x, y); }
-EMU_INLINE double min(double x, double y) { return __builtin_fmin(x, y); }
-EMU_INLINE double max(double x, double y) { return __builtin_fmax(x, y); }
-EMU_INLINE double min(float x, double y) { return __builtin_fmin(x, y); }
-EMU_INLINE double min(double x, float y) { return __builtin_fmin(x, y); }
-EMU_INLINE double max(float x, double y) { return __builtin_fmax(x, y); }
-EMU_INLINE double max(double x, float y) { return __builtin_fmax(x, y); }
+EMU_INLINE int min(int x, int y) { return y < x ? y : x; }
+EMU_INLINE int max(int x, int y) { return x < y ? y : x; }
 EMU_INLINE int abs(int x) { return x < 0 ? -x : x; }
-EMU_INLINE long abs(long x) { return x < 0 ? -x : x; }
-EMU_INLINE long long abs(long long x) { return x < 0 ? -x : x; }
-EMU_INLINE float abs(float x) { return __builtin_fabsf(x); }
-EMU_INLINE double abs(double x) { return __builtin_fabs(x); }
 EMU_INLINE long long llabs(long long x) { return x < 0 ? -x : x; }
+#define TUNER_INLINE EMU_INLINE
+#include "../../cuda/include/tuner_device_math.h"
 
 template <class To, class From> EMU_INLINE To emu_bits(From from) {
     static_assert(sizeof(To) == sizeof(From), "");
@@ -157,9 +75,6 @@ EMU_INLINE float __int_as_float(int x) { return emu_bits<float>(x); }
 EMU_INLINE float __uint_as_float(unsigned x) { return emu_bits<float>(x); }
 EMU_INLINE long long __double_as_longlong(double x) { return emu_bits<long long>(x); }
 EMU_INLINE double __longlong_as_double(long long x) { return emu_bits<double>(x); }
-EMU_INLINE float __int2float_rn(int x) { return (float)x; }
-EMU_INLINE float __uint2float_rn(unsigned x) { return (float)x; }
-EMU_INLINE float __double2float_rn(double x) { return (float)x; }
 
 EMU_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
 EMU_INLINE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

@@ -4,7 +4,6 @@
    Source: CUDA Math API. */
 #pragma once
 
-EMU_MATH1(logb)
 #define EMU_ROUND_TO(name, T)                                                                                     \
     EMU_INLINE T name##f(float x) { return __builtin_##name##f(x); }                                              \
     EMU_INLINE T name(float x) { return __builtin_##name##f(x); }                                                 \
@@ -15,11 +14,9 @@ EMU_ROUND_TO(lrint, long)
 EMU_ROUND_TO(llrint, long long)
 EMU_ROUND_TO(ilogb, int)
 
-#define EMU_WITH(name, A)                                                                                         \
-    EMU_INLINE float name(float x, A a) { return __builtin_##name##f(x, a); }                                     \
-    EMU_INLINE double name(double x, A a) { return __builtin_##name(x, a); }
-EMU_WITH(ldexp, int)
-EMU_WITH(frexp, int *)
+EMU_INLINE double ldexp(double x, int n) { return __builtin_ldexp(x, n); }
+EMU_INLINE float frexp(float x, int *n) { return __builtin_frexpf(x, n); }
+EMU_INLINE double frexp(double x, int *n) { return __builtin_frexp(x, n); }
 EMU_INLINE float scalbnf(float x, int n) { return __builtin_ldexpf(x, n); }
 EMU_INLINE float scalbn(float x, int n) { return __builtin_ldexpf(x, n); }
 EMU_INLINE double scalbn(double x, int n) { return __builtin_ldexp(x, n); }
@@ -118,16 +115,14 @@ EMU_INLINE float rnorm4df(float x, float y, float z, float w) { return (float)rn
 EMU_INLINE double rhypot(double x, double y) { return 1 / __builtin_hypot(x, y); }
 EMU_INLINE float rhypotf(float x, float y) { return 1 / __builtin_hypotf(x, y); }
 EMU_INLINE float fdividef(float x, float y) { return x / y; }
-EMU_INLINE float __tanhf(float x) { return __builtin_tanhf(x); }
+EMU_FAST(tanhf)
 
-#define EMU_DOUBLE_ARITHMETIC(r)                                                                                  \
+#define EMU_ARITHMETIC(r)                                                                                         \
     EMU_INLINE double __dsub_##r(double x, double y) { return x - y; }                                            \
     EMU_INLINE double __ddiv_##r(double x, double y) { return x / y; }                                            \
     EMU_INLINE double __drcp_##r(double x) { return 1 / x; }                                                      \
     EMU_INLINE double __dsqrt_##r(double x) { return __builtin_sqrt(x); }                                         \
-    EMU_INLINE double __fma_##r(double x, double y, double z) { return __builtin_fma(x, y, z); }
-#define EMU_ARITHMETIC(r)                                                                                         \
-    EMU_DOUBLE_ARITHMETIC(r)                                                                                      \
+    EMU_INLINE double __fma_##r(double x, double y, double z) { return __builtin_fma(x, y, z); }                        \
     EMU_INLINE double __dadd_##r(double x, double y) { return x + y; }                                            \
     EMU_INLINE double __dmul_##r(double x, double y) { return x * y; }                                            \
     EMU_INLINE float __fadd_##r(float x, float y) { return x + y; }                                               \
@@ -140,7 +135,7 @@ EMU_INLINE float __tanhf(float x) { return __builtin_tanhf(x); }
     EMU_INLINE float __double2float_##r(double x) { return (float)x; }                                            \
     EMU_INLINE float __int2float_##r(int x) { return (float)x; }                                                  \
     EMU_INLINE float __uint2float_##r(unsigned x) { return (float)x; }
-EMU_DOUBLE_ARITHMETIC(rn)
+EMU_ARITHMETIC(rn)
 EMU_ARITHMETIC(rz)
 EMU_ARITHMETIC(ru)
 EMU_ARITHMETIC(rd)
@@ -236,14 +231,6 @@ EMU_INLINE long long llmin(long long x, long long y) { return min(x, y); }
 EMU_INLINE long long llmax(long long x, long long y) { return max(x, y); }
 EMU_INLINE unsigned long long ullmin(unsigned long long x, unsigned long long y) { return min(x, y); }
 EMU_INLINE unsigned long long ullmax(unsigned long long x, unsigned long long y) { return max(x, y); }
-EMU_INLINE unsigned long min(unsigned long x, long y) { return min(x, (unsigned long)y); }
-EMU_INLINE unsigned long min(long x, unsigned long y) { return min((unsigned long)x, y); }
-EMU_INLINE unsigned long max(unsigned long x, long y) { return max(x, (unsigned long)y); }
-EMU_INLINE unsigned long max(long x, unsigned long y) { return max((unsigned long)x, y); }
-EMU_INLINE unsigned long long min(unsigned long long x, long long y) { return min(x, (unsigned long long)y); }
-EMU_INLINE unsigned long long min(long long x, unsigned long long y) { return min((unsigned long long)x, y); }
-EMU_INLINE unsigned long long max(unsigned long long x, long long y) { return max(x, (unsigned long long)y); }
-EMU_INLINE unsigned long long max(long long x, unsigned long long y) { return max((unsigned long long)x, y); }
 EMU_INLINE long labs(long x) { return x < 0 ? -x : x; }
 
 template <class T> static __device__ __forceinline__ T __ldlu(const T *at) { return *at; }

@@ -46,174 +46,22 @@ extern "C" {
 typedef float float_t;
 typedef double double_t;
 
-double acos(double);
-double acosh(double);
-double asin(double);
-double asinh(double);
-double atan(double);
-double atanh(double);
-double cbrt(double);
-double ceil(double);
-double cos(double);
-double cosh(double);
-double erf(double);
-double erfc(double);
-double exp(double);
-double exp2(double);
-double expm1(double);
-double fabs(double);
-double floor(double);
-double lgamma(double);
-double log(double);
-double log10(double);
-double log1p(double);
-double log2(double);
-double logb(double);
-double nearbyint(double);
-double rint(double);
-double round(double);
-double sin(double);
-double sinh(double);
-double sqrt(double);
-double tan(double);
-double tanh(double);
-double tgamma(double);
-double trunc(double);
-double atan2(double, double);
-double copysign(double, double);
-double fdim(double, double);
-double fmax(double, double);
-double fmin(double, double);
-double fmod(double, double);
-double hypot(double, double);
-double nextafter(double, double);
-double pow(double, double);
-double remainder(double, double);
-double fma(double, double, double);
-double frexp(double, int *);
-double ldexp(double, int);
-double scalbn(double, int);
-double scalbln(double, long);
-double modf(double, double *);
-double remquo(double, double, int *);
-int ilogb(double);
-long lrint(double);
-long lround(double);
-long long llrint(double);
-long long llround(double);
-double nan(const char *);
-float acosf(float);
-float acoshf(float);
-float asinf(float);
-float asinhf(float);
-float atanf(float);
-float atanhf(float);
-float cbrtf(float);
-float ceilf(float);
-float cosf(float);
-float coshf(float);
-float erff(float);
-float erfcf(float);
-float expf(float);
-float exp2f(float);
-float expm1f(float);
-float fabsf(float);
-float floorf(float);
-float lgammaf(float);
-float logf(float);
-float log10f(float);
-float log1pf(float);
-float log2f(float);
-float logbf(float);
-float nearbyintf(float);
-float rintf(float);
-float roundf(float);
-float sinf(float);
-float sinhf(float);
-float sqrtf(float);
-float tanf(float);
-float tanhf(float);
-float tgammaf(float);
-float truncf(float);
-float atan2f(float, float);
-float copysignf(float, float);
-float fdimf(float, float);
-float fmaxf(float, float);
-float fminf(float, float);
-float fmodf(float, float);
-float hypotf(float, float);
-float nextafterf(float, float);
-float powf(float, float);
-float remainderf(float, float);
-float fmaf(float, float, float);
-float frexpf(float, int *);
-float ldexpf(float, int);
-float scalbnf(float, int);
-float scalblnf(float, long);
-float modff(float, float *);
-float remquof(float, float, int *);
-int ilogbf(float);
-long lrintf(float);
-long lroundf(float);
-long long llrintf(float);
-long long llroundf(float);
-float nanf(const char *);
-long double acosl(long double);
-long double acoshl(long double);
-long double asinl(long double);
-long double asinhl(long double);
-long double atanl(long double);
-long double atanhl(long double);
-long double cbrtl(long double);
-long double ceill(long double);
-long double cosl(long double);
-long double coshl(long double);
-long double erfl(long double);
-long double erfcl(long double);
-long double expl(long double);
-long double exp2l(long double);
-long double expm1l(long double);
-long double fabsl(long double);
-long double floorl(long double);
-long double lgammal(long double);
-long double logl(long double);
-long double log10l(long double);
-long double log1pl(long double);
-long double log2l(long double);
-long double logbl(long double);
-long double nearbyintl(long double);
-long double rintl(long double);
-long double roundl(long double);
-long double sinl(long double);
-long double sinhl(long double);
-long double sqrtl(long double);
-long double tanl(long double);
-long double tanhl(long double);
-long double tgammal(long double);
-long double truncl(long double);
-long double atan2l(long double, long double);
-long double copysignl(long double, long double);
-long double fdiml(long double, long double);
-long double fmaxl(long double, long double);
-long double fminl(long double, long double);
-long double fmodl(long double, long double);
-long double hypotl(long double, long double);
-long double nextafterl(long double, long double);
-long double powl(long double, long double);
-long double remainderl(long double, long double);
-long double fmal(long double, long double, long double);
-long double frexpl(long double, int *);
-long double ldexpl(long double, int);
-long double scalbnl(long double, int);
-long double scalblnl(long double, long);
-long double modfl(long double, long double *);
-long double remquol(long double, long double, int *);
-int ilogbl(long double);
-long lrintl(long double);
-long lroundl(long double);
-long long llrintl(long double);
-long long llroundl(long double);
-long double nanl(const char *);
+/* What each of the three floating types has, with the suffix of the type's names. */
+#define __TUNER_MATH(T, s)                                                                                        \
+    T acos##s(T); T acosh##s(T); T asin##s(T); T asinh##s(T); T atan##s(T); T atanh##s(T); T cbrt##s(T);          \
+    T ceil##s(T); T cos##s(T); T cosh##s(T); T erf##s(T); T erfc##s(T); T exp##s(T); T exp2##s(T);                \
+    T expm1##s(T); T fabs##s(T); T floor##s(T); T lgamma##s(T); T log##s(T); T log10##s(T); T log1p##s(T);        \
+    T log2##s(T); T logb##s(T); T nearbyint##s(T); T rint##s(T); T round##s(T); T sin##s(T); T sinh##s(T);        \
+    T sqrt##s(T); T tan##s(T); T tanh##s(T); T tgamma##s(T); T trunc##s(T); T atan2##s(T, T);                     \
+    T copysign##s(T, T); T fdim##s(T, T); T fmax##s(T, T); T fmin##s(T, T); T fmod##s(T, T);                      \
+    T hypot##s(T, T); T nextafter##s(T, T); T pow##s(T, T); T remainder##s(T, T); T fma##s(T, T, T);              \
+    T frexp##s(T, int *); T ldexp##s(T, int); T scalbn##s(T, int); T scalbln##s(T, long); T modf##s(T, T *);      \
+    T remquo##s(T, T, int *); int ilogb##s(T); long lrint##s(T); long lround##s(T); long long llrint##s(T);       \
+    long long llround##s(T); T nan##s(const char *);
+__TUNER_MATH(double, )
+__TUNER_MATH(float, f)
+__TUNER_MATH(long double, l)
+#undef __TUNER_MATH
 
 #ifdef __cplusplus
 }

@@ -23,9 +23,9 @@ from tuner.spec.applications import ApplicationFile, Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.sources import language_of
 
-__all__ = ["LEAST_SHARE", "Examined", "built_by", "compiled_in", "examine_application", "sources_below"]
+__all__ = ["Examined", "built_by", "compiled_in", "examine_application", "sources_below"]
 
-LEAST_SHARE = 0.05
+_LEAST_SHARE = 0.05
 """Of the processor time, for a region to be named."""
 MOST_REGIONS = 8
 _STARTING = (
@@ -143,13 +143,12 @@ def _anew(application: Rebuilt, sources: Sequence[Path]) -> dict[str, bytes]:
 
 
 def examine_application(
-    application: ApplicationFile, *, least: float = LEAST_SHARE, note: Callable[[str], None] = lambda _: None
+    application: ApplicationFile, *, note: Callable[[str], None] = lambda _: None
 ) -> Examined:
     """Builds an application in a copy of its folder, runs it three times, and finds its hot regions.
 
     Args:
         application: its file.
-        least: share of the time that a region has.
         note: told of the progress.
 
     Raises:
@@ -173,7 +172,7 @@ def examine_application(
             note("running it once more, to see where its time goes")
             listing = list_built(rebuilt.command, tree, rebuilt.here)
         doubts = doubts_of(first, rebuilt)
-        hot = hot_regions(listing, rebuilt.folder, seen, least=least, most=MOST_REGIONS)
+        hot = hot_regions(listing, rebuilt.folder, seen, least=_LEAST_SHARE, most=MOST_REGIONS)
     if first.status != 0 and not hot.regions:
         raise UsageError(doubts[0], _STARTING)
     return Examined(

@@ -119,40 +119,28 @@ class WinnerInPlace(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
-    """A kernel of a program that the device's compiler makes.
+class _DeviceWinner:
+    """What winners on a device have in common.
 
     Attributes:
-        kernel: its name.
-        recording: of the kernel that it replaces; its program has to be the application's to the last byte.
-        source, options: of the winner.
-        il: what its program is made of in the place of the source, where it is not empty.
-        local: its work-group along each axis; empty where it stays as the application has it.
-        points: see :class:`WinnerInPlace`.
+        kernel: its name, as the recording has it.
+        recording: of the kernel that it replaces.
+        keys: by which of the points' numbers the nearest is looked for, where several take any.
         device: it takes launches on this one alone; empty for all.
-        names: see :class:`WinnerInPlace`.
-        keys: by which of the points' numbers the nearest is looked for.
         sizes: see :class:`WinnerInPlace`.
         origin: see :class:`WinnerInPlace`.
     """
 
     kernel: str
     recording: Recording
-    source: str
-    options: str
-    local: tuple[int, ...]
-    il: bytes = b""
-    absent: str = "the application launches no kernel of the recorded program"
-    points: tuple[Point, ...] = ()
-    device: str = ""
-    names: Mapping[Key, str] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
+    device: str = ""
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     origin: Origin | None = None
 
     @property
     def replaces(self) -> Hashable:
-        """The kernel of the recorded program."""
+        """The kernel of the recorded program or module."""
         return _recorded(self.recording)
 
     @property
@@ -163,6 +151,27 @@ class Winner:
     def library(self, command: Sequence[str]) -> Path:
         """The library that stands before the device's driver, whatever the application."""
         return interposer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Winner(_DeviceWinner):
+    """A kernel of a program that the device's compiler makes; it has to be the application's to the last byte.
+
+    Attributes:
+        source, options: of the winner.
+        il: what its program is made of in the place of the source, where it is not empty.
+        local: its work-group along each axis; empty where it stays as the application has it.
+        points: see :class:`WinnerInPlace`.
+        names: see :class:`WinnerInPlace`.
+    """
+
+    source: str
+    options: str
+    local: tuple[int, ...]
+    il: bytes = b""
+    absent: str = "the application launches no kernel of the recorded program"
+    points: tuple[Point, ...] = ()
+    names: Mapping[Key, str] = field(default_factory=dict)
 
     def write(self, folder: Path, number: int) -> str:
         """Writes what the library reads."""
@@ -195,30 +204,19 @@ class LaunchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageWinner:
-    """A kernel of machine code, loaded beside the application's own module.
+class ImageWinner(_DeviceWinner):
+    """A kernel of machine code, loaded beside the application's own module, which has to be made as the recorded one.
 
     Attributes:
-        kernel: its name, as the recording has it.
-        recording: of the kernel that it replaces; its module has to have the same source and options, or be that image.
         image: the winner's.
         launches: those that it was verified on.
         any_launch: whether it takes all others, too, as they are.
-        keys: by which of their numbers the nearest is looked for, where several take any.
-        sizes: see :class:`WinnerInPlace`.
-        origin: see :class:`WinnerInPlace`.
     """
 
-    kernel: str
-    recording: Recording
     image: LoadedImage
     launches: tuple[LaunchPlan, ...]
     any_launch: bool = False
-    device: str = ""
     absent: str = "the application launches no kernel of the recorded module"
-    keys: tuple[Key, ...] = ()
-    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    origin: Origin | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -232,20 +230,6 @@ class ImageWinner:
     def names(self) -> Mapping[Key, str]:
         """Of the axes."""
         return {(AXIS, i): name for i, name in enumerate(AXES)}
-
-    @property
-    def replaces(self) -> Hashable:
-        """The kernel of the recorded module."""
-        return _recorded(self.recording)
-
-    @property
-    def needed(self) -> tuple[Path, ...]:
-        """None."""
-        return ()
-
-    def library(self, command: Sequence[str]) -> Path:
-        """The library that stands before the device's driver, whatever the application."""
-        return interposer()
 
     def write(self, folder: Path, number: int) -> str:
         """Writes what the library reads."""

@@ -207,9 +207,7 @@ def _calls(live: Live, spec: LoadedSpec, library: Any, folder: Path, instances: 
         folder.mkdir(parents=True, exist_ok=True)
         found = recorder.write(folder, file_name(entry))
         if found:
-            live.report = RecordReport(
-                ran=ran, recordings=tuple(path for path, _ in found), notes=tuple(notes_of(ran))
-            )
+            live.report = RecordReport(ran=ran, recordings=found, notes=tuple(notes_of(ran)))
         elif not failed:
             nothing = Ran(status=0, wall_s=0.0, seen=True)
             raise nothing_found(ran if recorder.use.launches else nothing, HERE, [entry], function=True)

@@ -153,7 +153,6 @@ def compare_built(
     application: Rebuilt,
     *,
     pairs: int,
-    seed: int = 0,
     note: Callable[[str], None] = lambda _: None,
 ) -> BuiltComparison:
     """Builds an application both ways in copies of its folder, and runs them in pairs in random order.
@@ -162,7 +161,6 @@ def compare_built(
         runs: records whose winners are put in, all at once.
         application: how it is built, run and judged.
         pairs: how many runs of each, after some that do not count.
-        seed: of the order.
         note: told of the progress.
 
     Raises:
@@ -176,7 +174,7 @@ def compare_built(
         first, application = _alike(plain, winner, application, note)
         for doubt in doubts_of(first, application):
             note(doubt)
-        times = _timed(plain, winner, application, first, pairs=pairs, seed=seed, note=note)
+        times = _timed(plain, winner, application, first, pairs=pairs, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)
     return BuiltComparison(
@@ -298,11 +296,10 @@ def _timed(
     first: TreeRun,
     *,
     pairs: int,
-    seed: int,
     note: Callable[[str], None],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     times: dict[bool, list[float]] = {False: [], True: []}
-    order = random.Random(seed)
+    order = random.Random(0)
     with TimingLane("cpu", note=note):
         for number in range(pairs):
             for changed in order.sample((False, True), 2):

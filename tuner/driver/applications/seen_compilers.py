@@ -23,6 +23,7 @@ from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.compile_words import sorted_words
 from tuner.spec.first.members import command_text
 from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.tunables import flag_words
 
 __all__ = ["command_of", "compiler_notes", "difference", "run_note", "with_compiler"]
 
@@ -73,9 +74,7 @@ def compiler_notes(spec: LoadedSpec, compiled: Compiled | None, file: str, outpu
 
 def command_of(spec: LoadedSpec, compiled: Compiled) -> tuple[str, ...]:
     """The compiler with flags that a spec would name: with macros and flags of meaning that it does not have yet."""
-    words = [
-        word for choices in spec.tunables.flags.values() for choice in choices for word in _split(choice)
-    ]
+    words = [w for choices in spec.tunables.flags.values() for one in choices for w in flag_words(one)]
     names = {parameter.name for parameter in spec.tunables.parameters}
     names |= {match[1] for match in map(_MACRO.match, words) if match}
     dialect = any(word.startswith("-std=") for word in words)
@@ -95,7 +94,9 @@ def difference(spec: LoadedSpec, compiled: Compiled) -> str:
     """The compiler with flags that a spec's candidates are made by where a build's is another; else empty."""
     built = {*compiled.command[1:], *MEANING.intersection(compiled.flags)}
     own = spec.task.kernel.compiler
-    fixed = [w for choices in spec.tunables.flags.values() if len(choices) == 1 for w in _split(choices[0])]
+    fixed = [
+        w for choices in spec.tunables.flags.values() if len(choices) == 1 for w in flag_words(choices[0])
+    ]
     if own is not None:
         _, flags, command = sorted_words([*own.command, *fixed], Path(spec.path).parent)
         same = _program(own.command[0]) == _program(compiled.command[0])
@@ -170,13 +171,6 @@ def _seen(compiled: Compiled, command: Sequence[str], file: str) -> str:
 
 def _line(error: TunerError) -> str:
     return " ".join(error.message.split())
-
-
-def _split(choice: str) -> list[str]:
-    try:
-        return shlex.split(choice)
-    except ValueError:
-        return []
 
 
 def _program(word: str) -> str:

@@ -145,10 +145,10 @@ class Pool:
         order = np.argsort(-values, kind="stable")[:most]
         return [able[n][0] for n in order if values[n] > 0.0]
 
-    def by_source(self, most: int = MOST) -> list[int]:
+    def by_source(self) -> list[int]:
         """Those that move their source like what was good elsewhere, best first, no near copies of one another."""
         values, _ = self._promises
-        return chosen(self.like.shape, self.shapes, values.tolist(), most)
+        return chosen(self.like.shape, self.shapes, values.tolist(), MOST)
 
     def advised(self, at: int) -> Advised:
         """A variant with the run that says most of its source."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import shlex
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
@@ -16,9 +15,10 @@ from typing import Any
 
 from tuner import cost_models, search, spaces
 from tuner.core.abilities import KnowsNeeds
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import MachineError
 from tuner.core.protocols import Backend
 from tuner.core.types import Task
+from tuner.spec import machine
 from tuner.spec.load import LoadedSpec
 
 __all__ = ["changed", "check_flags", "needed", "require_sandbox", "search_code", "toolchain"]
@@ -83,12 +83,7 @@ def check_flags(backend: Backend, spec: LoadedSpec) -> None:
     if spec.task.kernel.compiler is not None:
         # Asked when the spec was loaded; the backend's own compiler takes others.
         return
-    for group, choices in spec.tunables.flags.items():
-        for i, choice in enumerate(choices):
-            try:
-                backend.check_flags(shlex.split(choice))
-            except SpecError as error:
-                raise error.at(spec.tunables.view.place(("space", "flags", group, i))) from None
+    machine.check_flags(backend, spec.tunables)
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -72,7 +72,7 @@ def sorted_words(
     """
     include: list[Path] = []
     flags: list[str] = []
-    command = [] if not words else [_program(words[0], folder)]
+    command = [os.path.normpath(folder / word) if os.sep in word else word for word in words[:1]]
     rest = iter(words[1:])
     for word in rest:
         option = next((o for o in (*_FOLDERS, *HEADERS, *_TAKEN) if word.startswith(o)), None)
@@ -93,10 +93,6 @@ def sorted_words(
     levels = [word for word in command if word.startswith("-O")]
     command = [word for word in command if word not in levels[:-1] or word == levels[-1]]
     return tuple(dict.fromkeys(include)), tuple(flags), tuple(command)
-
-
-def _program(word: str, folder: Path) -> str:
-    return os.path.normpath(folder / word) if os.sep in word else word
 
 
 def _of_code(word: str, rest: Iterator[str], folder: Path) -> list[str]:

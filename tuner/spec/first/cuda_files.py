@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.core.source_text import text_of_file
 from tuner.core.types import Source
 from tuner.spec.first.compile_commands import path_from
-from tuner.spec.first.header_folders import INCLUDE, program_files
+from tuner.spec.first.header_folders import INCLUDE, known_text, program_files
 from tuner.spec.first.project import read_source
 from tuner.spec.reading.cuda_kernels import base_name, kernels_of
 from tuner.spec.reading.includes import read_headers
@@ -63,7 +62,7 @@ def cuda_files(path: Path, entry: str | None, include: Sequence[Path]) -> CudaFi
     other = _including(path, tree, include)
     if other is not None:
         path, tree = other
-        text = _text(path)
+        text = known_text(path)
     headers = _included(path, text, include)
     kernels = kernels_of(tree, base_name(entry or "").rpartition("::")[2])
     if kernels and all(kernel.file != path.name for kernel in kernels):
@@ -94,16 +93,13 @@ def _including(path: Path, tree: SourceTree, include: Sequence[Path]) -> tuple[P
     for other in program_files(path) if tree.unknown else ():
         if other.suffix != ".cu" or other == path.resolve():
             continue
-        text = _text(other)
-        if any(_same(written, other, path, include) for written in INCLUDE.findall(text)):
+        text = known_text(other)
+        named = (folder / n for n in INCLUDE.findall(text) for folder in (other.parent, *include))
+        if any(each.resolve() == path.resolve() for each in named):
             whole = _tree(other, text, include)
             if tree.unknown - whole.unknown:
                 found.append((other, whole))
     return found[0] if len(found) == 1 else None
-
-
-def _same(written: str, file: Path, path: Path, include: Sequence[Path]) -> bool:
-    return any((folder / written).resolve() == path.resolve() for folder in (file.parent, *include))
 
 
 def _included(path: Path, text: str, include: Sequence[Path]) -> str:
@@ -117,12 +113,5 @@ def _included(path: Path, text: str, include: Sequence[Path]) -> str:
 def _launching(path: Path) -> Iterator[Source]:
     """Other sources beside this one that launch kernels."""
     for other in sorted(path.resolve().parent.iterdir()):
-        if other.suffix in _SUFFIXES and other.name != path.name and "<<<" in (text := _text(other)):
+        if other.suffix in _SUFFIXES and other.name != path.name and "<<<" in (text := known_text(other)):
             yield Source(name=other.name, text=text)
-
-
-def _text(path: Path) -> str:
-    try:
-        return text_of_file(path)
-    except (OSError, ValueError):
-        return ""

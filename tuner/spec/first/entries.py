@@ -9,7 +9,7 @@ from tuner.core.reaching import reachable
 from tuner.spec.reading.lookup import entries_of, functions_of
 from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.signature import Function, SourceReader
-from tuner.spec.yaml_places import closest
+from tuner.spec.yaml_places import suggestion
 
 __all__ = ["chosen"]
 
@@ -35,10 +35,7 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
                 text = f"{file} defines {entry!r} only under a condition that does not hold here"
                 raise UsageError(text, "name the source that is compiled, or take the condition away")
             others = entries_of(text)
-            near = closest(entry, others)
-            hint = (
-                f"did you mean {near!r}?" if near else "it has " + (", ".join(others[:8]) or "no functions")
-            )
+            hint = suggestion(entry, others, "it has " + (", ".join(others[:8]) or "no functions"))
             raise UsageError(f"{file} has no function {entry!r}", hint)
         if found[0].hidden:
             hint = "write static itself before it, outside of namespaces without a name: then it can be tuned"

@@ -23,22 +23,8 @@ _REPOSITORY = (".git", ".hg", ".svn")
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 _BUILD_FILES = ("CMakeLists.txt", "Makefile", "makefile", "meson.build", "configure", "configure.ac", "BUILD")
 _SUFFIXES = (
-    ".h",
-    ".hh",
-    ".hpp",
-    ".hxx",
-    ".cuh",
-    ".inc",
-    ".inl",
-    ".ipp",
-    ".c",
-    ".cc",
-    ".cpp",
-    ".cxx",
-    ".c++",
-    ".C",
-    ".cu",
-    ".cl",
+    *(".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp"),
+    *(".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".cl"),
 )
 _CUDA = (".cu", ".cuh")
 _LEVELS = 6

@@ -294,7 +294,8 @@ class _Writer:
         size = re.search(r"\d+$", dtype)
         self._bytes.append(f"{int(size[0]) // 8 if size else 1} * ({') * ('.join(shape)})")
         role = self._role(kind, use, notes)
-        parts = [f"name: {written}", f"dtype: {dtype}", f"shape: [{', '.join(map(_listed, shape))}]"]
+        listed = (f'"{extent}"' if "," in extent else extent for extent in shape)
+        parts = [f"name: {written}", f"dtype: {dtype}", f"shape: [{', '.join(listed)}]"]
         if role != "input":
             parts.append(f"role: {role}")
         if kind.rows:
@@ -391,8 +392,3 @@ class _Writer:
             note = "check: the values, above all where they are indices"
         notes += [note] if note else []
         return init
-
-
-def _listed(text: str) -> str:
-    """In a list of YAML."""
-    return f'"{text}"' if "," in text else text

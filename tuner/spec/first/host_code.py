@@ -69,7 +69,7 @@ class HostCode:
     def uses(self, part: str, *kinds: str) -> Iterator[tuple[Node, Frame]]:
         """Nodes of those kinds in declarations that have a text somewhere; of templates the uses before themselves."""
         for root, _ in self.tree.declarations(part):
-            found = list(_with_functions(root, {}))
+            found = list(_with_functions(root))
             for node, function, _ in sorted(found, key=lambda each: each[2]):
                 if node.get("kind") in kinds:
                     yield node, Frame(function, node)
@@ -184,11 +184,9 @@ class HostCode:
         return []
 
 
-def _with_functions(
-    node: Node, function: Node, *, pattern: bool = False
-) -> Iterator[tuple[Node, Node, bool]]:
+def _with_functions(node: Node) -> Iterator[tuple[Node, Node, bool]]:
     """A node and all below it, each with the function around it, and whether that is a template itself."""
-    stack = [(node, function, pattern)]
+    stack: list[tuple[Node, Node, bool]] = [(node, {}, False)]
     while stack:
         top, around, inside = stack.pop()
         yield top, around, inside

@@ -124,16 +124,11 @@ def _first_kernel(project: Project, kernel: _Kernel, source: Opened) -> FirstKer
         doubts=(*whole.doubts, *left_out, *further.doubts),
         variables=whole.names,
         flags=whole.flags,
-        defines=_defines(project, reader),
+        # The older dialect where the source needs it.
+        defines=(*project.flags, *({OLD_DIALECT} & {*reader.flags} - {*project.flags})),
         kernel=None if outlined is None else f"{outlined.function}, loop: {project.loop}",
         values=values if outlined is None else outlined.values,
     )
-
-
-def _defines(project: Project, reader: SourceReader) -> tuple[str, ...]:
-    """The build's flags, and the older dialect where the source needs it."""
-    old = OLD_DIALECT in reader.flags and OLD_DIALECT not in project.flags
-    return (*project.flags, *([OLD_DIALECT] if old else []))
 
 
 def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:

@@ -15,7 +15,7 @@ from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.source_trees import SourceTree, source_tree
 from tuner.spec.reading.trees import inner_nodes
 from tuner.spec.reading.type_probes import TypeScope
-from tuner.spec.yaml_places import closest
+from tuner.spec.yaml_places import suggestion
 
 __all__ = [
     "NOISE",
@@ -281,11 +281,8 @@ def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -
     for kernel in kernels:
         if kernel.name == wanted:
             return kernel
-    near = closest(wanted, names)
-    raise UsageError(
-        f"{file} has no kernel {wanted!r}",
-        f"did you mean {near!r}?" if near else "it has " + ", ".join(names),
-    )
+    hint = suggestion(wanted, names, "it has " + ", ".join(names))
+    raise UsageError(f"{file} has no kernel {wanted!r}", hint)
 
 
 def _split(text: str) -> list[str]:

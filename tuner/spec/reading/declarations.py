@@ -41,9 +41,13 @@ def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Functi
         inner = kinds.get(node.get("id", ""), []) + inner
         return {**node, "inner": inner} if inner else node
 
+    def behind_void(node: Node, kind: CType) -> CType | None:
+        void = kind.pointer and kind.base == "void" and not kind.odd
+        return type_behind(node["id"], function, lookup) if void else None
+
     tree = changed(function.tree)
     parameters = tuple(
-        (name, _behind(node, kind, function, lookup))
+        (name, behind_void(node, kind) or kind)
         for node, (name, kind) in zip(parameter_nodes(tree), function.parameters, strict=True)
     )
     return replace(function, tree=tree, parameters=parameters)
@@ -95,12 +99,6 @@ def _own_names(tree: Node) -> dict[str, str]:
         if node.get("kind") == "VarDecl":
             found[node["name"]] = "" if node["name"] in found else node["id"]
     return {**found, **{node["name"]: node["id"] for node in parameter_nodes(tree) if "name" in node}}
-
-
-def _behind(node: Node, kind: CType, function: Function, lookup: Lookup) -> CType:
-    if not kind.pointer or kind.base != "void" or kind.odd:
-        return kind
-    return type_behind(node["id"], function, lookup) or kind
 
 
 def type_behind(identity: str, function: Function, lookup: Lookup, depth: int = 0) -> CType | None:

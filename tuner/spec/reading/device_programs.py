@@ -152,12 +152,10 @@ def parted(reader: SourceReader, text: str) -> Iterator[tuple[Source, str]]:
 
 def _sources(reader: SourceReader) -> list[Source]:
     first, *others = reader.files
-    return [first, *(file for file in others if _is_source(file, reader.language))]
-
-
-def _is_source(file: Source, language: str) -> bool:
-    suffix = PurePosixPath(file.name).suffix
-    return suffix == ".cu" if language == "cuda" else language == "opencl" and suffix not in _OPENCL_HEADERS
+    suffixes = {file: PurePosixPath(file.name).suffix for file in others}
+    if reader.language == "cuda":
+        return [first, *(file for file in others if suffixes[file] == ".cu")]
+    return [first, *(f for f in others if reader.language == "opencl" and suffixes[f] not in _OPENCL_HEADERS)]
 
 
 def answers(

@@ -198,8 +198,9 @@ class _Flattener:
             return {key: value for key, value in node.items() if key != "inner"}
         elif kind == "CallExpr":
             return {**node, "inner": [inner[0], *self._passed(inner)]}
-        target = _changed(node)
-        if target is not None and peeled(target).get("kind") == "MemberExpr":
+        taken = kind == "UnaryOperator" and node.get("opcode") == "&"
+        target = inner[0] if taken or changes(node) else {}
+        if peeled(target).get("kind") == "MemberExpr":
             trail = self._trail(target)
             if trail is not None:
                 self._member(peeled(target), trail, written=True)
@@ -297,12 +298,6 @@ def _bases(tree: Node) -> Iterator[Node]:
     for node in walk(tree):
         if node.get("kind") == "MemberExpr" and inner_nodes(node):
             yield peeled(inner_nodes(node)[0])
-
-
-def _changed(node: Node) -> Node | None:
-    """What an operation assigns to, or takes the address of."""
-    taken = node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"
-    return inner_nodes(node)[0] if taken or changes(node) else None
 
 
 def _named(text: str, node: Node) -> str:

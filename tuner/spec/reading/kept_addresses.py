@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 from tuner.spec.reading.nodes import Node, named_in, walk
 from tuner.spec.reading.signature import Function
+from tuner.spec.reading.trees import referenced
 
 __all__ = ["calls_back", "guarded", "is_kept", "is_whole"]
 
@@ -39,7 +40,7 @@ def is_kept(parents: Sequence[Node], own: Collection[str]) -> bool:
             taken = False
         elif kind in ("VarDecl", "BinaryOperator", "UnaryOperator", "CompoundAssignOperator"):
             if kind == "VarDecl" or (operator == "=" and taken):
-                return _goes_to(parent) not in own
+                return (parent["id"] if kind == "VarDecl" else referenced(parent["inner"][0])) not in own
             if operator in _OF_VALUES or not (taken or operator == ","):
                 return False
         elif kind in (*_CALLS, "GCCAsmStmt", "UnaryExprOrTypeTraitExpr"):
@@ -49,13 +50,6 @@ def is_kept(parents: Sequence[Node], own: Collection[str]) -> bool:
         elif kind in ("InitListExpr", "CXXConstructExpr", "CompoundLiteralExpr"):
             return True
     return False
-
-
-def _goes_to(node: Node) -> str:
-    """The variable that an initial value or an assignment is for."""
-    if node["kind"] == "VarDecl":
-        return str(node["id"])
-    return str(node["inner"][0].get("referencedDecl", {}).get("id", ""))
 
 
 def is_whole(parents: Sequence[Node]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core.errors import BaselineError, UsageError
-from tuner.core.source_text import source_bytes, source_text
+from tuner.core.source_text import free_name, source_bytes, source_text
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
@@ -211,9 +211,7 @@ class _Writer:
         )
 
     def _unused(self, name: str) -> str:
-        while re.search(rf"\b{name}\b", self._text):
-            name += "_"
-        return name
+        return free_name(name, [self._text])
 
     def _characters(self, place: int) -> int:
         return len(source_text(self._data[:place]))

@@ -162,11 +162,6 @@ def _first(groups: Sequence[Sequence[Flags]]) -> Flags:
     return tuple(word for group in groups for word in group[0])
 
 
-def _chosen(groups: Sequence[Sequence[Flags]], number: int, choice: Flags) -> Flags:
-    """The first choices, but for one group."""
-    return _first([*groups[:number], [choice], *groups[number + 1 :]])
-
-
 def _names(groups: Sequence[Sequence[Flags]]) -> frozenset[str]:
     """Macros that some choice of flags defines or takes back."""
     words = (word for group in groups for choice in group for word in choice)
@@ -177,13 +172,15 @@ def _macro_changing(
     reader: SourceReader, groups: Sequence[Sequence[Flags]], asking: _Asking
 ) -> Iterator[Flags]:
     """Flags of every further combination of choices that define other macros than the first, or may."""
-    usual, kept = asking.macro_text({}), []
+    usual, kept = asking.macro_text(), []
     for number, group in enumerate(groups):
         others = [
             choice
             for choice in group[1:]
             if any(word.startswith(_REACHING) for word in (*choice, *group[0]))
-            or replace(asking, reader=reader.with_flags(_chosen(groups, number, choice))).macro_text({})
+            or replace(
+                asking, reader=reader.with_flags(_first([*groups[:number], [choice], *groups[number + 1 :]]))
+            ).macro_text()
             != usual
         ]
         kept.append([group[0], *others])
@@ -269,9 +266,9 @@ class _Asking:
             require_answered(asked - self.tunables.keys() - self.missing)
         return _Texts(files=tuple(made), asked=names, broken=broken)
 
-    def macro_text(self, fixed: Mapping[str, Value]) -> str:
+    def macro_text(self) -> str:
         """All macros at the end of the sources, with what they stand for."""
-        return "".join(joined(unit).preprocessed("-dM")[0] for unit in self._units(fixed))
+        return "".join(joined(unit).preprocessed("-dM")[0] for unit in self._units({}))
 
     def require_unchanged(self, found: Preprocessed, files: Sequence[Source]) -> None:
         """Refuses preprocessed text that is another one after the preprocessor where it stands in the files."""

@@ -122,7 +122,7 @@ class _Judge:
         """Whether all that one way leads to is known, and is accessed by that way alone."""
         if not way.objects or any(each[:2] in (UNKNOWN, "i:") for each in way.objects):
             return False
-        shared = {each for each in way.objects if self._is_shared(each)}
+        shared = {each for each in way.objects if each.startswith("g:") or each in self._shared}
         if (self._unknown and shared) or not way.objects.isdisjoint(self._named):
             return False
         others = [other for other in self._ways if other is not way]
@@ -135,6 +135,3 @@ class _Judge:
         if any(e.startswith("i:") for e in others) and any(not e.startswith("p:") for e in shared):
             return True
         return not own.isdisjoint(others)
-
-    def _is_shared(self, thing: str) -> bool:
-        return thing.startswith("g:") or thing in self._shared

@@ -110,7 +110,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReader:
-    """Sources that clang is asked about.
+    """Sources that clang is asked about; questions raise ``MachineError`` where there is none or it is silent.
 
     Attributes:
         files: the first holds the functions; they are written to a folder of their own to be read.
@@ -153,11 +153,7 @@ class SourceReader:
         return [function for function in self.functions(name) if function.defined]
 
     def with_missing_headers(self) -> SourceReader:
-        """The same with headers that are nowhere as empty ones: clang gives up where it cannot find one.
-
-        Raises:
-            MachineError: there is no clang, or it does not answer.
-        """
+        """The same with headers that are nowhere as empty ones: clang gives up where it cannot find one."""
         _, output, _ = self._run(["-M", "-MG"], "", action=())
         names = (PurePath(name) for name in output.replace("\\\n", " ").split()[2:])
         # Names as they are included; those of files that are there have a folder before them.
@@ -180,7 +176,6 @@ class SourceReader:
 
         Raises:
             BaselineError: the source does not compile.
-            MachineError: there is no clang, or it does not answer.
         """
         return [self.resolved(function) for function in self.named(name, included=included)]
 
@@ -202,7 +197,6 @@ class SourceReader:
 
         Raises:
             BaselineError: one has none; what clang says of the first of them.
-            MachineError: there is no clang, or it does not answer.
         """
         lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
         # An empty line ends a comment that a backslash goes on with.
@@ -238,7 +232,6 @@ class SourceReader:
 
         Raises:
             BaselineError: the source does not compile.
-            MachineError: there is no clang, or it does not answer.
         """
         return self._accepted(["-S", "-emit-llvm", "-O0", "-o", "-"], action=())
 
@@ -247,9 +240,6 @@ class SourceReader:
 
         Args:
             extra: text behind the first file's.
-
-        Raises:
-            MachineError: there is no clang, or it does not answer.
         """
         status, output, _ = self._run(["-Xclang", "-fdump-record-layouts-canonical"], extra)
         return output if status == 0 or self.language == "cuda" else ""
@@ -259,9 +249,6 @@ class SourceReader:
 
         Args:
             words: further options of it.
-
-        Raises:
-            MachineError: there is no clang, or it does not answer.
         """
         status, output, errors = self._run(words, "", action=("-E",), warns=True)
         return output, errors, None if status == 0 else not_accepted(errors, self._first)
@@ -275,7 +262,6 @@ class SourceReader:
 
         Raises:
             BaselineError: the source does not compile.
-            MachineError: there is no clang, or it does not answer.
         """
         status, output, errors = self._run(_dump(name), extra)
         if status == 0:
@@ -289,9 +275,6 @@ class SourceReader:
         Args:
             name: with what goes before it.
             extra: text behind the first file's.
-
-        Raises:
-            MachineError: there is no clang, or it does not answer.
         """
         _, output, errors = self._run(_dump(name), extra)
         return list(trees_of(output)), errors
@@ -301,7 +284,6 @@ class SourceReader:
 
         Raises:
             BaselineError: the tree is too large.
-            MachineError: there is no clang, or it does not answer.
         """
         return self._run(["-Xclang", "-ast-dump=json"], "")[1:]
 

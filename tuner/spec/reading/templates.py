@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tuner.spec.reading.declarators import declaration
 from tuner.spec.reading.signature import Function
 
 __all__ = ["instance_of"]
@@ -57,7 +58,7 @@ def instance_of(template: Function, text: str) -> tuple[str, str] | None:
     lines = []
     for macro, default in macros.items():
         lines += [f"#ifndef {macro}", f"#define {macro} {default}", "#endif"]
-    parameters = ", ".join(_declared(n, t.text, types) for n, t in template.parameters)
+    parameters = ", ".join(declaration(_with(t.text, types), n) for n, t in template.parameters)
     result = "void" if template.returns is None else _with(template.returns.text, types)
     call = f"{called}<{', '.join(arguments)}>({', '.join(n for n, _ in template.parameters)})"
     returned = "" if template.returns is None else "return "
@@ -75,11 +76,6 @@ def _with(text: str, types: Mapping[str, str]) -> str:
     for name, kind in types.items():
         text = re.sub(rf"\b{name}\b", kind, text)
     return text
-
-
-def _declared(name: str, text: str, types: Mapping[str, str]) -> str:
-    kind = _with(text, types)
-    return f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}"
 
 
 def _namespaces(before: str) -> list[str]:

@@ -5,6 +5,7 @@ May not run anything.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from tuner.spec.recorded.included import include_folders, with_headers
 from tuner.spec.recorded.replayable import group_of
 from tuner.spec.recorded.workload import AXES
 
-__all__ = ["EVOLVED", "quoted", "target_of", "write_module_spec", "write_spec"]
+__all__ = ["EVOLVED", "option_words", "quoted", "target_of", "write_module_spec", "write_spec"]
 
 EVOLVED = "  source: {evolve: true}     # nothing else can be tuned without knowing more of the kernel"
 """The line under ``space`` where the application has already set all that could be tried."""
@@ -147,31 +148,35 @@ def _spec(
     return "\n".join(lines) + "\n"
 
 
-def _options(recording: Recording) -> str:
+def option_words(recording: Recording) -> list[str]:
+    """The options that it was built with; a ``-D`` is one word with what it defines."""
     try:
         words = shlex.split(recording.options)
     except ValueError:
         raise SpecError(
             f"the build options {recording.options!r} cannot be read", "record it again"
         ) from None
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        # Nothing is included, so folders of headers mean nothing.
-        if skip or word.startswith("-I"):
-            skip = word == "-I"
-            continue
-        if word == "-cl-kernel-arg-info" or word in kept:
-            continue
-        kept.append(word)
     joined: list[str] = []
-    for word in kept:
+    for word in words:
         if joined and joined[-1] == "-D":
             joined[-1] = f"-D{word}"
         else:
             joined.append(word)
-    check_flags(joined)
-    return shlex.join(joined)
+    return joined
+
+
+def _options(recording: Recording) -> str:
+    kept: list[str] = []
+    skip = False
+    for word in option_words(recording):
+        # Nothing is included, so folders of headers mean nothing.
+        if skip or word.startswith("-I"):
+            skip = word == "-I"
+            continue
+        if word != "-cl-kernel-arg-info" and word not in kept:
+            kept.append(word)
+    check_flags(kept)
+    return shlex.join(kept)
 
 
 def target_of(recording: Recording) -> str:
@@ -196,16 +201,8 @@ def _groups(recordings: Sequence[Recording], grouped: bool) -> tuple[list[str], 
         fitting = [n for n in (1 << k for k in range(11)) if all(s % n == 0 for s in sizes)]
         values = sorted({start, *fitting})
         parameters.append(f"    {name}: {{values: {values}, default: {start}, macro: false}}")
-    product = " * ".join(names)
-    most = max(_MOST_ITEMS, _product(starts))
-    return lines, [*parameters, f'  constraints: ["{product} <= {most}"]']
-
-
-def _product(sizes: Sequence[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
+    most = max(_MOST_ITEMS, math.prod(starts))
+    return lines, [*parameters, f'  constraints: ["{" * ".join(names)} <= {most}"]']
 
 
 def quoted(value: str) -> str:

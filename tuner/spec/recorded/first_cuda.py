@@ -10,11 +10,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tuner.core.errors import SpecError
 from tuner.evaluators.cuda.flags import check_flags
 from tuner.evaluators.cuda.nvrtc import find_headers
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.recorded.first import EVOLVED, quoted
+from tuner.spec.recorded.first import EVOLVED, option_words, quoted
 from tuner.spec.recorded.included import include_folders, with_headers
 
 __all__ = ["write_cuda_spec"]
@@ -43,22 +42,7 @@ def write_cuda_spec(
     base: Path,
     evaluations: int = 60,
 ) -> tuple[str, str]:
-    """Source and spec of one kernel.
-
-    Args:
-        recordings: of one program.
-        name: of both files, without suffix.
-        pattern: of the recordings' files, relative to the spec.
-        base: where the application ran, for its headers.
-        evaluations: the budget.
-
-    Returns:
-        The source and the YAML text.
-
-    Raises:
-        SpecError: a source that includes files which neither NVRTC nor the application's folders have, or an option
-            that no spec can give.
-    """
+    """Source and spec of one kernel; as for OpenCL (:func:`write_spec`), but NVRTC has some of the headers."""
     first = recordings[0]
     options = _options(first)
     text = with_headers(
@@ -102,20 +86,12 @@ def _brought_by_nvrtc() -> Callable[[str], bool]:
 
 
 def _options(recording: Recording) -> str:
-    try:
-        words = shlex.split(recording.options)
-    except ValueError:
-        raise SpecError(
-            f"the build options {recording.options!r} cannot be read", "record it again"
-        ) from None
     kept: list[str] = []
     skip = False
-    for word in words:
+    for word in option_words(recording):
         # The architecture is the target's, and nothing is included from the application's folders.
         if skip or _APPLICATIONS_OWN.match(word):
             skip = not skip and word in _TAKES_WORD
-        elif kept and kept[-1] == "-D":
-            kept[-1] = f"-D{word}"
         else:
             kept.append(_OTHER_NAMES.get(word, word))
     check_flags(kept)

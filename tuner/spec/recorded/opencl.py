@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.types import Argument, ArgumentRole, Initial, opaque_bytes
-from tuner.recorders.recordings.format import RecordedArgument, Recording
+from tuner.recorders.recordings.format import Recording
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.signature import Function
 from tuner.spec.recorded.by_recording import by_recording
@@ -70,7 +70,10 @@ def opencl_arguments(
         if given[0].kind == "local":
             continue
         if given[0].kind in ("scalar", "null"):
-            made.append(Argument(name=name, dtype=dtype, value=by_recording(_values(given, dtype))))
+            values: list[int | float] = [int.from_bytes(a.value, "little") for a in given]
+            if not opaque_bytes(dtype):
+                values = [np.frombuffer(a.value, dtype)[0].item() for a in given]
+            made.append(Argument(name=name, dtype=dtype, value=by_recording(values)))
             continue
         item = np.dtype(dtype).itemsize
         made.append(
@@ -83,9 +86,3 @@ def opencl_arguments(
             )
         )
     return tuple(made)
-
-
-def _values(given: Sequence[RecordedArgument], dtype: str) -> list[int | float]:
-    if opaque_bytes(dtype):
-        return [int.from_bytes(a.value, "little") for a in given]
-    return [np.frombuffer(a.value, dtype)[0].item() for a in given]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import canonical_json
-from tuner.core.errors import BaselineError, SpecError, UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, Launch, Problem
 from tuner.recorders.recordings.format import Recording, RecordingFile, parse_header
@@ -99,10 +99,8 @@ def read_workload(
     names = recording_names(model.workload, folder, view)
     recordings, digests = open_recordings(names, folder, view)
     require_one_entry(names, recordings, model, view)
-    try:
+    with view.at(("kernel", "source")):
         function = the_function(functions(model.kernel.entry), model.kernel.entry, view)
-    except BaselineError as error:
-        raise error.at(view.place(("kernel", "source"))) from None
     recordings = [told_apart(recording, function) for recording in recordings]
     parameters = [
         [name or f"argument{i}", dtype_of_parameter(kind, i, recordings), kind.constant]
@@ -168,7 +166,8 @@ def from_text(text: str, *, origin: str) -> Workload:
         data = json.loads(text)
         recordings = tuple(parse_header(r, origin) for r in data["recordings"])
         names = tuple(str(name) for name in data["names"])
-        arguments = _arguments(data["parameters"], names, recordings)
+        derive = cuda_arguments if recordings[0].api == "cuda" else opencl_arguments
+        arguments = derive(data["parameters"], names, recordings)
         problems = _problems(recordings)
     except (ValueError, KeyError, TypeError, UsageError) as error:
         if isinstance(error, SpecError):
@@ -250,13 +249,6 @@ def fnmatch_hint(name: str, entry: str) -> str:
     """A pattern for the recordings of one kernel in the folder of another's."""
     pattern = str(Path(name).parent / f"{entry}-*.rec")
     return pattern if not fnmatch.fnmatch(name, pattern) else f"{entry}.rec"
-
-
-def _arguments(
-    parameters: Sequence[Sequence[Any]], names: Sequence[str], recordings: Sequence[Recording]
-) -> tuple[Argument, ...]:
-    derive = cuda_arguments if recordings[0].api == "cuda" else opencl_arguments
-    return derive(parameters, names, recordings)
 
 
 def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:

@@ -1,30 +1,20 @@
+/* A source may have defined one of the last itself. */
 #pragma once
 #ifndef CHAR_BIT
 #define CHAR_BIT 8
-#endif
-#ifndef SCHAR_MAX
 #define SCHAR_MAX 127
-#endif
-#ifndef SCHAR_MIN
 #define SCHAR_MIN (-128)
-#endif
-#ifndef UCHAR_MAX
 #define UCHAR_MAX 255
-#endif
-#ifndef CHAR_MAX
 #define CHAR_MAX SCHAR_MAX
-#endif
-#ifndef CHAR_MIN
 #define CHAR_MIN SCHAR_MIN
-#endif
-#ifndef SHRT_MAX
 #define SHRT_MAX 32767
-#endif
-#ifndef SHRT_MIN
 #define SHRT_MIN (-32768)
-#endif
-#ifndef USHRT_MAX
 #define USHRT_MAX 65535
+#define LONG_MAX 9223372036854775807l
+#define LONG_MIN (-LONG_MAX - 1l)
+#define ULONG_MAX 18446744073709551615ul
+#define LLONG_MIN (-LLONG_MAX - 1ll)
+#define ULLONG_MAX 18446744073709551615ull
 #endif
 #ifndef INT_MAX
 #define INT_MAX 2147483647
@@ -35,21 +25,6 @@
 #ifndef UINT_MAX
 #define UINT_MAX 4294967295u
 #endif
-#ifndef LONG_MAX
-#define LONG_MAX 9223372036854775807l
-#endif
-#ifndef LONG_MIN
-#define LONG_MIN (-LONG_MAX - 1l)
-#endif
-#ifndef ULONG_MAX
-#define ULONG_MAX 18446744073709551615ul
-#endif
 #ifndef LLONG_MAX
 #define LLONG_MAX 9223372036854775807ll
-#endif
-#ifndef LLONG_MIN
-#define LLONG_MIN (-LLONG_MAX - 1ll)
-#endif
-#ifndef ULLONG_MAX
-#define ULLONG_MAX 18446744073709551615ull
 #endif

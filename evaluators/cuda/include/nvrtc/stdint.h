@@ -2,34 +2,14 @@
 #pragma once
 
 #ifndef _CUDA_STD_CSTDINT
-typedef signed char int8_t;
-typedef unsigned char uint8_t;
-typedef signed char int_fast8_t;
-typedef unsigned char uint_fast8_t;
-typedef signed char int_least8_t;
-typedef unsigned char uint_least8_t;
-typedef short int16_t;
-typedef unsigned short uint16_t;
-typedef long int_fast16_t;
-typedef unsigned long uint_fast16_t;
-typedef short int_least16_t;
-typedef unsigned short uint_least16_t;
-typedef int int32_t;
-typedef unsigned int uint32_t;
-typedef long int_fast32_t;
-typedef unsigned long uint_fast32_t;
-typedef int int_least32_t;
-typedef unsigned int uint_least32_t;
-typedef long int64_t;
-typedef unsigned long uint64_t;
-typedef long int_fast64_t;
-typedef unsigned long uint_fast64_t;
-typedef long int_least64_t;
-typedef unsigned long uint_least64_t;
-typedef long intptr_t;
-typedef unsigned long uintptr_t;
-typedef long intmax_t;
-typedef unsigned long uintmax_t;
+typedef signed char int8_t, int_fast8_t, int_least8_t;
+typedef unsigned char uint8_t, uint_fast8_t, uint_least8_t;
+typedef short int16_t, int_least16_t;
+typedef unsigned short uint16_t, uint_least16_t;
+typedef long int_fast16_t, int_fast32_t, int64_t, int_fast64_t, int_least64_t, intptr_t, intmax_t;
+typedef unsigned long uint_fast16_t, uint_fast32_t, uint64_t, uint_fast64_t, uint_least64_t, uintptr_t, uintmax_t;
+typedef int int32_t, int_least32_t;
+typedef unsigned int uint32_t, uint_least32_t;
 
 #define INT8_MAX 127
 #define INT8_MIN (-INT8_MAX - 1)

@@ -28,59 +28,33 @@ typedef struct omp_lock_t { void *_lk; } omp_lock_t;
 typedef struct omp_nest_lock_t { void *_lk; } omp_nest_lock_t;
 
 /* Threads and teams */
-extern void omp_set_num_threads(int);
-extern int omp_get_num_threads(void);
-extern int omp_get_max_threads(void);
-extern int omp_get_thread_num(void);
-extern int omp_get_num_procs(void);
-extern int omp_in_parallel(void);
-extern int omp_in_final(void);
-extern void omp_set_dynamic(int);
-extern int omp_get_dynamic(void);
-extern void omp_set_nested(int);
-extern int omp_get_nested(void);
-extern int omp_get_thread_limit(void);
-extern void omp_set_max_active_levels(int);
-extern int omp_get_max_active_levels(void);
-extern int omp_get_supported_active_levels(void);
-extern int omp_get_level(void);
-extern int omp_get_active_level(void);
-extern int omp_get_ancestor_thread_num(int);
-extern int omp_get_team_size(int);
-extern int omp_get_cancellation(void);
-extern int omp_get_max_task_priority(void);
+extern void omp_set_num_threads(int), omp_set_dynamic(int), omp_set_nested(int), omp_set_max_active_levels(int);
+extern int omp_get_num_threads(void), omp_get_max_threads(void), omp_get_thread_num(void),
+    omp_get_num_procs(void), omp_in_parallel(void), omp_in_final(void), omp_get_dynamic(void),
+    omp_get_nested(void), omp_get_thread_limit(void), omp_get_max_active_levels(void),
+    omp_get_supported_active_levels(void), omp_get_level(void), omp_get_active_level(void),
+    omp_get_ancestor_thread_num(int), omp_get_team_size(int), omp_get_cancellation(void),
+    omp_get_max_task_priority(void);
 
 /* Schedules and places */
-extern void omp_set_schedule(omp_sched_t, int);
-extern void omp_get_schedule(omp_sched_t *, int *);
+extern void omp_set_schedule(omp_sched_t, int), omp_get_schedule(omp_sched_t *, int *);
 extern omp_proc_bind_t omp_get_proc_bind(void);
-extern int omp_get_num_places(void);
-extern int omp_get_place_num(void);
-extern int omp_get_place_num_procs(int);
+extern int omp_get_num_places(void), omp_get_place_num(void), omp_get_place_num_procs(int);
 
 /* Locks */
-extern void omp_init_lock(omp_lock_t *);
-extern void omp_destroy_lock(omp_lock_t *);
-extern void omp_set_lock(omp_lock_t *);
-extern void omp_unset_lock(omp_lock_t *);
-extern int omp_test_lock(omp_lock_t *);
-extern void omp_init_nest_lock(omp_nest_lock_t *);
-extern void omp_destroy_nest_lock(omp_nest_lock_t *);
-extern void omp_set_nest_lock(omp_nest_lock_t *);
-extern void omp_unset_nest_lock(omp_nest_lock_t *);
-extern int omp_test_nest_lock(omp_nest_lock_t *);
+extern void omp_init_lock(omp_lock_t *), omp_destroy_lock(omp_lock_t *), omp_set_lock(omp_lock_t *),
+    omp_unset_lock(omp_lock_t *), omp_init_nest_lock(omp_nest_lock_t *),
+    omp_destroy_nest_lock(omp_nest_lock_t *), omp_set_nest_lock(omp_nest_lock_t *),
+    omp_unset_nest_lock(omp_nest_lock_t *);
+extern int omp_test_lock(omp_lock_t *), omp_test_nest_lock(omp_nest_lock_t *);
 
 /* Time */
-extern double omp_get_wtime(void);
-extern double omp_get_wtick(void);
+extern double omp_get_wtime(void), omp_get_wtick(void);
 
 /* Devices and teams: the host alone */
-extern int omp_get_num_devices(void);
-extern int omp_get_default_device(void);
+extern int omp_get_num_devices(void), omp_get_default_device(void), omp_is_initial_device(void),
+    omp_get_num_teams(void), omp_get_team_num(void);
 extern void omp_set_default_device(int);
-extern int omp_is_initial_device(void);
-extern int omp_get_num_teams(void);
-extern int omp_get_team_num(void);
 
 #ifdef __cplusplus
 }
