@@ -111,6 +111,12 @@ def test_sources_that_read_more_are_asked_about_each_time(question: Question, te
     assert times(asked) == 2
 
 
+def test_a_question_for_the_headers_is_put_as_it_is(question: Question) -> None:
+    asked = replace(question, words=("-M", "-MG", "k.c"))
+    assert asked.answer() == asked.answer() == (3, b"-M\n-MG\n-I\n.\nint x;\n", b"said\n")
+    assert times(asked) == 2
+
+
 def test_a_clang_that_is_gone_is_said(question: Question) -> None:
     with pytest.raises(MachineError, match="clang does not answer"):
         replace(question, clang="/nonexistent/clang").answer()

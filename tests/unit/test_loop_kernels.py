@@ -186,7 +186,7 @@ def test_objects_of_classes_are_handed_on_as_they_are() -> None:
     text = """
 #include <vector>
 namespace app {
-struct grid { std::vector<double> cells; double &at(int i) { return cells[i]; } };
+struct grid { std::vector<double> cells; int reads; double &at(int i) { reads++; return cells[i]; } };
 void step(grid &g, const grid &old, int n) {
     std::vector<double> sums(4);
     double most = 0;

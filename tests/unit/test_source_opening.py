@@ -217,7 +217,8 @@ def test_an_inlined_value_has_a_statement_of_its_own() -> None:
     [
         ("const float *p = x; p += 1; y[0] = p[0];", "changes"),
         ("const float *p = x + m; y[0] = p[0];", "signed whole number"),
-        ("const float *p = x; y[0] = *p;", "without a subscript"),
+        ("const float *p = x; y[0] = *p + (p == y);", "without a subscript"),
+        ("const float *p = x; y[0] = *x++ > 2 || p[0] > 3;", "changes"),
         ("const float *p = x; y[0] = h(p + 1);", "without a subscript"),
         ("const double *p = (const double *)x; y[0] = p[0];", "not known"),
         ("const float *p = x; goto p; y[0] = p[0]; p: ;", "only known as text"),

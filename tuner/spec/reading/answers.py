@@ -30,6 +30,8 @@ _TIMEOUT_S = 30.0
 _KEPT_BYTES = 2 << 20
 _CHANGES = re.compile(r"embed|__(?:DATE|TIME|TIMESTAMP)__|pragma\s+GCC\s+dependency")
 """In a source: its answer may be another one when the clock is, or a file that clang does not name."""
+_LISTS = "-M"
+"""A question for the headers themselves."""
 _READ = "files.that.were.read"
 """Where clang writes which files those are (``-MF``)."""
 
@@ -70,7 +72,8 @@ class Question:
         Raises:
             MachineError: it does not answer.
         """
-        if any(_CHANGES.search(file.text.replace("\\\n", "")) for file in self.files):
+        changes = any(_CHANGES.search(file.text.replace("\\\n", "")) for file in self.files)
+        if changes or _LISTS in self.words:
             return self._asked()[0]
         key = (self.clang, self.words, self.folders, self.empty, *((f.name, f.text) for f in self.files))
         found = _KNOWN.get(key)
@@ -94,7 +97,8 @@ class Question:
                 header = Path(scratch, EMPTY, name)
                 header.parent.mkdir(parents=True, exist_ok=True)
                 header.touch()
-            words = [*self.words[:-1], "-MD", "-MF", _READ, "-MT", "all", *self.folders, self.words[-1]]
+            listing = () if _LISTS in self.words else ("-MD", "-MF", _READ, "-MT", "all")
+            words = [*self.words[:-1], *listing, *self.folders, self.words[-1]]
             try:
                 done = subprocess.run(
                     [self.clang, *words],
