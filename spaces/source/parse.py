@@ -125,7 +125,7 @@ def declared_type(node: Node, variable: str) -> str:
 
     Args:
         node: in the function.
-        variable: a plain one, neither pointer nor array.
+        variable: a plain one or a pointer, no array.
     """
     scope = node.parent
     while scope is not None:
@@ -135,12 +135,15 @@ def declared_type(node: Node, variable: str) -> str:
                     name = (
                         named.child_by_field_name("declarator") if named.type == "init_declarator" else named
                     )
+                    stars = ""
+                    while name is not None and name.type == "pointer_declarator":
+                        name, stars = name.child_by_field_name("declarator"), f"{stars}*"
                     if name is not None and node_text(name) == variable:
-                        return node_slice(
-                            child, child.start_byte, child.children_by_field_name("declarator")[0].start_byte
-                        )
+                        first = child.children_by_field_name("declarator")[0]
+                        return node_slice(child, child.start_byte, first.start_byte) + stars
         if scope.type == "function_definition":
-            return next((p.base for p in parameters(scope) if p.name == variable and not p.stars), "")
+            found = (p for p in parameters(scope) if p.name == variable and "?" not in p.suffix)
+            return next((p.base + "*" * (p.stars + bool(p.suffix)) for p in found), "")
         scope = scope.parent
     return ""
 

@@ -49,6 +49,8 @@ __all__ = ["parse_statements", "with_keys"]
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EACH_TIME = re.compile(r"\*|\b(?:static|extern|volatile|_Atomic|_?_?[a-z_]*thread[a-z_]*|const)\b")
 """Of variables that are not given their first value wherever they are declared, or no plain numbers."""
+_CPP = re.compile(r"\btemplate\s*<|\bnamespace\b|::")
+"""Words that no file in C has."""
 _PLACED = re.compile(rf"\s*(?:extern\s+)?(?:(?:const|volatile)\s+)*{ADDRESS_SPACE.pattern}")
 
 
@@ -155,7 +157,7 @@ def _declarations(node: Node) -> list[Stmt]:
         decl = _declarator(base, declarator)
         if decl is None:
             return [OpaqueStmt(node_text(node))]
-        stepped = Stepped((), Name(""), ()) if decl.init is None else without_increments(decl.init)
+        stepped = Stepped((), Name(""), ()) if decl.init is None else _stepped(decl.init, node)
         made += [ExprStmt(step) for step in stepped.before]
         made.append(decl if decl.init is None else replace(decl, init=stepped.expr))
         made += [ExprStmt(step) for step in stepped.after]
@@ -327,11 +329,21 @@ def _effects(node: Node) -> list[Stmt]:
     parts = [_effect(part) for part in _operands(node)]
     if len(parts) > 1 and not all(isinstance(part, Assign) for part in parts):
         parts = [_effect(node)]
-    return [ExprStmt(each) for part in parts for each in _in_order(without_increments(part))]
+    return [ExprStmt(each) for part in parts for each in _in_order(_stepped(part, node))]
 
 
 def _in_order(stepped: Stepped) -> list[Expr]:
     return [*stepped.before, stepped.expr, *stepped.after]
+
+
+def _stepped(expr: Expr, node: Node) -> Stepped:
+    """An expression with the increments of numbers and pointers apart; an iterator of C++ may know no other step."""
+    made = without_increments(expr)
+    names = written_names((*made.before, *made.after))
+    kinds = [declared_type(node, name) for name in names]
+    if all("*" in kind or is_integer(kind) for kind in kinds) or not _CPP.search(file_text(node)):
+        return made
+    return Stepped((), expr, ())
 
 
 def _loop_step(change: Expr, var: str, *, upward: bool) -> Expr | None:

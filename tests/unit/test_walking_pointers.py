@@ -103,6 +103,50 @@ def test_a_pointer_that_is_handed_on_is_where_it_was() -> None:
     assert not made.edits
 
 
+LOOP = "for (int i = 0; i < n; i++) *p++ = *q++;"
+KEPT = {
+    "what is returned": f"int *f(int n, int *p, const int *q)\n{{\n    {LOOP}\n    return p;\n}}\n",
+    "what is asked for behind a region": (
+        "void f(int n, int *p, const int *q)\n{\n    // EVOLVE-BLOCK-START\n"
+        f"    {LOOP}\n    // EVOLVE-BLOCK-END\n    *p = 3;\n}}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_pointer_is_where_it_was_for(name: str) -> None:
+    text = attempt(program_of(KEPT[name], "f"), 0).program.sources()[0].text
+    assert "p[i] = q[i];" in text
+    assert "p += n;" in text
+    assert "q +=" not in text
+
+
+STAYS = {
+    "until the next call": f"static int *p = 0; if (!p) p = a; {LOOP}",
+    "where something jumps back": f"int *p = a; again: {LOOP} if (n-- > 3) goto again;",
+    "where it is another one in a block": f"int *p = a; {{ extern int *p; {LOOP} }}",
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_a_pointer_that_lasts_is_left_alone(name: str) -> None:
+    text = f"void f(int n, int *a, const int *q)\n{{\n    {STAYS[name]}\n}}\n"
+    edits = attempt(program_of(text, "f"), 0).edits
+    assert not [edit for edit in edits if edit.get("pointer") == "p"]
+
+
+def test_an_iterator_of_cpp_goes_on_as_it_is_written() -> None:
+    text = (
+        "namespace std { template <class C> struct inserter { inserter &operator*(); inserter operator++(int); }; }\n"
+        "void f(int n, std::inserter<int> to, const int *q, int *x)\n{\n"
+        "    for (int i = 0; i < n; i++) *to++ = *q++;\n    for (int k = 0; k < n; k++) x[k] = k;\n}\n"
+    )
+    made = apply_edits(program_of(text, "f", "c++"), [{**STRIP, "function": "f", "loops": ["k"]}])
+    text = made.variant.files[0].text
+    assert "to++" in text
+    assert "+= 1" not in text
+
+
 def test_statements_that_no_edit_touches_keep_their_increments() -> None:
     text = function(
         """for (int i = 0; i < n; i++) {

@@ -9,6 +9,7 @@ variables).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -49,6 +50,7 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import (
     map_expressions,
     names_in,
+    opaque_words,
     statements,
     subtrees,
     with_bodies,
@@ -58,6 +60,9 @@ from tuner.spaces.source.walks import (
 __all__ = ["OPERATORS"]
 
 _FIT = "subscripts fit"
+_LASTS = re.compile(r"\b(?:static|extern|volatile|thread_local|_Thread_local|__thread)\b")
+_JUMPS = frozenset({"goto", "setjmp", "sigsetjmp"})
+"""What may come back to where a pointer is used."""
 
 
 def join_steps(function: Function, args: Args) -> Function:
@@ -70,10 +75,19 @@ def join_steps(function: Function, args: Args) -> Function:
     name = argument(args, "pointer")
     if name not in _walking(function):
         raise Refused(f"{name} is no pointer that steps on")
-    made = replace(function, body=_joined(function.body, name, ends=True))
+    made = _with_joined(function, name)
     if made.body == function.body:
         raise Refused(f"{name} steps on behind all that it leads to")
     return made
+
+
+def _with_joined(function: Function, name: str) -> Function:
+    return replace(function, body=_joined(function.body, name, ends=name not in function.read_after))
+
+
+def _is_asked(name: str, part: tuple[Stmt, ...]) -> bool:
+    """Whether statements name a pointer, in text too."""
+    return name in names_in(part) or name in opaque_words(part)
 
 
 def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[Stmt, ...]:
@@ -88,7 +102,7 @@ def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[S
     ahead = 0
     ends = ends or any(isinstance(stmt, Decl) and stmt.name == name for stmt in body)
     for at, stmt in enumerate(body):
-        step, asked = _step(stmt, name), name in names_in(body[at + 1 :])
+        step, asked = _step(stmt, name), _is_asked(name, body[at + 1 :])
         if isinstance(step, int):
             ahead += step
         elif step is None or asked or not ends or not is_pure(step):
@@ -170,6 +184,8 @@ def _stepping(name: str, by: int) -> Stmt:
 
 def _walking(function: Function) -> dict[str, str]:
     """Plain pointers of a function that only their names lead to, and that a number is added to; with their types."""
+    if opaque_words(function.body) & _JUMPS:
+        return {}
     types = types_of(function)
     exposed = exposed_names(function)
     found: dict[str, str] = {}
@@ -178,7 +194,7 @@ def _walking(function: Function) -> dict[str, str]:
             plain = (
                 kind.count("*") == 1
                 and not {"[", "&"} & set(kind)
-                and "volatile" not in kind
+                and not _LASTS.search(kind)
                 and name not in exposed
             )
             if plain and _step(stmt, name) is not None:
@@ -199,7 +215,7 @@ def index_pointer(function: Function, args: Args) -> Function:
         raise Refused(f"{name} is no pointer that steps on")
     at = next((i for i, stmt in enumerate(loop.body) if _step(stmt, name) is not None), -1)
     body = (*loop.body[:at], *loop.body[at + 1 :])
-    step = _step(loop.body[at], name) if at >= 0 and name not in names_in(loop.body[at + 1 :]) else None
+    step = _step(loop.body[at], name) if at >= 0 and not _is_asked(name, loop.body[at + 1 :]) else None
     if step is None or _is_set(body, name) or not _elements_only(body, name):
         raise Refused(f"{name} does not step on once, at the end of loop {loop.key}")
     if isinstance(step, Expr) and not _is_steady(function, loop, step):
@@ -240,8 +256,9 @@ def _behind(function: Function, loop: For, name: str, step: int | Expr) -> list[
     for body in _lists(function.body):
         at = next((i for i, stmt in enumerate(body) if stmt is loop), None)
         if at is not None:
-            own = body is function.body or any(isinstance(s, Decl) and s.name == name for s in body[:at])
-            if own and name not in names_in(body[at + 1 :]):
+            own = any(isinstance(s, Decl) and s.name == name for s in body[:at])
+            own = own or (body is function.body and name not in function.read_after)
+            if own and not _is_asked(name, body[at + 1 :]):
                 return []
     end = upper_end(loop)
     stepping = ExprStmt(Assign("+=", Name(name), _times(_length(loop, end), step)))
@@ -270,7 +287,7 @@ def _lists(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
 
 def _join_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for name in _walking(function):
-        if _joined(function.body, name, ends=True) != function.body:
+        if _with_joined(function, name).body != function.body:
             yield {"pointer": name}
 
 
