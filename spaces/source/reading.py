@@ -341,7 +341,10 @@ def _stepped(expr: Expr, node: Node) -> Stepped:
     made = without_increments(expr)
     names = written_names((*made.before, *made.after))
     kinds = [declared_type(node, name) for name in names]
-    if all("*" in kind or is_integer(kind) for kind in kinds) or not _CPP.search(file_text(node)):
+    known = (
+        "*" in kind or (is_integer(kind) and not _CPP.search(kind) and "<" not in kind) for kind in kinds
+    )
+    if all(known) or not _CPP.search(file_text(node)):
         return made
     return Stepped((), expr, ())
 
