@@ -62,7 +62,7 @@ def count_by_one(function: Function, args: Args) -> Function:
         else Binary("+" if loop.upward else "-", loop.start, far)
     )
     made = For(
-        key=count,
+        key=loop.key,
         type=loop.type or kind,
         var=count,
         start=Number("0"),
