@@ -29,6 +29,7 @@ public:
     int *first(int i) { return m_nodes.data() + i; }
     int &n() { return m_n; }
     real twice(int i) { return 2 * m_x[i]; }
+    virtual real &other(int i) { return m_x[i]; }
     real copied(int i) { return m_x[i]; }
     real &same(int) { return m_x[0]; }
     real &counted(int i) { m_n++; return m_x[i]; }
@@ -96,7 +97,7 @@ def test_arrays_and_numbers_are_arguments() -> None:
     made = outlined(PROGRAM, "work")
     head = made.opening.partition("\n")[0]
     assert head == (
-        "void work_loop34(int mesh_n, int *mesh_nodes, double *mesh_x, long a_stride, float *a_data, long b_stride, "
+        "void work_loop35(int mesh_n, int *mesh_nodes, double *mesh_x, long a_stride, float *a_data, long b_stride, "
         "const float *b_data, float *a_data_)"
     )
     assert "const int *at = (&mesh_nodes[4 * (i)]);" in made.text
@@ -144,7 +145,7 @@ def test_what_a_method_gives_is_read_from_its_body() -> None:
     assert found.find("const Mesh", "x", 1) == Accessor((1,))
     assert found.find("Mesh", "nodes", 1) == Accessor((4,), address=True)
     assert found.find("Matrix<float>", "operator()", 2) == Accessor((None, 1))
-    for method in ("twice", "same", "counted", "missing"):
+    for method in ("twice", "same", "counted", "other", "missing"):
         assert found.find("Mesh", method, 1) is None
 
 

@@ -88,7 +88,9 @@ def _class_name(kind: str) -> str:
 
 
 def _given(tree: Node) -> Accessor | None:
-    """What a method gives that has one statement."""
+    """What a method gives that has one statement, and that no other class may have in its place."""
+    if tree.get("virtual") or any(n.get("kind") in ("OverrideAttr", "FinalAttr") for n in inner_nodes(tree)):
+        return None
     this, *others = parameter_nodes(tree)
     statements = inner_nodes(body_of(tree))
     if len(statements) != 1 or statements[0].get("kind") != "ReturnStmt" or not inner_nodes(statements[0]):

@@ -82,7 +82,7 @@ def join_steps(function: Function, args: Args) -> Function:
 
 
 def _with_joined(function: Function, name: str) -> Function:
-    return replace(function, body=_joined(function.body, name, ends=name not in function.read_after))
+    return replace(function, body=_joined(function.body, name, ends=function.whole))
 
 
 def _is_asked(name: str, part: tuple[Stmt, ...]) -> bool:
@@ -257,8 +257,8 @@ def _behind(function: Function, loop: For, name: str, step: int | Expr) -> list[
         at = next((i for i, stmt in enumerate(body) if stmt is loop), None)
         if at is not None:
             own = any(isinstance(s, Decl) and s.name == name for s in body[:at])
-            own = own or (body is function.body and name not in function.read_after)
-            if own and not _is_asked(name, body[at + 1 :]):
+            # A region may be come to again.
+            if (own or (body is function.body and function.whole)) and not _is_asked(name, body[at + 1 :]):
                 return []
     end = upper_end(loop)
     stepping = ExprStmt(Assign("+=", Name(name), _times(_length(loop, end), step)))
