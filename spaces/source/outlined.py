@@ -142,7 +142,7 @@ class Outlined:
                 loop = with_accesses(loop, view)
         # In the order of their declarations, of which the later ones need none of the others.
         left = [f"{view.declared}\n" for view in self.views if re.search(rf"\b{view.name}\b", loop)]
-        return "".join(left) + loop
+        return "".join([*left, textwrap.dedent(loop.strip("\n"))]) if left else loop
 
     def _before(self) -> str:
         return self.given[: self.begin] + self.call + self.given[self.end : self.after]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -135,6 +136,7 @@ def test_the_program_computes_what_it_did(tmp_path: Path) -> None:
         assert before in made.text
         text = made.put_back(made.text.replace(before, after))
         assert shown in text
+        assert not re.search(r"\n    \{\n        \S[^\n]*;\n(?!        \S)", text)
         assert "work_loop" not in text
         assert ran(tmp_path, text) == expected
 
