@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import needs
 import pytest
+from outlined_loops import marked_line, outlined, ran
 
 from tuner.core.types import Source
 from tuner.driver.check import check_spec
@@ -15,7 +15,6 @@ from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
 from tuner.spec.reading.accessors import Accessor, Accessors
-from tuner.spec.reading.outlining import outline
 from tuner.spec.reading.signature import SourceReader
 
 HEAD = """\
@@ -77,21 +76,10 @@ int main()
 )
 
 
-def outlined(text: str, entry: str) -> Outlined:
-    line = next(i for i, each in enumerate(text.splitlines(), 1) if "// LOOP" in each)
-    return outline(SourceReader(files=(Source(name="k.cc", text=text),), language="c++"), entry, line)
-
-
 def loop(body: str) -> str:
     """A function with a loop over a mesh and a matrix."""
     head = "void f(int n, Mesh &mesh, Matrix<float> &a, double *w)"
     return f"{HEAD}{head}\n{{\n    for (int i = 0; i < n; i++) {{ // LOOP\n        {body}\n    }}\n}}\n"
-
-
-def ran(folder: Path, text: str) -> str:
-    (folder / "k.cc").write_text(text)
-    subprocess.run(["c++", "-O1", "-w", "k.cc", "-o", "k"], cwd=folder, check=True)
-    return subprocess.run([folder / "k"], capture_output=True, check=True, text=True).stdout
 
 
 def test_arrays_and_numbers_are_arguments() -> None:
@@ -172,7 +160,7 @@ def test_what_is_more_than_access_stays_with_the_object(body: str) -> None:
 def test_a_first_spec_of_a_loop_over_a_mesh_checks(tmp_path: Path) -> None:
     path = tmp_path / "k.cc"
     path.write_text(loop("w[i] = 0;\n        for (int j = 0; j < 4; j++) w[i] += mesh.x(mesh.nodes(i)[j]);"))
-    line = next(i for i, each in enumerate(path.read_text().splitlines(), 1) if "// LOOP" in each)
+    line = marked_line(path.read_text())
     text = first_spec(path, entry="f", loop=line).text
     assert "{name: mesh_nodes, dtype: int32, shape: [n, 4]" in text
     (tmp_path / "k.yaml").write_text(text)

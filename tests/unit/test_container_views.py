@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from functools import cache
 from pathlib import Path
 
 import needs
 import pytest
+from outlined_loops import marked_line, outlined, ran
 
 from tuner.core.types import Source
 from tuner.driver.check import check_spec
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
-from tuner.spec.reading.outlining import outline
 from tuner.spec.reading.signature import SourceReader
 
 HEAD = """\
@@ -63,21 +62,10 @@ def reader_of(text: str) -> SourceReader:
     return SourceReader(files=(Source(name="k.cc", text=text),), language="c++")
 
 
-def outlined(text: str, entry: str, mark: str = "// LOOP") -> Outlined:
-    line = next(i for i, each in enumerate(text.splitlines(), 1) if mark in each)
-    return outline(reader_of(text), entry, line)
-
-
 def loop(head: str, body: str, *, before: str = "") -> str:
     """A function with a loop."""
     round_ = f"for (int i = 0; i < n; i++) {{ // LOOP\n        {body}\n    }}"
     return f"{HEAD}void f({head})\n{{\n    {before}\n    {round_}\n}}\n"
-
-
-def ran(folder: Path, text: str) -> str:
-    (folder / "k.cc").write_text(text)
-    subprocess.run(["c++", "-O1", "-w", "k.cc", "-o", "k"], cwd=folder, check=True)
-    return subprocess.run([folder / "k"], capture_output=True, check=True, text=True).stdout
 
 
 def test_elements_and_sizes_are_arguments() -> None:
@@ -173,7 +161,7 @@ def test_a_first_spec_of_a_loop_over_vectors_checks(tmp_path: Path) -> None:
     body = "w[i] = 0;\n        for (int j = 0; j < n; j++) w[i] += u[j] * m[i * n + j];"
     path = tmp_path / "k.cc"
     path.write_text(loop("int n, const Numbers &u, const Numbers &m, Numbers &w", body))
-    line = next(i for i, each in enumerate(path.read_text().splitlines(), 1) if "// LOOP" in each)
+    line = marked_line(path.read_text())
     text = first_spec(path, entry="f", loop=line).text
     assert "{name: m_data, dtype: float64, shape: [n, n]" in text
     (tmp_path / "k.yaml").write_text(text.replace("2048", "64"))

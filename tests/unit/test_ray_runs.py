@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -364,10 +363,9 @@ def test_each_gpu_of_a_node_is_a_device_of_its_own(nodes: Nodes, spec: LoadedSpe
     cards = SimulatedBackend(seconds=scattered_s, name="cuda")
     executor = over_cluster(cards, nodes.address)(spec.task)
     joined: list[LaneJoined] = []
-    until_s = time.monotonic() + 300
     try:
-        while len(joined) < 2 and time.monotonic() < until_s:
-            joined += [h for h in executor.wait(1.0) if isinstance(h, LaneJoined)]
+        while len(joined) < 2:
+            joined += [h for h in executor.wait(60.0) if isinstance(h, LaneJoined)]
     finally:
         executor.close()
     assert sorted(one.node.rpartition(", ")[2] for one in joined) == ["GPU 0", "GPU 1"]
