@@ -14,6 +14,7 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Build, Resolved, Status, Task
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.readings import Readings
@@ -21,7 +22,6 @@ from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.session import FRESH_AFTER, Inputs, made
 from tuner.evaluators.host.supply import Supply, runtime_of
 from tuner.evaluators.sensitivity import check_expectations, nothing_compared
-from tuner.evaluators.verification import AcceptedOutputs
 from tuner.evaluators.workloads import Workload
 
 __all__ = ["Baseline", "Look", "refuse_constants"]

@@ -4,19 +4,20 @@ The rule: with r the expected value and c the candidate's, c passes when
 
     |c - r| <= max(atol * rms(r) + rtol * |r|, 4 * the baseline's own largest error)
 
-where rms is taken over the finite values of r in the whole array. Where both are integers (or booleans) c has to
-equal r. NaN and infinities: with finite r, a c that is not finite always fails. Where r is not finite, the policy
-``excluded`` compares nothing (such inputs were promised not to occur), and ``propagate`` wants NaN for NaN and the
-infinity of the same sign for an infinity (for complex numbers: anything that is not finite). Where r is finite but
-the baseline itself is not (an overflow that only the wider type avoids) the baseline's value is the expected one.
+where rms is taken over the finite values of r; of an array that the kernel also reads, over those that it changes
+(over all where it changes none), so that what else lies in it does not decide what passes. Where both are integers
+(or booleans) c has to equal r. NaN and infinities: with finite r, a c that is not finite always fails. Where r is not
+finite, the policy ``excluded`` compares nothing (such inputs were promised not to occur), and ``propagate`` wants NaN
+for NaN and the infinity of the same sign for an infinity (for complex numbers: anything that is not finite). Where r
+is finite but the baseline itself is not (an overflow that only the wider type avoids) the baseline's value is the
+expected one.
 """
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from tuner.core.errors import UsageError
 from tuner.core.types import VerifyPolicy
 
 __all__ = [
-    "AcceptedOutputs",
     "Comparison",
     "Expectation",
     "Mismatch",
@@ -34,6 +34,7 @@ __all__ = [
     "expect",
     "judge",
     "own_error",
+    "same_bytes",
 ]
 
 Array = NDArray[Any]
@@ -53,17 +54,19 @@ class Expectation:
         name: of the argument.
         values: float64 or complex128; integers or booleans where they have to match exactly.
         own_error: the baseline's largest error against ``values``, absolute and finite.
-        rms: root mean square of the finite values.
+        before: what the array was before the call, of the same shape; ``None`` for one that is only written.
+        rms: root mean square of the finite values, with ``before`` of those that differ from it, if any does.
         all_finite: whether every value is finite.
     """
 
     name: str
     values: Array
     own_error: float = 0.0
+    before: InitVar[Array | None] = None
     rms: float = field(init=False)
     all_finite: bool = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, before: Array | None) -> None:
         if self.values.dtype.kind not in "biufc":
             raise UsageError(f"expected values of {self.name!r} are {self.values.dtype}", "give numbers")
         if not (math.isfinite(self.own_error) and self.own_error >= 0):
@@ -73,7 +76,7 @@ class Expectation:
             object.__setattr__(
                 self, "values", np.ascontiguousarray(self.values, wide).reshape(self.values.shape)
             )
-        rms, all_finite = _scale(self.values)
+        rms, all_finite = _scale(self.values, before)
         object.__setattr__(self, "rms", rms)
         object.__setattr__(self, "all_finite", all_finite)
 
@@ -159,7 +162,9 @@ def own_error(reference: Array, baseline_output: Array) -> float:
     return worst
 
 
-def expect(name: str, reference: Array, baseline_output: Array | None = None) -> Expectation:
+def expect(
+    name: str, reference: Array, baseline_output: Array | None = None, before: Array | None = None
+) -> Expectation:
     """The expectation for an output of a workload.
 
     Args:
@@ -167,17 +172,16 @@ def expect(name: str, reference: Array, baseline_output: Array | None = None) ->
         reference: float64 or complex128 from a reference in higher precision; or the baseline's own output, whose
             integers are then expected exactly. Integers are kept as they are, not copied.
         baseline_output: what the baseline gave, for its own error; none where it is itself the reference.
+        before: what the array was before the call; none for one that is only written.
     """
-    if baseline_output is None:
-        return Expectation(
-            name=name, values=reference if reference.dtype.kind in "biu" else np.array(reference)
-        )
-    error = own_error(reference, baseline_output)
     values = reference if reference.dtype.kind in "biu" else np.array(reference)
+    if baseline_output is None:
+        return Expectation(name=name, values=values, before=before)
+    error = own_error(reference, baseline_output)
     if values.dtype.kind in "fc" and baseline_output.dtype.kind in "fc":
         overflowed = np.isfinite(values) & ~np.isfinite(baseline_output)
         values[overflowed] = baseline_output[overflowed]
-    return Expectation(name=name, values=values, own_error=error)
+    return Expectation(name=name, values=values, own_error=error, before=before)
 
 
 def compare(got: Array, expectation: Expectation, policy: VerifyPolicy) -> Mismatch | None:
@@ -296,60 +300,6 @@ def _mismatch(got: Array, expectation: Expectation, position: int, wrong: int, *
     )
 
 
-class AcceptedOutputs:
-    """Outputs that passed, so that an equal one passes by a comparison of bytes, several times faster.
-
-    Most candidates give one of few different outputs, bit for bit. Keeps copies, the least lately used dropped first.
-
-    Args:
-        limit_bytes: of all copies together.
-        per_key: how many different outputs of one expectation are kept.
-    """
-
-    def __init__(self, *, limit_bytes: int = 256 << 20, per_key: int = 4) -> None:
-        self._limit_bytes = limit_bytes
-        self._per_key = per_key
-        self._kept: OrderedDict[Hashable, list[tuple[Array, Comparison]]] = OrderedDict()
-        self.held_bytes = 0
-        """Bytes of the copies."""
-
-    def judge(self, key: Hashable, got: Array, expectation: Expectation, policy: VerifyPolicy) -> Comparison:
-        """As :func:`judge`.
-
-        Args:
-            key: names the expectation and the policy; equal keys must mean equal ones.
-            got: the candidate's output.
-            expectation: of the same shape.
-            policy: as everywhere.
-        """
-        if expectation.all_finite and same_bytes(got, expectation.values):
-            # No copy to keep, for which large ones would push others out.
-            return Comparison(mismatch=None, worst=0.0, compared=got.size)
-        kept = self._kept.get(key, [])
-        for copy, comparison in kept:
-            if same_bytes(got, copy):
-                self._kept.move_to_end(key)
-                return comparison
-        comparison = judge(got, expectation, policy)
-        if comparison.mismatch is None:
-            self._keep(key, got, comparison)
-        return comparison
-
-    def _keep(self, key: Hashable, got: Array, comparison: Comparison) -> None:
-        if got.nbytes > self._limit_bytes:
-            return
-        kept = self._kept.setdefault(key, [])
-        if len(kept) >= self._per_key:
-            self.held_bytes -= kept.pop(0)[0].nbytes
-        kept.append((np.array(got, order="C"), comparison))
-        self.held_bytes += got.nbytes
-        self._kept.move_to_end(key)
-        while self.held_bytes > self._limit_bytes:
-            # Never the last one: it alone fits.
-            _, dropped = self._kept.popitem(last=False) if len(self._kept) > 1 else (key, [kept.pop(0)])
-            self.held_bytes -= sum(copy.nbytes for copy, _ in dropped)
-
-
 def same_bytes(a: Array, b: Array) -> bool:
     """Whether two arrays have the same type, shape and bytes: equal NaN patterns are equal, 0.0 and -0.0 are not."""
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -388,31 +338,37 @@ def _narrow(a: Array) -> bool:
     return a.dtype.itemsize <= 4
 
 
-def _scale(values: Array) -> tuple[float, bool]:
-    """RMS of the finite values, without overflow, and whether all are finite."""
+def _scale(values: Array, before: Array | None) -> tuple[float, bool]:
+    """RMS of the finite values that differ from those before, else of all, and whether all are finite."""
+    all_finite = all(bool(np.isfinite(piece).all()) for piece, _ in _chunks(values, values))
+    rms = None if before is None else _rms(values, before)
+    return _rms(values, None) or 0.0 if rms is None else rms, all_finite
+
+
+def _rms(values: Array, before: Array | None) -> float | None:
+    """Root mean square of the finite values that differ from those before, without overflow; ``None`` without any."""
     largest, total, count = 0.0, 0.0, 0
-    for finite in _finite_magnitudes(values):
-        largest = max(largest, float(finite.max(initial=0.0)))
+    for magnitude in _magnitudes(values, before):
+        largest = max(largest, float(magnitude.max(initial=0.0)))
         with np.errstate(over="ignore"):
             # Not np.dot: OpenBLAS would wake its threads for it, and its sum depends on how many there are.
-            total += float(np.sum(np.square(finite)))
-        count += finite.size
-    all_finite = count == values.size
+            total += float(np.sum(np.square(magnitude)))
+        count += magnitude.size
     if largest == 0.0:
-        return 0.0, all_finite
-    if 1e-140 < largest < 1e140:
-        return math.sqrt(total / count), all_finite
-    total = sum(float(np.sum(np.square(finite / largest))) for finite in _finite_magnitudes(values))
-    return largest * math.sqrt(total / count), all_finite
+        return 0.0 if count else None
+    if not 1e-140 < largest < 1e140:
+        total = sum(float(np.sum(np.square(piece / largest))) for piece in _magnitudes(values, before))
+        return largest * math.sqrt(total / count)
+    return math.sqrt(total / count)
 
 
-def _finite_magnitudes(values: Array) -> Iterator[NDArray[np.float64]]:
-    flat = np.ascontiguousarray(values).reshape(-1)
-    for start in range(0, flat.size, _CHUNK):
-        piece = flat[start : start + _CHUNK]
+def _magnitudes(values: Array, before: Array | None) -> Iterator[NDArray[np.float64]]:
+    for piece, earlier in _chunks(values, values if before is None else before):
         with np.errstate(over="ignore"):
             magnitude = np.abs(piece.astype(np.complex128 if piece.dtype.kind == "c" else np.float64))
         usable = np.isfinite(magnitude)
+        if before is not None:
+            usable &= piece != earlier
         yield magnitude if usable.all() else magnitude[usable]
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tuner.core.errors import UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import Build, Resolved, Status, Task, Variant
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.device import Device, WorkerPool
 from tuner.evaluators.cuda.loaded import Clock, Loaded, MachineClock
@@ -30,7 +31,7 @@ from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.lane import TimingLane
 from tuner.evaluators.sensitivity import check_expectations, nothing_compared
-from tuner.evaluators.verification import AcceptedOutputs, Expectation
+from tuner.evaluators.verification import Expectation
 from tuner.evaluators.workloads import Workload
 
 __all__ = ["DeviceRuns"]

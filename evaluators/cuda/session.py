@@ -15,6 +15,7 @@ import numpy as np
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Build, Measurement, Resolved, Status, Task, Verdict
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.cuda.compiler import Made
 from tuner.evaluators.cuda.device import WorkerPool
 from tuner.evaluators.cuda.limits import Architecture
@@ -28,7 +29,6 @@ from tuner.evaluators.host.outputs import Failure, judge_output
 from tuner.evaluators.host.readings import Lane
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.session import FRESH_AFTER
-from tuner.evaluators.verification import AcceptedOutputs
 
 __all__ = ["CudaSession", "Inputs"]
 

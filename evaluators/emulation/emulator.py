@@ -16,6 +16,7 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.streams import seed_for
 from tuner.core.types import Launch, Resolved, Status, Task, Value, Variant, Verdict
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.emulation.compiler import Emulated, EmulationCompiler
 from tuner.evaluators.emulation.launch import (
     ENTRY,
@@ -37,7 +38,7 @@ from tuner.evaluators.host.runner import Attached, CandidateFailed, Limits, Runn
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.sensitivity import nothing_compared
-from tuner.evaluators.verification import AcceptedOutputs, compare
+from tuner.evaluators.verification import compare
 from tuner.spaces.launch import Geometry, geometry
 
 __all__ = ["Emulator"]

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.types import VerifyPolicy
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.host.bundles import POISON, Bundle, Expected, OutputMemory, holds
-from tuner.evaluators.verification import AcceptedOutputs, Comparison
+from tuner.evaluators.verification import Comparison
 
 __all__ = ["Failure", "check_entries", "judge_output"]
 

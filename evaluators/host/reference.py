@@ -129,13 +129,13 @@ class Reference:
             if workload.outputs:
                 # A replay that does not give what the application got is no replay.
                 recorded = _masked({**baseline, **workload.outputs}, masks)
-                self._agree(number, workload.name, baseline, recorded, "recording")
+                self._agree(number, workload, baseline, recorded, "recording")
                 reference = recorded if kind == "recording" else reference
             if reference is not None:
                 reference = _masked(reference, masks)
                 if kind == "python" and specified[number]:
-                    self._agree(number, workload.name, baseline, reference, "reference")
-            found = self._expectations(workload.name, reference, baseline)
+                    self._agree(number, workload, baseline, reference, "reference")
+            found = self._expectations(workload, reference, baseline)
             self._steady(number, workload.name, again, baseline, found)
             for name, expectation in found.items() if specified[number] else ():
                 # Inputs of extreme magnitude are judged by their own error; here they would hide the usual one.
@@ -149,24 +149,32 @@ class Reference:
         return roles[0] if roles else ArgumentRole.OUTPUT
 
     def _expectations(
-        self, label: str, reference: Outputs | None, baseline: Outputs
+        self, workload: Workload, reference: Outputs | None, baseline: Outputs
     ) -> dict[str, Expectation]:
         """By the reference where there is one that can be believed, else by the baseline itself."""
+        before = self._before(workload)
         if reference is not None:
-            found = {n: expect(n, reference[n], b) for n, b in baseline.items()}
+            found = {n: expect(n, reference[n], b, before.get(n)) for n, b in baseline.items()}
             strange = [(n, _strange(e, baseline[n])) for n, e in found.items() if self.kind == "float64"]
             why = next((f"{name} {text}" for name, text in strange if text), "")
             if not why:
                 return found
-            self.findings.fallbacks[label] = f"the float64 build's {why}"
-        return {n: expect(n, b) for n, b in baseline.items()}
+            self.findings.fallbacks[workload.name] = f"the float64 build's {why}"
+        return {n: expect(n, b, before=before.get(n)) for n, b in baseline.items()}
 
-    def _agree(self, number: int, label: str, baseline: Outputs, reference: Outputs, what: str) -> None:
+    def _before(self, workload: Workload) -> Outputs:
+        """What arrays that the kernel reads and writes held before the call."""
+        return {n: a for n, a in workload.numbers.items() if self._role(n) is ArgumentRole.INOUT}
+
+    def _agree(
+        self, number: int, workload: Workload, baseline: Outputs, reference: Outputs, what: str
+    ) -> None:
+        before = self._before(workload)
         for name, values in baseline.items():
-            expectation = Expectation(name=name, values=reference[name])
+            expectation = Expectation(name=name, values=reference[name], before=before.get(name))
             mismatch = judge(values, expectation, self._task.verify).mismatch
             if mismatch is not None:
-                text = f"the kernel as given disagrees with the {what}: {mismatch.message} in {label}"
+                text = f"the kernel as given disagrees with the {what}: {mismatch.message} in {workload.name}"
                 raise BaselineFailed(Status.WRONG_RESULT, text, number)
 
     def _steady(

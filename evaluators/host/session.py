@@ -16,6 +16,7 @@ import numpy as np
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.disturbance import Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.clocks import Clocks, Team
@@ -37,7 +38,6 @@ from tuner.evaluators.host.timing import (
     windows_for,
 )
 from tuner.evaluators.lane import load_notes
-from tuner.evaluators.verification import AcceptedOutputs
 
 __all__ = ["FRESH_AFTER", "HostSession", "Inputs", "made"]
 

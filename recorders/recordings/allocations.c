@@ -157,19 +157,17 @@ static struct block block_around(uintptr_t address)
     return found;
 }
 
-struct reach { const void *address; long said, item; int written, whole, compared; };
+struct reach { const void *address; long said, item; int written, whole; };
 
 /* The bytes of an array before what is passed: from where its block begins, which a pointer into it may go back to.
  *
  * None where another argument leads into the block too, where it is large, and where all of the array is to be written.
- * None either of fractions that are written: what lies there may be no such numbers, and large ones would make differences
- * of the others look small.
  */
 static long before_of(const struct reach *all, size_t count, size_t which)
 {
     const struct reach *one = &all[which];
     uintptr_t address = (uintptr_t)one->address;
-    struct block block = one->whole && !one->compared ? block_around(address) : (struct block){0};
+    struct block block = one->whole && one->written != 2 ? block_around(address) : (struct block){0};
     if (!block.size || block.size > LARGE_BLOCK) return 0;
     for (size_t i = 0; i < count; i++)
         if (i != which && all[i].address && (uintptr_t)all[i].address - block.address < block.size) return 0;

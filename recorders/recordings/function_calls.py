@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 
-from tuner.core.dtypes import numpy_dtype
 from tuner.core.passing import members
 from tuner.core.types import Argument, ArgumentRole
 from tuner.recorders.recordings.c_text import item_text, parameter_text
@@ -63,7 +62,7 @@ def _checks(reasons: Iterable[tuple[str, str]]) -> str:
 def _said(function: Interposed) -> Iterator[str]:
     """Of each argument in C: where it lies and what the spec says that it has, the bytes of an element, who writes it.
 
-    Also whether it may reach as far as its block of memory does, and whether its elements are compared by their size.
+    Also whether it may reach as far as its block of memory does.
     """
     places = {one.argument: one for one in members(function.passed)}
     for number, argument in enumerate(function.arguments):
@@ -78,8 +77,7 @@ def _said(function: Interposed) -> Iterator[str]:
         whole = not fixed and (variable is None or variable[1])
         written = {ArgumentRole.INPUT: 0, ArgumentRole.OUTPUT: 2}.get(argument.role, 1)
         said = f"{function.is_size(number)} ? {function.extent(number)} : 0"
-        compared = written == 2 or (written == 1 and numpy_dtype(argument.dtype).kind not in "iub")
-        yield f"{{a{number}, {said}, {item_text(argument)}, {written}, {int(whole)}, {int(compared)}}}"
+        yield f"{{a{number}, {said}, {item_text(argument)}, {written}, {int(whole)}}}"
 
 
 def _captures(function: Interposed) -> tuple[str, str, str, str]:
@@ -135,7 +133,7 @@ def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
 
 
 _AS_SAID = """
-struct reach { const void *address; long said, item; int written, whole, compared; };
+struct reach { const void *address; long said, item; int written, whole; };
 static long reach_of(const struct reach *all, size_t count, size_t which) { (void)count; return all[which].said; }
 static long before_of(const struct reach *all, size_t count, size_t which)
 {

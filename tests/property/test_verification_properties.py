@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tuner.core.types import VerifyPolicy
-from tuner.evaluators.verification import AcceptedOutputs, expect, judge
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
+from tuner.evaluators.verification import expect, judge
 
 Array = np.ndarray[Any, Any]
 floats = hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(allow_nan=True, allow_infinity=True))

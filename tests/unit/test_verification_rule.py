@@ -9,7 +9,8 @@ import pytest
 
 from tuner.core.errors import UsageError
 from tuner.core.types import VerifyPolicy
-from tuner.evaluators.verification import AcceptedOutputs, Expectation, compare, expect, judge, own_error
+from tuner.evaluators.accepted_outputs import AcceptedOutputs
+from tuner.evaluators.verification import Expectation, compare, expect, judge, own_error
 
 POLICY = VerifyPolicy(rtol=1e-3, atol=1e-2)
 PROPAGATE = VerifyPolicy(rtol=1e-3, atol=1e-2, nonfinite="propagate")
@@ -34,6 +35,17 @@ def test_the_allowance_is_relative_to_value_and_to_the_rms_of_the_whole_output()
     assert mismatch.allowed == pytest.approx(limit)
     assert compare(doubles(100 + limit + 0.0999, 0, 0, 0), expectation, POLICY) is None
     assert compare(doubles(100 + limit + 0.1001, 0, 0, 0), expectation, POLICY) is not None
+
+
+def test_of_an_array_that_is_also_read_what_the_kernel_leaves_alone_loosens_nothing() -> None:
+    before = doubles(1e300, 1, 2, np.nan)
+    after = doubles(1e300, 3, 4, np.nan)
+    expectation = expect("y", after, before=before)
+    assert expectation.rms == pytest.approx(math.sqrt(12.5))
+    assert compare(before, expectation, POLICY) is not None
+    assert compare(before, expect("y", after), POLICY) is None
+    assert expect("y", after, before=after).rms == expect("y", after).rms
+    assert expect("y", doubles(5, 0), before=doubles(5, 1)).rms == 0
 
 
 def test_zeros_do_not_pass_for_a_tiny_output() -> None:
