@@ -18,6 +18,8 @@ from tuner.core.expressions import parse
         ("1 + 2 * 3", {}, 7),
         ("2 ** 10", {}, 1024),
         ("2 ** -1", {}, 0.5),
+        ("4 * (in + 1) - max(max, is)", {"in": 3, "max": 2, "is": 7}, 9),
+        ("is == 'in'", {"is": "in"}, True),
         ("7 // 2", {}, 3),
         ("-7 // 2", {}, -4),
         ("-7 % 3", {}, 2),
@@ -92,13 +94,12 @@ def test_integer_refuses_fractions_and_takes_whole_floats():
         "min()",
         "ceil(1, 2)",
         "min(a, key=b)",
-        "min",
         "1j",
         "b'x'",
         "None",
         "1e999",
         "f'{a}'",
-        "(yield)",
+        "(yield 1)",
         "a\x00",
         "(x := 3)",
         "*a",
@@ -161,6 +162,8 @@ def test_unknown_names_suggest_close_ones():
         parse("TLIE * 2", known=["TILE", "n"])
     with pytest.raises(SpecError, match="did you mean 'TILE'"):
         parse("tile * 2", known=["TILE"])
+    with pytest.raises(SpecError, match=r"write min\(…\)"):
+        parse("min + 1", known=["n"])
     with pytest.raises(SpecError, match="unknown name 'q'"):
         parse("q").evaluate({"n": 1})
 

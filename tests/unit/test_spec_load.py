@@ -180,7 +180,7 @@ MISTAKES = [
     (("TILE: [8, 16, 32]", "TILE: {values: [1, 2], low: 3}"), 12, "values and low"),
     (("TILE: [8, 16, 32]", "TILE: {values: [1, 2], default: 3}"), 12, "default 3 is out of range"),
     (("TILE: [8, 16, 32]", "passes: [8, 16, 32]"), 12, "'passes' cannot name a parameter"),
-    (("TILE: [8, 16, 32]", "min: [8, 16, 32]"), 12, "a word of the expression language"),
+    (("TILE: [8, 16, 32]", "not: [8, 16, 32]"), 12, "a word of the expression language"),
     (("passes: off", "passes: none"), 16, "write off"),
     (("passes: off", "passes: {max_edits: 0}"), 16, "at least 1"),
     (("passes: off", "passes: {maxedits: 4}"), 16, "did you mean 'max_edits'?"),
@@ -226,7 +226,7 @@ MISTAKES = [
     (("    TILE: [8", "    scale: [8"), 12, "would replace the function"),
     (("flags: {math:", "flags: {UNROLL:"), 15, "a flag group and also a parameter"),
     (("flags: {math:", "flags: {passes:"), 15, "'passes' cannot name a flag group"),
-    (("problem: {n: 1024}", "problem: {n: 1024, min: 3}"), 4, "it is reserved"),
+    (("problem: {n: 1024}", "problem: {n: 1024, not: 3}"), 4, "it is reserved"),
     # Flags.
     (('"-ffast-math"', '"-ffast-math", ""'), 15, "listed twice"),
     (('"-ffast-math"', '"fast"'), 15, "flags begin with -"),

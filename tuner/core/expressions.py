@@ -10,10 +10,12 @@ import ast
 import difflib
 import math
 import numbers
+import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from keyword import iskeyword
 from typing import Any, cast
 
 from tuner.core.arithmetic import BINARY, COMPARE, FUNCTIONS, Value, number, to_float
@@ -142,7 +144,7 @@ def _read(source: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source, mode="eval").body
+            return ast.parse(_WORD.sub(_as_name, source), mode="eval").body
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise SpecError(f"{_short(source)!r} is not an expression ({reason})", _syntax_hint(source)) from None
@@ -150,6 +152,21 @@ def _read(source: str) -> ast.expr:
         raise SpecError(
             f"{_short(source)!r} is nested too deeply", f"at most {MAX_DEPTH} levels are allowed"
         ) from None
+
+
+_WORD = re.compile(r"""'[^']*'|"[^"]*"|\b[A-Za-z_]\w*""")
+
+
+def _as_name(found: re.Match[str]) -> str:
+    """A word that only Python reserves, such as C's ``in``, spelt so that it is a name.
+
+    Python compares words with its keywords as they are written, and names by their normal form (NFKC), in which a
+    bold letter is the plain one.
+    """
+    word = found[0]
+    if not iskeyword(word) or word in RESERVED or not word.islower():
+        return word
+    return chr(ord("𝐚") + ord(word[0]) - ord("a")) + word[1:]
 
 
 def _short(source: str) -> str:
@@ -166,6 +183,8 @@ def _syntax_hint(source: str) -> str:
 
 
 def _suggest(name: str, known: Collection[str]) -> str:
+    if name in FUNCTIONS and name not in known:
+        return f"write {name}(…)"
     close = difflib.get_close_matches(name, list(known), n=1)
     if not close:
         folded = {k.lower(): k for k in known}
@@ -178,7 +197,7 @@ def _suggest(name: str, known: Collection[str]) -> str:
 
 _LITERALS = {"true": True, "false": False, "True": True, "False": False}
 
-RESERVED = frozenset(FUNCTIONS) | frozenset(_LITERALS) | {"and", "or", "not"}
+RESERVED = frozenset(_LITERALS) | {"and", "or", "not"}
 """Words of the language: they cannot be the name of a size or a parameter."""
 
 
@@ -252,8 +271,6 @@ class _Compiler:
         if node.id in _LITERALS:
             literal = _LITERALS[node.id]
             return lambda env: literal
-        if node.id in FUNCTIONS:
-            raise SpecError(f"{node.id!r} is a function in {_short(self._source)!r}", f"write {node.id}(…)")
         self._names.add(node.id)
         return _lookup(node.id)
 

@@ -6,6 +6,7 @@ May not list or search the space.
 from __future__ import annotations
 
 import ast
+import copy
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -223,9 +224,7 @@ def _for_problems(constraint: Expression, problems: Sequence[Problem]) -> list[E
     """A constraint that names sizes has to hold for every problem: one copy for each, sizes put in."""
     if len(problems) == 1 or not constraint.names & set(problems[0].sizes):
         return [constraint]
-    made = [
-        parse(ast.unparse(_Sizes(p.sizes).visit(ast.parse(constraint.text, mode="eval")))) for p in problems
-    ]
+    made = [parse(ast.unparse(_Sizes(p.sizes).visit(copy.deepcopy(constraint.tree)))) for p in problems]
     return list(dict.fromkeys(made))
 
 
@@ -238,3 +237,8 @@ class _Sizes(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """A size becomes its number."""
         return ast.Constant(self._sizes[node.id]) if node.id in self._sizes else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """A size may be called as a function is."""
+        node.args = [self.visit(argument) for argument in node.args]
+        return node

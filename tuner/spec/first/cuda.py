@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from keyword import iskeyword
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
@@ -113,7 +112,7 @@ class _Writer:
         self._source = text
         self._headers = f", include: [{', '.join(include)}]" if include else ""
         self._kernel, self._unfolded = kernel, found
-        whole = [p.name for p in kernel.parameters if p.whole and not iskeyword(p.name)]
+        whole = [p.name for p in kernel.parameters if p.whole]
         self._sizes = list(dict.fromkeys(whole))[:3]
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = NOISE.sub(" ", text)

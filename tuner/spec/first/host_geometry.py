@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from keyword import iskeyword
 
 from tuner.core.dtypes import numpy_dtype
 from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
@@ -205,9 +204,6 @@ class _Reader:
         host = {ours: theirs for theirs, ours in self.called.items()}
         for parameter, value in scalars:
             name = parameter.name
-            if iskeyword(name):
-                # No expression of a spec can name it.
-                continue
             if name in host and (name in used or self._bounds(name)):
                 known = self._numbers(host[name])
                 if not isinstance(known, int) or known > 0:
