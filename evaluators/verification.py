@@ -4,8 +4,8 @@ The rule: with r the expected value and c the candidate's, c passes when
 
     |c - r| <= max(atol * rms(r) + rtol * |r|, 4 * the baseline's own largest error)
 
-where rms is taken over the finite values of r; of an array that the kernel also reads, over those that it changes
-(over all where it changes none), so that what else lies in it does not decide what passes. Where both are integers
+where rms is taken over the finite values of r in those elements that the kernel changes (in all where it changes
+none), so that what else lies in the array does not decide what passes. Where both are integers
 (or booleans) c has to equal r. NaN and infinities: with finite r, a c that is not finite always fails. Where r is not
 finite, the policy ``excluded`` compares nothing (such inputs were promised not to occur), and ``propagate`` wants NaN
 for NaN and the infinity of the same sign for an infinity (for complex numbers: anything that is not finite). Where r
@@ -54,7 +54,7 @@ class Expectation:
         name: of the argument.
         values: float64 or complex128; integers or booleans where they have to match exactly.
         own_error: the baseline's largest error against ``values``, absolute and finite.
-        before: what the array was before the call, of the same shape; ``None`` for one that is only written.
+        before: what the array was before the call, of the same shape; ``None`` where all of it is written.
         rms: root mean square of the finite values, with ``before`` of those that differ from it, if any does.
         all_finite: whether every value is finite.
     """
@@ -172,7 +172,7 @@ def expect(
         reference: float64 or complex128 from a reference in higher precision; or the baseline's own output, whose
             integers are then expected exactly. Integers are kept as they are, not copied.
         baseline_output: what the baseline gave, for its own error; none where it is itself the reference.
-        before: what the array was before the call; none for one that is only written.
+        before: what the array was before the call; none where all of it is written.
     """
     values = reference if reference.dtype.kind in "biu" else np.array(reference)
     if baseline_output is None:

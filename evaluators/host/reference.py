@@ -126,16 +126,17 @@ class Reference:
             again = _masked(second[number], masks)
             baseline = _masked(first[number], masks)
             reference = references[number]
+            before = self._before(workload, masks)
             if workload.outputs:
                 # A replay that does not give what the application got is no replay.
                 recorded = _masked({**baseline, **workload.outputs}, masks)
-                self._agree(number, workload, baseline, recorded, "recording")
+                self._agree(number, workload.name, baseline, recorded, before, "recording")
                 reference = recorded if kind == "recording" else reference
             if reference is not None:
                 reference = _masked(reference, masks)
                 if kind == "python" and specified[number]:
-                    self._agree(number, workload, baseline, reference, "reference")
-            found = self._expectations(workload, reference, baseline)
+                    self._agree(number, workload.name, baseline, reference, before, "reference")
+            found = self._expectations(workload.name, reference, baseline, before)
             self._steady(number, workload.name, again, baseline, found)
             for name, expectation in found.items() if specified[number] else ():
                 # Inputs of extreme magnitude are judged by their own error; here they would hide the usual one.
@@ -149,32 +150,31 @@ class Reference:
         return roles[0] if roles else ArgumentRole.OUTPUT
 
     def _expectations(
-        self, workload: Workload, reference: Outputs | None, baseline: Outputs
+        self, label: str, reference: Outputs | None, baseline: Outputs, before: Outputs
     ) -> dict[str, Expectation]:
         """By the reference where there is one that can be believed, else by the baseline itself."""
-        before = self._before(workload)
         if reference is not None:
             found = {n: expect(n, reference[n], b, before.get(n)) for n, b in baseline.items()}
             strange = [(n, _strange(e, baseline[n])) for n, e in found.items() if self.kind == "float64"]
             why = next((f"{name} {text}" for name, text in strange if text), "")
             if not why:
                 return found
-            self.findings.fallbacks[workload.name] = f"the float64 build's {why}"
+            self.findings.fallbacks[label] = f"the float64 build's {why}"
         return {n: expect(n, b, before=before.get(n)) for n, b in baseline.items()}
 
-    def _before(self, workload: Workload) -> Outputs:
-        """What arrays that the kernel reads and writes held before the call."""
-        return {n: a for n, a in workload.numbers.items() if self._role(n) is ArgumentRole.INOUT}
+    def _before(self, workload: Workload, masks: Mapping[str, NDArray[np.bool_] | None]) -> Outputs:
+        """What arrays held before the call, not a number where only what they hold after it counts."""
+        known = {n: a for n, a in workload.numbers.items() if self._role(n) is ArgumentRole.INOUT}
+        return known | {n: np.where(mask, 0.0, np.nan) for n, mask in masks.items() if mask is not None}
 
     def _agree(
-        self, number: int, workload: Workload, baseline: Outputs, reference: Outputs, what: str
+        self, number: int, label: str, baseline: Outputs, reference: Outputs, before: Outputs, what: str
     ) -> None:
-        before = self._before(workload)
         for name, values in baseline.items():
             expectation = Expectation(name=name, values=reference[name], before=before.get(name))
             mismatch = judge(values, expectation, self._task.verify).mismatch
             if mismatch is not None:
-                text = f"the kernel as given disagrees with the {what}: {mismatch.message} in {workload.name}"
+                text = f"the kernel as given disagrees with the {what}: {mismatch.message} in {label}"
                 raise BaselineFailed(Status.WRONG_RESULT, text, number)
 
     def _steady(

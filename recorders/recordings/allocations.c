@@ -161,13 +161,13 @@ struct reach { const void *address; long said, item; int written, whole; };
 
 /* The bytes of an array before what is passed: from where its block begins, which a pointer into it may go back to.
  *
- * None where another argument leads into the block too, where it is large, and where all of the array is to be written.
+ * None where another argument leads into the block too, and where it is large.
  */
 static long before_of(const struct reach *all, size_t count, size_t which)
 {
     const struct reach *one = &all[which];
     uintptr_t address = (uintptr_t)one->address;
-    struct block block = one->whole && one->written != 2 ? block_around(address) : (struct block){0};
+    struct block block = one->whole ? block_around(address) : (struct block){0};
     if (!block.size || block.size > LARGE_BLOCK) return 0;
     for (size_t i = 0; i < count; i++)
         if (i != which && all[i].address && (uintptr_t)all[i].address - block.address < block.size) return 0;
@@ -177,7 +177,7 @@ static long before_of(const struct reach *all, size_t count, size_t which)
 
 /* The bytes of an array: as far as its block reaches, or to the next argument in it where either is written.
  *
- * As the spec says where the block is not known, where it is large, and where all that it says is to be written.
+ * As the spec says where the block is not known, and where it is large.
  */
 static long reach_of(const struct reach *all, size_t count, size_t which)
 {
@@ -190,6 +190,6 @@ static long reach_of(const struct reach *all, size_t count, size_t which)
         uintptr_t ahead = (uintptr_t)all[i].address - address;
         if ((one->written || all[i].written) && ahead && (long)ahead > 0 && (long)ahead < left) left = (long)ahead;
     }
-    if (one->said > 0 && one->said <= left && (one->written == 2 || left > LARGE_BLOCK)) return one->said;
+    if (one->said > 0 && one->said <= left && left > LARGE_BLOCK) return one->said;
     return left - left % one->item;
 }

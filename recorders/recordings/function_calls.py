@@ -75,7 +75,7 @@ def _said(function: Interposed) -> Iterator[str]:
         fixed = several or (place is not None and place.by_value)
         variable = function.variables.get(number)
         whole = not fixed and (variable is None or variable[1])
-        written = {ArgumentRole.INPUT: 0, ArgumentRole.OUTPUT: 2}.get(argument.role, 1)
+        written = int(argument.role is not ArgumentRole.INPUT)
         said = f"{function.is_size(number)} ? {function.extent(number)} : 0"
         yield f"{{a{number}, {said}, {item_text(argument)}, {written}, {int(whole)}}}"
 
