@@ -96,11 +96,18 @@ def _constant(expectation: Expectation) -> bool:
 
 def _unmoved(rows: Sequence[tuple[Workload, Expectation]]) -> bool:
     """Whether there are different workloads of one size and none of them moves the output."""
-    by_size: dict[tuple[tuple[str, int], ...], list[Array]] = defaultdict(list)
+    by_size: dict[tuple[tuple[str, int], ...], list[tuple[Workload, Array]]] = defaultdict(list)
     for workload, expectation in rows:
-        by_size[tuple(sorted(workload.problem.sizes.items()))].append(expectation.values)
-    groups = [values for values in by_size.values() if len(values) > 1]
-    return bool(groups) and all(same_bytes(values[0], v) for values in groups for v in values[1:])
+        by_size[tuple(sorted(workload.problem.sizes.items()))].append((workload, expectation.values))
+    groups = [group for group in by_size.values() if len(group) > 1]
+    if not all(same_bytes(group[0][1], values) for group in groups for _, values in group[1:]):
+        return False
+    return any(_differ(group[0][0], other) for group in groups for other, _ in group[1:])
+
+
+def _differ(one: Workload, other: Workload) -> bool:
+    """Whether two workloads have different inputs; those of what was recorded may be the same."""
+    return any(not same_bytes(array, other.arrays[name]) for name, array in one.arrays.items())
 
 
 def _identities(name: str, rows: Sequence[tuple[Workload, Expectation]], policy: VerifyPolicy) -> list[str]:

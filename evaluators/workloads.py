@@ -378,6 +378,9 @@ def _csr_matrix(argument: Argument) -> str | None:
 def _scalar(argument: Argument, maker: ArrayMaker) -> int | float:
     if argument.value is None:
         raise SpecError(f"argument {argument.name!r} has neither a shape nor a value", "give it one of them")
+    if argument.passing == "address" and "recording" not in maker.sizes:
+        hint = "tuner record SPEC --build COMMAND -o SPEC records it"
+        raise SpecError(f"what {argument.name!r} leads to is known from a recording alone", hint)
     return cast_scalar(argument.name, argument.value.evaluate(maker.env), dtype_of(argument))
 
 

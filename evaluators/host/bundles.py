@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.dtypes import WIDER, numpy_dtype, separate_members
-from tuner.core.types import Kernel, Task
+from tuner.core.types import Kernel, Problem, Task
 from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, EntryLayout, Region, lay_out
 from tuner.evaluators.host.sealed import memory_file, seal
@@ -32,6 +32,7 @@ __all__ = [
     "buffers_of",
     "holds",
     "make_bundle",
+    "memory_spans",
     "set_bytes",
     "variable_bytes",
 ]
@@ -182,11 +183,15 @@ class Bundle:
             if region.golden is not None:
                 words += [base + region.at, base + region.golden.at, region.buffer.size_bytes]
         for name, place in variables.items():
-            region, span = regions[name], regions[name].span
-            if name in self.signature.pointers:
-                words += [place, base + region.at, 0, 0]
+            if name in scalars:
+                words += [place, int(scalars[name]), 0, 0]
+            elif name in self.signature.pointers:
+                words += [place, base + regions[name].at, 0, 0]
             else:
-                words += [place, base + span.at, span.size_bytes, int(span.writable)]
+                words += [place, *_shown(regions[name], base)]
+        for region in entry.regions:
+            if region.buffer.place:
+                words += [region.buffer.place - region.skip, *_shown(region, base)]
         return words
 
     def outputs_of(self, number: int, memory: OutputMemory) -> dict[str, Array]:
@@ -224,6 +229,11 @@ class Bundle:
         self._spare.clear()
 
 
+def _shown(region: Region, base: int) -> list[int]:
+    """What the harness shows elsewhere: the pages of a buffer, and whether they are written."""
+    return [base + region.span.at, region.span.size_bytes, int(region.span.writable)]
+
+
 def holds(values: Array, byte: int) -> NDArray[np.bool_]:
     """Which elements consist of one byte throughout."""
     flat = np.ascontiguousarray(values).reshape(-1)
@@ -239,6 +249,7 @@ def holds(values: Array, byte: int) -> NDArray[np.bool_]:
 def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buffer]:
     """The buffers of one call, the returned value's last."""
     roles = {a.name: a.role.value for a in task.arguments}
+    places = memory_places(task, workload.problem)
     buffers = []
     for name, dtype, is_array in signature.arguments:
         if is_array:
@@ -246,12 +257,47 @@ def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buf
             size = workload.arrays[name].size * item
             variable = name in signature.variables - signature.pointers
             buffers.append(
-                Buffer(name=name, role=roles[name], size_bytes=size, item_bytes=item, variable=variable)
+                Buffer(
+                    name=name,
+                    role=roles[name],
+                    size_bytes=size,
+                    item_bytes=item,
+                    variable=variable,
+                    place=places.get(name, 0),
+                )
             )
     if signature.returns is not None:
         item = np.dtype(signature.returns).itemsize
         buffers.append(Buffer(name=RETURN, role="return", size_bytes=item, item_bytes=item))
     return buffers
+
+
+def memory_places(task: Task, problem: Problem) -> dict[str, int]:
+    """The address of each piece of recorded memory, by name."""
+    return {
+        a.name: a.address.integer(problem.sizes)
+        for a in task.arguments
+        if a.passing == "memory" and a.address is not None
+    }
+
+
+def memory_spans(task: Task) -> list[tuple[int, int]]:
+    """Where recorded memory lies in any of a task's problems: first byte and bytes of whole pages, apart."""
+    problems = [sizes for problem in task.problems for sizes in (problem.sizes, *problem.held_out)]
+    edges = sorted(
+        (at // PAGE * PAGE, -(-(at + size) // PAGE) * PAGE)
+        for sizes in problems
+        for a in task.arguments
+        if a.passing == "memory" and a.address is not None and a.shape is not None
+        for at, size in [(a.address.integer(sizes), a.shape[0].integer(sizes))]
+    )
+    found: list[tuple[int, int]] = []
+    for begin, end in edges:
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return [(begin, end - begin) for begin, end in found]
 
 
 def variable_bytes(kernel: Kernel, *, wide: bool) -> dict[str, int]:

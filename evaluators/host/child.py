@@ -123,7 +123,7 @@ class Harness:
         self.loader = loader
         self.guard = _function(loader, "tuner_guard")
         self.attach = _function(loader, "tuner_attach")
-        self.reserve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
+        self.reserve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
             loader.trusted("tuner_reserve")
         )
         self.run = _function(loader, "tuner_run")
@@ -145,7 +145,8 @@ def run_child(
         code: descriptor of the object code, sealed.
         request: the zygote's request: symbol, thunk, limits, ``calls``: functions that may be missing,
             ``openmp``: variables for its library, where there is one; ``variables``: name, bytes of pages and offset
-            in them of each that the candidate imports; no bytes for a pointer.
+            in them of each that the candidate imports; no bytes for a pointer; ``memory``: address and bytes of what
+            lies where it lay.
     """
     status = 1
     try:
@@ -188,6 +189,9 @@ class _Child:
             self._make_team(harness.team, threads, request["openmp"])
         try:
             calls = {name: harness.provided.get(name, harness.missing) for name in request["calls"]}
+            for at, size in request["memory"]:
+                if not harness.reserve(at, size, 0):
+                    raise LoadError(f"memory is taken here that was recorded at {at:#x}; run it again")
             places = [self._reserved(size) for _, size, _ in request["variables"]]
             variables = {
                 name: place + skip
@@ -203,7 +207,7 @@ class _Child:
 
     def _reserved(self, size: int) -> int:
         """The start of that many bytes of address space, a page out of reach on either side; of 0: of a page."""
-        place = int(self._harness.reserve(size + 2 * mmap.PAGESIZE, int(not size)))
+        place = int(self._harness.reserve(0, size + 2 * mmap.PAGESIZE, int(not size)))
         if not place:
             raise LoadError(f"no room for a variable of {size} bytes")
         return place + (mmap.PAGESIZE if size else 0)

@@ -16,7 +16,7 @@ from tuner.core.protocols import BaselineReport
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline
 from tuner.evaluators.host.build_compiler import ByBuildCompiler
-from tuner.evaluators.host.bundles import Bundle, variable_bytes
+from tuner.evaluators.host.bundles import Bundle, memory_spans, variable_bytes
 from tuner.evaluators.host.clang_itself import baseline_differs, loop_remarks
 from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.flags import for_clang
@@ -252,6 +252,7 @@ class HostEvaluation:
             wide=wide,
             seed=seed,
             variables=variable_bytes(self._task.kernel, wide=wide),
+            memory=memory_spans(self._task),
         )
 
 

@@ -87,10 +87,11 @@ int tuner_attach(i64 base, i64 size, const i64 *rows, i64 count, const int *file
     return 0;
 }
 
-/* Address space near what is mapped next, out of reach or not; 0 where there is none. */
-i64 tuner_reserve(i64 size, i64 used) {
-    void *got = mmap(0, (unsigned long)size, used ? PROT_RW : 0, MAP_PRIVATE_ | MAP_ANONYMOUS_ | MAP_NORESERVE_, -1, 0);
-    return failed(got) ? 0 : (i64)got;
+/* Address space, out of reach or not: at an address, or near what is mapped next; 0 where there is none. */
+i64 tuner_reserve(i64 at, i64 size, i64 used) {
+    int flags = MAP_PRIVATE_ | MAP_ANONYMOUS_ | MAP_NORESERVE_ | (at ? MAP_FIXED_NOREPLACE_ : 0);
+    void *got = mmap((void *)at, (unsigned long)size, used ? PROT_RW : 0, flags, -1, 0);
+    return failed(got) || (at && (i64)got != at) ? 0 : (i64)got;
 }
 
 static i64 now(int clock) {

@@ -29,14 +29,16 @@ class Signature:
     Attributes:
         arguments: for each argument its name, its dtype and whether a buffer is passed.
         returns: dtype of the returned value, or ``None``.
-        variables: names of those that are not passed: the kernel has a variable for each.
+        variables: names of those that are not passed: the kernel has a variable for each, or finds it at its address.
         pointers: those of the variables that are pointers to what an argument would be.
+        memory: those of the variables that are recorded memory, which lies where it lay.
     """
 
     arguments: tuple[tuple[str, str, bool], ...]
     returns: str | None = None
     variables: frozenset[str] = frozenset()
     pointers: frozenset[str] = frozenset()
+    memory: frozenset[str] = frozenset()
 
     @staticmethod
     def of(task: Task) -> Signature:
@@ -51,10 +53,12 @@ class Signature:
                 _check(argument.dtype, f"the argument {argument.name}")
         if task.kernel.returns is not None:
             _check(task.kernel.returns, "the returned value")
+        memory = frozenset(a.name for a in arguments if a.passing == "memory")
         return Signature(
             arguments=tuple((a.name, a.dtype, a.is_array) for a in arguments),
             returns=task.kernel.returns,
-            variables=frozenset(variable.name for variable in task.kernel.variables),
+            variables=frozenset(variable.name for variable in task.kernel.variables) | memory,
+            memory=memory,
             pointers=frozenset(variable.name for variable in task.kernel.variables if variable.pointer),
         )
 
@@ -70,8 +74,8 @@ class Signature:
 
     @property
     def widens(self) -> bool:
-        """Whether :meth:`widened` differs. Structures with wider members would lie otherwise."""
-        if any(is_structured(dtype) for _, dtype, _ in self.arguments):
+        """Whether :meth:`widened` differs. Structures with wider members, and memory, would lie otherwise."""
+        if self.memory or any(is_structured(dtype) for _, dtype, _ in self.arguments):
             return False
         return any(d in WIDER for _, d, _ in self.arguments) or self.returns in WIDER
 

@@ -36,6 +36,7 @@ class Buffer:
     """One array of one entry: ``role`` is ``input``, ``output``, ``inout``, ``scratch`` or ``return``.
 
     ``variable``: the kernel does not get its address, but has a variable for it, at whose place a call sees its pages.
+    ``place``: the address at which a call sees them; 0 for any.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Buffer:
     size_bytes: int
     item_bytes: int
     variable: bool = False
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,8 @@ class _Pen:
 
 def _skip(placement: str, buffer: Buffer, stagger: int, align: int) -> int:
     """Bytes between the start of the pages and the first byte of the buffer."""
+    if buffer.place:
+        return buffer.place % PAGE
     if buffer.variable:
         return variable_place(buffer.size_bytes)[1]
     if placement == "end":

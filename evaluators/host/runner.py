@@ -112,7 +112,9 @@ class Attached:
     def find(self, address: int) -> tuple[Region, int] | None:
         """The buffer nearest to an address, and how far from it that is; see :meth:`BundleLayout.find`."""
         entry = self.bundle.layout.entries[0]
-        arrays = self.bundle.signature.variables - self.bundle.signature.pointers
+        arrays = (
+            self.bundle.signature.variables - self.bundle.signature.pointers - self.bundle.signature.memory
+        )
         for name, place in self.variables.items():
             if name not in arrays:
                 continue
@@ -141,6 +143,7 @@ class Runner:
         wide: whether the code takes float64 in the place of narrower types.
         seed: for the addresses.
         variables: bytes of the variables that the code imports, by name; 0 of pointers.
+        memory: address and bytes of what has to lie where it lay when it was recorded.
 
     Raises:
         CandidateFailed: the code cannot be loaded, or (``lost``) no child can be made.
@@ -156,6 +159,7 @@ class Runner:
         wide: bool = False,
         seed: int = 0,
         variables: Mapping[str, int] | None = None,
+        memory: Sequence[tuple[int, int]] = (),
     ) -> None:
         self._limits = limits
         places = {name: variable_place(n) if n else (0, 0) for name, n in (variables or {}).items()}
@@ -174,6 +178,7 @@ class Runner:
             "processes": _processes(limits, root),
             "openmp": dict(limits.openmp or {}),
             "variables": [[name, *place] for name, place in places.items()],
+            "memory": [list(span) for span in memory],
         }
         try:
             self.child: Child = zygote.fork(code, request)

@@ -19,6 +19,7 @@ __all__ = [
     "c_condition",
     "c_number",
     "c_type",
+    "is_address",
     "item_text",
     "number_text",
     "parameter_text",
@@ -92,6 +93,11 @@ def c_type(dtype: str, what: str) -> str:
 def parameter_text(argument: Argument) -> str:
     """The type of a parameter: every array is ``void *``."""
     return "void *" if argument.is_array else c_type(argument.dtype, argument.name)
+
+
+def is_address(argument: Argument) -> bool:
+    """Whether an argument is a place in the application's memory, of which nothing else is said."""
+    return argument.passing == "address" or (argument.passing == "global" and not argument.is_array)
 
 
 def number_text(argument: Argument, name: str) -> str:

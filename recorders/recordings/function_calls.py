@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from tuner.core.passing import members
 from tuner.core.types import Argument, ArgumentRole
-from tuner.recorders.recordings.c_text import item_text, parameter_text
+from tuner.recorders.recordings.c_text import is_address, item_text, parameter_text
 from tuner.recorders.recordings.function import Interposed
 
 __all__ = ["recording_library"]
@@ -36,7 +36,9 @@ def recording_library(function: Interposed, *, blocks: bool = False) -> str:
     own = files(__package__)
     allocations = own.joinpath("allocations.c").read_text(encoding="utf-8") if blocks else _AS_SAID
     counts = own.joinpath("call_counts.c").read_text(encoding="utf-8")
+    memory = own.joinpath("memory.c").read_text(encoding="utf-8") if _addresses(function) else _NO_MEMORY
     return f"{function.head()}\n{allocations}\n{counts}" + _TEMPLATE.format(
+        memory=memory,
         definition=function.definition,
         count=len(function.arguments),
         comma_parameters=parameters,
@@ -53,6 +55,11 @@ def recording_library(function: Interposed, *, blocks: bool = False) -> str:
         after=after,
         signs=signs,
     )
+
+
+def _addresses(function: Interposed) -> list[int]:
+    """The arguments of which nothing is known but their address."""
+    return [i for i, a in enumerate(function.arguments) if is_address(a)]
 
 
 def _checks(reasons: Iterable[tuple[str, str]]) -> str:
@@ -87,6 +94,10 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
     signs: list[str] = []
     for number, argument in enumerate(function.arguments):
         name = f"a{number}"
+        if is_address(argument):
+            last = len(function.arguments)
+            heads.append(f"    address_field(capture, {number}, (const void *){name}, {last});")
+            continue
         heads.append(f'    number_field(capture, "{number}/address", 0);')
         if argument.by_pointer and argument.role is ArgumentRole.INPUT:
             # As a scalar, whose value is what lies there: problem sizes are read from scalars.
@@ -120,6 +131,9 @@ def _unread(argument: Argument) -> str:
 def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
     """Conditions in C under which a call cannot be captured, and why; each holds once those before it do not."""
     arrays = [i for i, a in enumerate(function.arguments) if a.is_array and not a.by_pointer]
+    for i in _addresses(function):
+        reason = f"{function.arguments[i].name} leads out of the heap, the stack and the program's variables"
+        yield f"a{i} && piece_of((const void *)a{i}) < 0", reason
     for i in arrays:
         yield f"bytes[{i}] <= 0", f"an extent of the spec is no size here: of {function.arguments[i].name}"
     for i, condition in function.views.in_rows(function.names).items():
@@ -131,6 +145,14 @@ def _reasons(function: Interposed) -> Iterator[tuple[str, str]]:
             json.loads(_unread(function.arguments[i])),
         )
 
+
+_NO_MEMORY = """
+static void piece_heads(Capture *capture, int first) { (void)capture, (void)first; }
+static void piece_contents(Capture *capture, int first, const char *when) { (void)capture, (void)first, (void)when; }
+enum { piece_count = 0 };
+#define FIND_PIECES NULL
+"""
+"""In the place of ``memory.c``."""
 
 _AS_SAID = """
 struct reach { const void *address; long said, item; int written, whole; };
@@ -158,6 +180,7 @@ __attribute__((unused)) static void array_out(
     if (capture->failed && *__errno_location() == 14) unread = why;
 }}
 
+{memory}
 static void heads(Capture *capture, uint64_t sign, const long *bytes, const long *ahead{comma_parameters})
 {{
     text_field(capture, "kernel", ENTRY);
@@ -166,8 +189,9 @@ static void heads(Capture *capture, uint64_t sign, const long *bytes, const long
     text_field(capture, "options", "");
     text_field(capture, "api", "c");
     number_field(capture, "signature", sign);
-    number_field(capture, "arguments", {count});
+    number_field(capture, "arguments", {count} + (uint64_t)piece_count);
 {heads}
+    piece_heads(capture, {count});
 }}
 
 static int others;
@@ -229,6 +253,7 @@ static void forget_left(char *here)
         bytes[i] = ahead[i] + (asked ? reach_of(said, {count}, i) : said[i].said);
     }}
     if (asked) {{
+        why = FIND_PIECES;
 {reasons}
     }}
     __atomic_store_n(&others, 0, __ATOMIC_RELEASE);
@@ -237,6 +262,7 @@ static void forget_left(char *here)
     if (capturing) {{
         heads(&capture, sign, bytes, ahead{comma_names});
 {before}
+        piece_contents(&capture, {count}, "before");
     }}
     double start = now();
     {result} result = {call};
@@ -251,6 +277,7 @@ static void forget_left(char *here)
     if (__atomic_load_n(&watched, __ATOMIC_ACQUIRE) != own) return result;
     if (capturing) {{
 {after}
+        piece_contents(&capture, {count}, "after");
         if (__atomic_load_n(&others, __ATOMIC_ACQUIRE)) why = "calls of several threads at once";
         if (unread) why = unread, capture.failed = 0;
         capturing = 2;

@@ -212,9 +212,8 @@ def allocations(
         arguments: of a function; a buffer's offset is what of it lies before the address that is passed.
         addresses: where the buffers begin, by their roots.
     """
-    buffers = sorted(
-        (i for i, a in enumerate(arguments) if a.kind == "buffer"), key=lambda i: addresses[arguments[i].root]
-    )
+    found = [i for i, a in enumerate(arguments) if a.kind == "buffer" and not a.place]
+    buffers = sorted(found, key=lambda i: addresses[arguments[i].root])
     made = list(arguments)
     root, start, end = -1, 0, -1
     for i in buffers:

@@ -141,9 +141,10 @@ class Argument:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
             but it reaches the array through pointers elsewhere; ``global``, not at all: it is a variable of this name
             in the sources, or in a device's module;
-            ``wrapper``, not at all: only the wrapper needs it; ``inside``, the elements lie in a parcel.
-        address: where the array has to begin in the device's memory, as pointers to it were recorded; ``None``
-            where it may lie anywhere.
+            ``wrapper``, not at all: only the wrapper needs it; ``inside``, the elements lie in a parcel;
+            ``address``, as the number of a place in recorded memory.
+        address: where the array has to begin in memory, as pointers to it were recorded; ``None`` where it may lie
+            anywhere.
     """
 
     name: str
@@ -401,13 +402,13 @@ class Task:
 
     @property
     def own_arguments(self) -> tuple[Argument, ...]:
-        """The arguments without those that only a wrapper needs."""
-        return tuple(argument for argument in self.arguments if argument.passing != "wrapper")
+        """The arguments without those that only a wrapper needs, and without recorded memory."""
+        return tuple(a for a in self.arguments if a.passing not in ("wrapper", "memory"))
 
     @property
     def parameters(self) -> tuple[Argument, ...]:
         """The arguments that the entry takes."""
-        return tuple(argument for argument in self.arguments if argument.passing != "global")
+        return tuple(a for a in self.arguments if a.passing not in ("global", "memory"))
 
 
 @by_place

@@ -129,7 +129,8 @@ def make_arguments(
         arguments += made
         paths += [part.path] * len(made)
     outputs = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
-    if not any(a.role in outputs for a in arguments) and model.kernel.returns is None:
+    written = any(a.role in outputs for a in arguments) or any(a.by == "address" for a in model.arguments)
+    if not written and model.kernel.returns is None:
         raise view.error(
             ("arguments",),
             "no argument is an output and nothing is returned",
@@ -143,6 +144,9 @@ def make_arguments(
 
 def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Argument:
     given, path = part.given, part.path
+    if given.by == "address":
+        passing = "global" if given.variable else "address"
+        return Argument(name=given.name, dtype="int64", value=parse("0"), passing=passing)
     assert given.dtype is not None
     if (given.shape is None) == (given.value is None):
         what = "has neither shape nor value" if given.shape is None else "has both shape and value"

@@ -70,6 +70,11 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
     flat = {argument.name: argument for argument in task.arguments}
     for i, (argument, (_, kind)) in enumerate(zip(given, function.parameters, strict=True)):
         path: Path = ("arguments", i)
+        if argument.by == "address":
+            if not kind.pointer and not kind.text.rstrip().endswith(("*", "&")):
+                what = f"argument {argument.name!r} is `{kind.text}` in the source, which is no pointer"
+                raise view.error((*path, "by"), what, "give its dtype and value", key=True)
+            continue
         if argument.members is None:
             _check_part(argument, flat[argument.name], kind, own, view, path, what="argument")
             continue
@@ -113,8 +118,11 @@ def _unlisted(
     copied = {name for name, kind in zip(names, kinds, strict=True) if not kind.pointer and not kind.odd}
     flat = flat_of(function, reader, names)
     listed = {part.given.name: part for part in parts(given, view)}
+    known = {argument.name for argument in given if argument.by == "address"}
     for member in flat.members.values():
         name = ".".join(member.trail)
+        if member.trail[0] in known:
+            continue
         part = listed.get(name)
         if part is None and not any(each == name or each.startswith(f"{name}.") for each in listed):
             what = "a null pointer" if member.kind.pointer and not member.extents else "zero"

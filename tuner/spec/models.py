@@ -116,10 +116,11 @@ class ArgumentModel(_Model):
     """Of a scalar: sizes and parameters with `macro: false` may be named."""
     rows: Literal["pointers"] | None = None
     """`pointers` where the function takes the addresses of rows, as `double **a` does: they are made of the array."""
-    by: Literal["value", "pointer"] | None = None
+    by: Literal["value", "pointer", "address"] | None = None
     """How it is passed: a scalar by `value` unless its address is taken, as Fortran does (only sizes may be named in
     its value then); a structure by `pointer` unless said otherwise, to a CUDA kernel by `value` alone; `value` for an
-    array that lies in a structure itself."""
+    array that lies in a structure itself. `address`: a pointer or reference to anything, of which nothing else is
+    said: it leads into the application's memory, which is recorded as it is and replayed at the same addresses."""
     role: Literal["input", "output", "inout", "scratch"] = "input"
     """What the kernel does with an array, or with a number in a structure. `inout` is restored before every call."""
     init: (

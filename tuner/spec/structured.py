@@ -30,8 +30,11 @@ class Part:
 
 
 def has_structures(arguments: Sequence[ArgumentModel]) -> bool:
-    """Whether some argument is not passed as it is: a structure, or rows by their addresses."""
-    return any(a.struct is not None or a.members is not None or a.rows is not None for a in arguments)
+    """Whether some argument is not passed as it is: a structure, rows by their addresses, or an address alone."""
+    return any(
+        a.struct is not None or a.members is not None or a.rows is not None or a.by == "address"
+        for a in arguments
+    )
 
 
 def subpath(path: Path, position: int) -> Path:
@@ -88,6 +91,9 @@ def _check_plain(given: ArgumentModel, path: Path, view: View, name: str, *, mem
     if given.struct is not None:
         hint = "list those that the kernel uses: members: [{name: n, dtype: int32, value: n}]"
         raise view.error(path, f"{what} is a structure without members", hint)
+    if given.by == "address":
+        _check_address(given, path, view, what, member=member)
+        return
     if given.dtype is None:
         raise view.error(path, f"{what} has no 'dtype'", "this key is needed")
     if given.constant and member:
@@ -103,3 +109,16 @@ def _check_plain(given: ArgumentModel, path: Path, view: View, name: str, *, mem
     if given.by is not None:
         hint = "remove by: the addresses of its rows are passed"
         raise view.error((*path, "by"), f"{what} has rows and by", hint, key=True)
+
+
+def _check_address(given: ArgumentModel, path: Path, view: View, what: str, *, member: bool) -> None:
+    if member:
+        hint = "give what has this member by: address, without members"
+        raise view.error((*path, "by"), f"{what} is given by its address", hint, key=True)
+    if given.variable is True:
+        hint = "write global: pointer"
+        raise view.error((*path, "global"), f"{what} is given by its address", hint, key=True)
+    others = given.model_fields_set - {"name", "by", "variable"}
+    for key in sorted(others):
+        hint = f"remove {key}: the application's memory is recorded as it is"
+        raise view.error((*path, key), f"{what} is given by its address and has {key}", hint, key=True)

@@ -34,6 +34,7 @@ def check_variables(
         BaselineError: the source does not compile.
     """
     places = {argument.name: ("arguments", i) for i, argument in enumerate(given)}
+    addresses = {argument.name for argument in given if argument.by == "address"}
     for variable in variables:
         path: Path = places[variable.name]
         try:
@@ -44,6 +45,8 @@ def check_variables(
             hint = "variables of functions, of classes and of namespaces cannot be given in this version"
             what = f"{variable.name!r} is no global variable of {reader.files[0].name}"
             raise view.error((*path, "name"), what, hint) from None
+        if variable.name in addresses and itself.text.rstrip().endswith("*"):
+            continue
         if kind.odd == ROWS and not itself.odd:
             _check_pointer(variable, itself, view, path)
             continue

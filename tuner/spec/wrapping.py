@@ -107,7 +107,7 @@ def wrapper_of(
         language: ``c`` or ``c++``.
     """
     symbol = free_name(f"{entry.rpartition('::')[2]}_wrapped", [f.text for f in files])
-    own = [argument.name for argument in arguments if argument.passing != "wrapper"]
+    own = [argument.name for argument in arguments if argument.passing not in ("wrapper", "memory")]
     numbers = {name: number for number, name in enumerate(own)}
     return Wrapper(
         wrapped=entry,
@@ -188,9 +188,12 @@ class _Writer:
             made = self._structure(given.struct or "", given, given.name)
             return f"*{made}" if given.by == "value" else made
         number = self.numbers[given.name]
-        if not self.arguments[number].is_array:
+        if given.by == "address":
+            place = f"tuner_{number}"
+        elif not self.arguments[number].is_array:
             return f"tuner_{number}"
-        place = self._rows(given.name) if given.rows else self._pointer(given.name)
+        else:
+            place = self._rows(given.name) if given.rows else self._pointer(given.name)
         return f"tuner_any{{(void *){place}}}" if self.language == "c++" else f"(void *){place}"
 
     def _structure(self, kind: str, given: ArgumentModel, name: str) -> str:

@@ -34,6 +34,9 @@ from tuner.spec.yaml_places import View
 
 __all__ = ["bind", "call_problems", "read_calls"]
 
+WRITTEN_MEMORY = ("heap", "stack")
+"""Parts of an application's memory that a function may write; variables of its sources stand in the spec."""
+
 
 def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
     """Reads the recordings of a C function, whose arguments the spec lists itself; see :func:`bind`.
@@ -92,14 +95,15 @@ def call_problems(workload: Workload, model: SpecModel, view: View) -> tuple[Pro
     given = [part.given for part in parts(model.arguments or [], view)]
     problems = []
     for name, recording, problem in zip(workload.names, workload.recordings, workload.problems, strict=True):
-        if len(recording.arguments) != len(given):
+        passed = [one for one in recording.arguments if not one.place]
+        if len(passed) != len(given):
             raise view.error(
                 PATH,
-                f"{name} has {len(recording.arguments)} arguments, the spec lists {len(given)}",
+                f"{name} has {len(passed)} arguments, the spec lists {len(given)}",
                 "record it again",
             )
         sizes = dict(model.problem or {})
-        for argument, recorded in zip(given, recording.arguments, strict=True):
+        for argument, recorded in zip(given, passed, strict=True):
             size = argument.value.text.strip() if argument.value is not None else ""
             if size in sizes and recorded.kind == "scalar":
                 dtype = argument.dtype or ""
@@ -123,6 +127,9 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
             continue
         number = own.index(argument)
         recorded = [r.arguments[number] for r in workload.recordings]
+        if not argument.is_array and recorded[0].kind == "pointer":
+            made.append(replace(argument, value=by_recording([_address(one) for one in recorded])))
+            continue
         if argument.is_array and not (argument.by_pointer and argument.role is ArgumentRole.INPUT):
             argument = _as_recorded(argument, recorded, workload, view)
             initial = Initial(kind="recording", options={"paths": tuple(workload.names), "argument": number})
@@ -139,7 +146,35 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
         made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, own, view)
-    return (*made, *starts)
+    return (*made, *starts, *_memory(workload, len(own), view))
+
+
+def _memory(workload: Workload, arguments: int, view: View) -> list[Argument]:
+    """The application's memory: what it reads as it is, what may be written compared byte by byte."""
+    pieces = [recording.arguments[arguments:] for recording in workload.recordings]
+    names = [one.name for one in pieces[0]]
+    if any([one.name for one in other] != names for other in pieces):
+        raise view.error(
+            PATH, "the recordings hold other parts of the application's memory", "record it again"
+        )
+    return [
+        Argument(
+            name=f"recorded {name}" + f" {names[:i].count(name) + 1}" * (names.count(name) > 1),
+            dtype="uint8",
+            shape=(by_recording([piece[i].size_bytes for piece in pieces]),),
+            role=ArgumentRole.INOUT if name in WRITTEN_MEMORY else ArgumentRole.INPUT,
+            initial=Initial(
+                kind="recording", options={"paths": tuple(workload.names), "argument": arguments + i}
+            ),
+            passing="memory",
+            address=by_recording([piece[i].place for piece in pieces]),
+        )
+        for i, name in enumerate(names)
+    ]
+
+
+def _address(recorded: RecordedArgument) -> int:
+    return int.from_bytes(recorded.value, "little", signed=True)
 
 
 def _as_recorded(
@@ -161,7 +196,7 @@ def _as_recorded(
 
 
 def _check_shared(name: str, recording: Recording, arguments: Sequence[Argument], view: View) -> None:
-    for i, one in enumerate(recording.arguments):
+    for i, one in enumerate(recording.arguments[: len(arguments)]):
         for j in range(i):
             written = any(arguments[k].role is not ArgumentRole.INPUT for k in (i, j))
             if one.overlaps(recording.arguments[j]) and written:
