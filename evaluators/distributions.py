@@ -155,7 +155,7 @@ class ArrayMaker:
             result = self._from_file(argument, shape)
         elif kind == "recording":
             result = self.recorded(argument, shape)
-            if distribution == PERTURBED:
+            if distribution == PERTURBED and argument.passing != "memory":
                 result = perturb(result, shaper)
         elif kind == "python":
             result = self._from_python(argument, shape, seed_for(seed, f"python/{argument.name}"))

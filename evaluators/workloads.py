@@ -278,7 +278,7 @@ def timed_sets(
         Plan(
             name=f"{_label(problem)}, timed set {i}",
             problem=problem,
-            distribution=PERTURBED if i and vary and any(map(_is_recorded, task.arguments)) else "given",
+            distribution=PERTURBED if i and vary and any(map(_may_vary, task.arguments)) else "given",
             seed=seed_for(task.seed, f"{role}/timed/{problem_index}/{i}", number),
             timed_problem=problem_index,
         )
@@ -331,7 +331,7 @@ def _other_distributions(task: Task) -> tuple[str, ...]:
         part.kind for each in varied for part in (each, *each.options.values()) if isinstance(part, Initial)
     }
     if "recording" in kinds:
-        return (PERTURBED,) if any(_is_recorded(a) and "float" in a.dtype for a in task.arguments) else ()
+        return (PERTURBED,) if any(_may_vary(a) and "float" in a.dtype for a in task.arguments) else ()
     if kinds & {"uniform", "normal"}:
         return DISTRIBUTIONS[1:] + ((NONFINITE,) if task.verify.nonfinite == "propagate" else ())
     if "randint" in kinds:
@@ -367,6 +367,11 @@ def _has_values(argument: Argument) -> bool:
 
 def _is_recorded(argument: Argument) -> bool:
     return argument.is_array and argument.initial.kind == "recording"
+
+
+def _may_vary(argument: Argument) -> bool:
+    """Whether what was recorded may be changed a little: not memory, which holds anything."""
+    return _is_recorded(argument) and argument.passing != "memory"
 
 
 def _csr_matrix(argument: Argument) -> str | None:

@@ -30,6 +30,7 @@ __all__ = [
     "Expected",
     "OutputMemory",
     "buffers_of",
+    "equal_bits",
     "holds",
     "make_bundle",
     "memory_spans",
@@ -54,10 +55,12 @@ class Expected:
     Attributes:
         expectation: where nothing was written its values are 0.
         untouched: which elements the baseline leaves alone; ``None`` where it writes all.
+        kept: what these hold, of recorded memory; ``None`` where they hold the poison.
     """
 
     expectation: Expectation
     untouched: NDArray[np.bool_] | None = None
+    kept: Array | None = None
 
 
 class OutputMemory:
@@ -244,6 +247,15 @@ def holds(values: Array, byte: int) -> NDArray[np.bool_]:
         found = (flat.view(np.uint8).reshape(values.size, values.itemsize) == byte).all(axis=1)
     mask: NDArray[np.bool_] = found.reshape(values.shape)
     return mask
+
+
+def equal_bits(one: Array, other: Array) -> NDArray[np.bool_]:
+    """Which elements of two arrays of one type and shape hold the same bits."""
+    words = np.dtype(f"u{one.itemsize}")
+    found: NDArray[np.bool_] = np.ascontiguousarray(one).view(words) == np.ascontiguousarray(other).view(
+        words
+    )
+    return found
 
 
 def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buffer]:

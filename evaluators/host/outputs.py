@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tuner.core.types import VerifyPolicy
 from tuner.evaluators.accepted_outputs import AcceptedOutputs
-from tuner.evaluators.host.bundles import POISON, Bundle, Expected, OutputMemory, holds
+from tuner.evaluators.host.bundles import POISON, Bundle, Expected, OutputMemory, equal_bits, holds
 from tuner.evaluators.verification import Comparison
 
 __all__ = ["Failure", "check_entries", "judge_output"]
@@ -83,10 +83,11 @@ def judge_output(
     policy: VerifyPolicy,
     accepted: AcceptedOutputs,
 ) -> Comparison | Failure:
-    """Compares one output; elements that the baseline leaves alone must still hold the poison."""
+    """Compares one output; elements that the baseline leaves alone must hold what they held, or the poison."""
     name = expected.expectation.name
     if expected.untouched is not None:
-        written = ~holds(got, POISON) & expected.untouched
+        left = holds(got, POISON) if expected.kept is None else equal_bits(got, expected.kept)
+        written = ~left & expected.untouched
         if written.any():
             index = [int(i) for i in np.argwhere(written)[0]]
             text = f"writes {name}[{', '.join(map(str, index))}], which the kernel as given leaves alone"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tuner.core.arrays import sparse_copy
 from tuner.core.errors import BaselineError
 from tuner.core.types import ArgumentRole, Status, Task
-from tuner.evaluators.host.bundles import POISON, Bundle, Expected, holds, make_bundle
+from tuner.evaluators.host.bundles import POISON, Bundle, Expected, equal_bits, holds, make_bundle
 from tuner.evaluators.host.runner import CandidateFailed, Runner
 from tuner.evaluators.python_reference import run_reference
 from tuner.evaluators.verification import Expectation, expect, judge, same_bytes
@@ -118,11 +118,11 @@ class Reference:
             references = wide()
         expected = []
         for number, workload in enumerate(workloads):
-            masks = {
-                n: None if self._role(n) is ArgumentRole.INOUT else _untouched(a, second[number][n])
-                for n, a in first[number].items()
+            memory = self._memory(workload)
+            masks = {n: self._mask(a, second[number][n], memory.get(n), n) for n, a in first[number].items()}
+            self.findings.untouched |= {
+                n for n, mask in masks.items() if mask is not None and n not in memory
             }
-            self.findings.untouched |= {n for n, mask in masks.items() if mask is not None}
             again = _masked(second[number], masks)
             baseline = _masked(first[number], masks)
             reference = references[number]
@@ -142,8 +142,21 @@ class Reference:
                 # Inputs of extreme magnitude are judged by their own error; here they would hide the usual one.
                 known = self.findings.own_error.get(name, 0.0)
                 self.findings.own_error[name] = max(known, expectation.own_error)
-            expected.append({n: Expected(expectation=e, untouched=masks[n]) for n, e in found.items()})
+            expected.append(
+                {n: Expected(expectation=e, untouched=masks[n], kept=memory.get(n)) for n, e in found.items()}
+            )
         return expected
+
+    def _memory(self, workload: Workload) -> Outputs:
+        """Recorded memory before the call, of numbers that are compared by their size."""
+        names = {a.name for a in self._task.arguments if a.passing == "memory" and "float" in a.dtype}
+        return {n: a for n, a in workload.arrays.items() if n in names}
+
+    def _mask(self, first: Array, second: Array, before: Array | None, name: str) -> NDArray[np.bool_] | None:
+        """Elements that the baseline leaves alone; ``None`` where that is not looked at, or it writes all."""
+        if before is not None:
+            return equal_bits(first, before) & equal_bits(second, before)
+        return None if self._role(name) is ArgumentRole.INOUT else _untouched(first, second)
 
     def _role(self, name: str) -> ArgumentRole:
         roles = [a.role for a in self._task.arguments if name == a.name or name.startswith(f"{a.name}.")]

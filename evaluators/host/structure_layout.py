@@ -76,7 +76,7 @@ def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -
         BaselineError: the source does not compile with the question behind it.
     """
     questions = list(_questions(kernel.passed))
-    offered = [one for one in kernel.passed if one.members and one.by_value]
+    offered = [one for one in kernel.passed if (one.members or one.kind) and one.by_value]
     asked = [text for _, text in questions]
     asked += [text for one in offered for text in _how(kernel, one)]
     values, members = _compiled(frontend, kernel, resolved, asked)
@@ -261,6 +261,9 @@ def _word(kernel: Kernel) -> str:
 def _questions(passed: Sequence[Passed]) -> Iterator[tuple[tuple[str, bool], str]]:
     """Name and whether its size is asked (else its place), with the expression."""
     kinds: dict[str, str] = {}
+    for one in passed:
+        if one.kind and one.argument is not None:
+            yield (one.name, True), f"(long)sizeof({one.kind})"
     for one in structures(passed):
         kind = kinds.get(one.name, one.kind)
         yield (one.name, True), f"(long)sizeof({kind})"

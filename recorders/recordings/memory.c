@@ -64,6 +64,16 @@ static const char *find_pieces(uintptr_t frame)
 /* What has called the function that is stood before begins its part of the stack behind that one's return address. */
 #define FIND_PIECES find_pieces((uintptr_t)__builtin_frame_address(1) + 2 * sizeof(void *))
 
+/* A structure that is passed by value: what stands before the function has handed on a copy of the caller's words, which
+ * begin behind its return address as these do here; none where it came in registers. */
+#define callers_copy(copy) original_of((uintptr_t)(copy), (uintptr_t)__builtin_frame_address(0), \
+                                       (uintptr_t)__builtin_frame_address(1))
+__attribute__((unused)) static uintptr_t original_of(uintptr_t copy, uintptr_t own, uintptr_t callers)
+{
+    uintptr_t at = copy - own - 2 * sizeof(void *);
+    return at < OWN_STACK * sizeof(void *) ? callers + 2 * sizeof(void *) + at : 0;
+}
+
 /* Which piece an address lies in; -1 for none. */
 static int piece_of(const void *address)
 {

@@ -78,7 +78,11 @@ class Views:
     def __post_init__(self) -> None:
         self.parameters += [self._parameter(one, number) for number, one in enumerate(self.passed)]
         for number, one in _numbers_first(self.passed):
-            if self._is_copied(one):
+            if self._is_copied(one) and one.argument is not None:
+                # The caller's own copy lies in its part of the stack.
+                self.lines.append(f"long a{one.argument} = (long)callers_copy(&p{number});")
+                self.missing.append((f"!a{one.argument}", f"{one.name} is passed in registers"))
+            elif self._is_copied(one):
                 self._structure(one, f"&p{number}", copied=True)
             elif one.members:
                 self._structure(one, f"p{number}")
@@ -153,10 +157,10 @@ class Views:
         return found
 
     def _is_copied(self, one: Passed) -> bool:
-        return bool(one.members) and one.by_value and one.name not in self.layout.references
+        return bool(one.kind or one.members) and one.by_value and one.name not in self.layout.references
 
     def _parameter(self, one: Passed, number: int) -> str:
-        if one.argument is not None:
+        if one.argument is not None and not self._is_copied(one):
             return f"{parameter_text(self.arguments[one.argument])} p{number}"
         if not self._is_copied(one):
             return f"void * p{number}"

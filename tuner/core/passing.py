@@ -20,7 +20,8 @@ class Passed:
     Attributes:
         name: as the source has it, members behind their structures: ``g.box.nx``.
         argument: which of the arguments it is, those for the wrapper alone not counted; ``None`` for a structure.
-        kind: a structure's type as the source writes it; empty where the member's own type says it.
+        kind: a structure's type as the source writes it; empty where the member's own type says it. Of an argument
+            that is the address of a structure that is passed by value.
         by_value: it lies where it is: a structure that no pointer leads to, an array or a number inside one.
         rows: the addresses of an array's rows.
         members: of a structure, those that the spec lists.

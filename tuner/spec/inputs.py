@@ -58,7 +58,7 @@ def make_inputs(model: SpecModel, sources: Sources, workload: Workload | None, v
         scalars = {p.name: p.default for p in parameters if not p.macro}
         arguments = make_arguments(model, (*problems, *further), scalars, view)
     if workload is not None and calls:
-        arguments = bind(arguments, workload, view)
+        arguments = bind(arguments, workload, model, view)
     return Inputs(
         workload=workload,
         calls=calls,

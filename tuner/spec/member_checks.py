@@ -22,6 +22,7 @@ from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import function_lookup
 from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.written_types import written_dtype
 from tuner.spec.structured import parts, subpath
 from tuner.spec.yaml_places import Path, View, suggestion
 
@@ -71,9 +72,10 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
     for i, (argument, (_, kind)) in enumerate(zip(given, function.parameters, strict=True)):
         path: Path = ("arguments", i)
         if argument.by == "address":
-            if not kind.pointer and not kind.text.rstrip().endswith(("*", "&")):
-                what = f"argument {argument.name!r} is `{kind.text}` in the source, which is no pointer"
-                raise view.error((*path, "by"), what, "give its dtype and value", key=True)
+            if kind.is_address == (argument.struct is not None):
+                what = f"argument {argument.name!r} is `{kind.text}` in the source"
+                hint = "by: address alone is for pointers, with struct: TYPE for a structure by value"
+                raise view.error((*path, "by"), what, hint, key=True)
             continue
         if argument.members is None:
             _check_part(argument, flat[argument.name], kind, own, view, path, what="argument")
@@ -82,6 +84,7 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
         for place, found in members:
             _check_member(place, flat.get(place.name), found, own, view)
         _check_apart([place for place, _ in members], own, view)
+    _check_written(function, own, given, view)
     check_return(function, kernel.returns, view)
     try:
         reader.functions(kernel.entry)
@@ -91,6 +94,21 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
         hint = "structures, members and their types have to be those of the source"
         raise view.error(("arguments",), what, hint, key=True) from None
     return function, tuple(_unlisted(function, own, given, view))
+
+
+def _check_written(
+    function: Function, reader: SourceReader, given: Sequence[ArgumentModel], view: View
+) -> None:
+    """What is said of the numbers that are written through addresses is so: others have no tolerance."""
+    for i, argument in enumerate(given):
+        if argument.by == "address" and argument.dtype is not None:
+            found = written_dtype(function, function_lookup(reader))
+            if found != argument.dtype:
+                says = f"{function.name} also writes other things than {argument.dtype}, or calls what may"
+                raise view.error(
+                    ("arguments", i, "dtype"), says, "remove dtype: then bytes are compared", key=True
+                )
+            return
 
 
 def flat_of(function: Function, reader: SourceReader, names: Sequence[str]) -> Flat:

@@ -120,7 +120,9 @@ class ArgumentModel(_Model):
     """How it is passed: a scalar by `value` unless its address is taken, as Fortran does (only sizes may be named in
     its value then); a structure by `pointer` unless said otherwise, to a CUDA kernel by `value` alone; `value` for an
     array that lies in a structure itself. `address`: a pointer or reference to anything, of which nothing else is
-    said: it leads into the application's memory, which is recorded as it is and replayed at the same addresses."""
+    said: it leads into the application's memory, which is recorded as it is and replayed at the same addresses. With
+    `struct`, a structure that is passed by value. What the kernel changes there is compared byte for byte; with
+    `dtype: float64` or `float32`, as numbers of that type, which is then all that it may write."""
     role: Literal["input", "output", "inout", "scratch"] = "input"
     """What the kernel does with an array, or with a number in a structure. `inout` is restored before every call."""
     init: (

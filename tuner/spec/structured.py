@@ -88,12 +88,12 @@ def _parts(given: ArgumentModel, path: Path, view: View, *, outer: str) -> Itera
 
 def _check_plain(given: ArgumentModel, path: Path, view: View, name: str, *, member: bool) -> None:
     what = f"{'member' if member else 'argument'} {name!r}"
-    if given.struct is not None:
-        hint = "list those that the kernel uses: members: [{name: n, dtype: int32, value: n}]"
-        raise view.error(path, f"{what} is a structure without members", hint)
     if given.by == "address":
         _check_address(given, path, view, what, member=member)
         return
+    if given.struct is not None:
+        hint = "list those that the kernel uses: members: [{name: n, dtype: int32, value: n}]"
+        raise view.error(path, f"{what} is a structure without members", hint)
     if given.dtype is None:
         raise view.error(path, f"{what} has no 'dtype'", "this key is needed")
     if given.constant and member:
@@ -118,7 +118,12 @@ def _check_address(given: ArgumentModel, path: Path, view: View, what: str, *, m
     if given.variable is True:
         hint = "write global: pointer"
         raise view.error((*path, "global"), f"{what} is given by its address", hint, key=True)
-    others = given.model_fields_set - {"name", "by", "variable"}
+    others = given.model_fields_set - {"name", "by", "variable", "struct", "dtype"}
+    if given.dtype not in (None, "float32", "float64"):
+        hint = "write float32 or float64, or leave it out: other numbers are compared byte for byte"
+        raise view.error(
+            (*path, "dtype"), f"{what} is given by its address and has the dtype {given.dtype}", hint
+        )
     for key in sorted(others):
         hint = f"remove {key}: the application's memory is recorded as it is"
         raise view.error((*path, key), f"{what} is given by its address and has {key}", hint, key=True)

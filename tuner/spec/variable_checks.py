@@ -45,7 +45,7 @@ def check_variables(
             hint = "variables of functions, of classes and of namespaces cannot be given in this version"
             what = f"{variable.name!r} is no global variable of {reader.files[0].name}"
             raise view.error((*path, "name"), what, hint) from None
-        if variable.name in addresses and itself.text.rstrip().endswith("*"):
+        if variable.name in addresses and itself.is_address:
             continue
         if kind.odd == ROWS and not itself.odd:
             _check_pointer(variable, itself, view, path)

@@ -129,7 +129,9 @@ def _passed(given: ArgumentModel, numbers: Mapping[str, int], *, outer: str) -> 
         argument=None if given.members is not None else numbers[name],
         kind=given.struct or "",
         # A number of a structure lies in it.
-        by_value=given.by == "value" or (bool(outer) and given.value is not None and given.by != "pointer"),
+        by_value=given.by == "value"
+        or (given.by == "address" and given.struct is not None)
+        or (bool(outer) and given.value is not None and given.by != "pointer"),
         rows=given.rows is not None,
         members=tuple(_passed(member, numbers, outer=f"{name}.") for member in given.members or ()),
     )
@@ -190,6 +192,8 @@ class _Writer:
         number = self.numbers[given.name]
         if given.by == "address":
             place = f"tuner_{number}"
+            if given.struct is not None:
+                return f"*({given.struct} *){place}"
         elif not self.arguments[number].is_array:
             return f"tuner_{number}"
         else:

@@ -81,11 +81,14 @@ def region_specs(
     """
     refused: list[str] = []
     last, found = RegionSpec(region=region), False
-    for one in _candidates(region, application, folder, compiled, refused, note):
-        last = one
-        if one.call_s <= _CALL_S:
-            found = True
-            yield one
+    for by_address in (False, True):
+        for one in _candidates(region, application, folder, compiled, refused, note, by_address=by_address):
+            last = one
+            if one.call_s <= _CALL_S:
+                found = True
+                yield one
+        if last.path is not None:
+            break
     if not found:
         yield replace(last, refused=tuple(refused))
 
@@ -97,16 +100,19 @@ def _candidates(
     compiled: Compiled | None,
     refused: list[str],
     note: Callable[[str], None],
+    *,
+    by_address: bool,
 ) -> Iterator[RegionSpec]:
-    """Those that can be recorded and check, the outermost first."""
+    """Those that can be recorded and check, the outermost first; ``by_address`` with the application's memory."""
     for line in region.loops or (0,):
         name = f"{region.source.name}:{line or region.function}"
-        note(f"{name}: recording")
+        note(f"{name}: recording{', with the memory around it' if by_address else ''}")
         path = _path_of(region, line, application, folder)
+        path = path.with_stem(f"{path.stem}{'-memory' if by_address else ''}")
         kept = path.exists()
         try:
             if not kept:
-                _write_first(path, region, line, application, compiled)
+                _write_first(path, region, line, application, compiled, by_address=by_address)
             (spec,) = load_spec(path)
             recorded = path.with_name(f"{path.stem}-recorded.yaml")
             _forget(spec)
@@ -142,7 +148,13 @@ def _path_of(region: Region, line: int, application: Rebuilt, folder: Path) -> P
 
 
 def _write_first(
-    path: Path, region: Region, line: int, application: Rebuilt, compiled: Compiled | None
+    path: Path,
+    region: Region,
+    line: int,
+    application: Rebuilt,
+    compiled: Compiled | None,
+    *,
+    by_address: bool,
 ) -> None:
     """Writes the first spec of a loop or function with what it needs beside it."""
     first = first_spec(
@@ -152,6 +164,7 @@ def _write_first(
         loop=line or None,
         compiled=compiled,
         reassociate=application.rtol > 0,
+        by_address=by_address,
     )
     for name, text in first.beside.items():
         write_atomically(path.with_name(name), text.encode())

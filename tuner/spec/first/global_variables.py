@@ -19,7 +19,7 @@ from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 
-__all__ = ["Globals", "with_globals"]
+__all__ = ["Globals", "used_variables", "with_globals"]
 
 _COMPARED = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -57,11 +57,10 @@ def with_globals(
         allocated: bytes behind global pointers by their names, as far as they are known.
     """
     reached = _reached(function, lookup)
-    used = dict.fromkeys(name for each in reached for name in _used(each))
     kinds: dict[str, CType] = {}
     names: dict[str, str] = {}
     doubts = []
-    for name, types in _types(list(used), reader).items():
+    for name, types in used_variables(function, lookup, reader).items():
         if types is None:
             doubts.append(f"no argument can stand for the variable {name} of a namespace or another file")
             continue
@@ -94,6 +93,17 @@ def with_globals(
         flags=flags,
         doubts=tuple(doubts),
     )
+
+
+def used_variables(
+    function: Function, lookup: Lookup, reader: SourceReader
+) -> dict[str, tuple[CType, CType] | None]:
+    """The variables outside of functions that a function, or what it calls, uses: types of the address and of itself.
+
+    ``None`` for one that the end of the file cannot name.
+    """
+    used = dict.fromkeys(name for each in _reached(function, lookup) for name in _used(each))
+    return _types(list(used), reader)
 
 
 def _reckoned(node: Node, own: Collection[str], *, asked: bool = False) -> frozenset[str]:

@@ -67,6 +67,7 @@ class FirstKernel:
         values: numbers that arguments have, or what they point to.
         compiler: of the project's build, with flags; none where clang and LLVM make the code.
         reassociate: whether sums may be in another order.
+        arguments: lines of the arguments where nothing about them is guessed.
     """
 
     file: str
@@ -84,6 +85,7 @@ class FirstKernel:
     values: Mapping[str, str] = field(default_factory=dict)
     compiler: Sequence[str] = ()
     reassociate: bool = False
+    arguments: Sequence[Line] = ()
 
 
 def host_spec(kernel: FirstKernel) -> FirstSpec:
@@ -158,7 +160,7 @@ class _Writer:
         if self._sizes:
             lines.append(Line(f"problem: {{{sizes}}}", self._said_of_sizes()))
         lines.append(Line("arguments:", "in call order"))
-        lines += grouped(self._flat, arguments)
+        lines += self._given.arguments or grouped(self._flat, arguments)
         lines += [
             Line("space:"),
             Line("  source: {evolve: true}", "loops are transformed too; results stay as they are"),

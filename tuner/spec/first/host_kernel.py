@@ -13,9 +13,10 @@ from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import lines_of_text
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.argument_types import described
+from tuner.spec.first.by_address import address_lines
 from tuner.spec.first.compile_commands import build_compiler, doubts_of
 from tuner.spec.first.entries import chosen
-from tuner.spec.first.findings import examine
+from tuner.spec.first.findings import Findings, examine
 from tuner.spec.first.further_sources import further_sources
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
@@ -24,7 +25,7 @@ from tuner.spec.first.members import FirstSpec
 from tuner.spec.first.project import OLD_DIALECT, Opened, Project, opened, read_source
 from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.first_values import call_values
-from tuner.spec.reading.flattening import flattened
+from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
 from tuner.spec.reading.outlining import loop_lines, no_loop, outline
@@ -107,6 +108,19 @@ def _first_kernel(project: Project, kernel: _Kernel, source: Opened) -> FirstKer
     places = map(str, (*further.include, *(f.parent for f in further.files)))
     files = (*reader.files, *map(read_source, further.files))
     lookup = function_lookup(replace(reader, files=files, include=(*reader.include, *places)))
+    first = FirstKernel(
+        file=kernel.file,
+        flat=Flat(function=replace(function, parameters=()), members={}, structures={}, lookup=lookup),
+        findings=Findings(uses={}, sizes=[], depth=0),
+        macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
+        include=list(map(project.written, further.include)),
+        sources=list(map(project.written, further.files)),
+        # The older dialect where the source needs it.
+        defines=(*project.flags, *({OLD_DIALECT} & {*reader.flags} - {*project.flags})),
+        kernel=None if outlined is None else f"{outlined.function}, loop: {project.loop}",
+    )
+    if project.by_address:
+        return replace(first, doubts=further.doubts, arguments=address_lines(function, lookup, exposed))
     whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
     everything = source.everything if outlined is None else f"{source.everything}\n{outlined.opening}"
     flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
@@ -114,19 +128,13 @@ def _first_kernel(project: Project, kernel: _Kernel, source: Opened) -> FirstKer
     flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))
     callers = {name for each in files for name in callers_of(each.text, function.name)}
     values = call_values(function, filter(None, map(lookup, sorted(callers))))
-    return FirstKernel(
-        file=kernel.file,
+    return replace(
+        first,
         flat=flat,
         findings=examine(flat.function, flat.lookup),
-        macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
-        include=list(map(project.written, further.include)),
-        sources=list(map(project.written, further.files)),
         doubts=(*whole.doubts, *left_out, *further.doubts),
         variables=whole.names,
         flags=whole.flags,
-        # The older dialect where the source needs it.
-        defines=(*project.flags, *({OLD_DIALECT} & {*reader.flags} - {*project.flags})),
-        kernel=None if outlined is None else f"{outlined.function}, loop: {project.loop}",
         values=values if outlined is None else outlined.values,
     )
 

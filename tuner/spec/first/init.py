@@ -42,6 +42,7 @@ def first_spec(
     compiler: str | None = None,
     compiled: Compiled | None = None,
     reassociate: bool = False,
+    by_address: bool = False,
 ) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
@@ -57,6 +58,7 @@ def first_spec(
         compiler: of the project's build, with flags; that of the list of commands when left out.
         compiled: how the project's build was seen to compile it, in the place of that list.
         reassociate: whether sums may be in another order, of a kernel in C or C++.
+        by_address: whether of pointers nothing is said but that, as for a recording that keeps memory as it is.
 
     Raises:
         UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
@@ -87,6 +89,7 @@ def first_spec(
         compiler=compiler,
         compiled=compiled,
         reassociate=reassociate,
+        by_address=by_address,
     )
     if language in ("c", "c++"):
         return host_first_spec(project)

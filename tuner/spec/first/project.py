@@ -43,6 +43,7 @@ class Project:
         compiler: of the project's build, with flags.
         compiled: how the project's build compiles the file.
         reassociate: whether sums may be in another order.
+        by_address: whether of pointers nothing is said but that.
     """
 
     path: Path
@@ -56,6 +57,7 @@ class Project:
     compiler: str | None
     compiled: Compiled | None
     reassociate: bool
+    by_address: bool = False
 
     @property
     def beside(self) -> Path:

@@ -120,6 +120,11 @@ class CType:
         """The usual one of its dtypes; ``float32`` where any may agree."""
         return self.dtypes[0] if self.dtypes else "float32"
 
+    @property
+    def is_address(self) -> bool:
+        """Whether a pointer, a reference or an array is passed, of whatever type."""
+        return self.odd != "a function pointer" and (self.pointer or any(c in self.text for c in "*&["))
+
 
 def bare(text: str) -> str:
     """A type without qualifiers."""

@@ -112,12 +112,16 @@ def call_problems(workload: Workload, model: SpecModel, view: View) -> tuple[Pro
     return tuple(problems)
 
 
-def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple[Argument, ...]:
+def bind(
+    arguments: Sequence[Argument], workload: Workload, model: SpecModel, view: View
+) -> tuple[Argument, ...]:
     """The spec's arguments with the values that were recorded.
 
     Raises:
         SpecError: what was recorded does not have the spec's types and shapes, or shares memory that is written to.
     """
+    dtypes = {a.dtype for a in model.arguments or [] if a.by == "address" and not a.variable}
+    dtype = (dtypes.pop() if len(dtypes) == 1 else None) or "uint8"
     made: list[Argument] = []
     starts: list[Argument] = []
     own = [argument for argument in arguments if argument.passing != "wrapper"]
@@ -146,11 +150,12 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
         made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, own, view)
-    return (*made, *starts, *_memory(workload, len(own), view))
+    return (*made, *starts, *_memory(workload, len(own), dtype, view))
 
 
-def _memory(workload: Workload, arguments: int, view: View) -> list[Argument]:
-    """The application's memory: what it reads as it is, what may be written compared byte by byte."""
+def _memory(workload: Workload, arguments: int, dtype: str, view: View) -> list[Argument]:
+    """The application's memory: what it reads as it is, what may be written as numbers of a dtype."""
+    item = numpy_dtype(dtype).itemsize
     pieces = [recording.arguments[arguments:] for recording in workload.recordings]
     names = [one.name for one in pieces[0]]
     if any([one.name for one in other] != names for other in pieces):
@@ -160,8 +165,8 @@ def _memory(workload: Workload, arguments: int, view: View) -> list[Argument]:
     return [
         Argument(
             name=f"recorded {name}" + f" {names[:i].count(name) + 1}" * (names.count(name) > 1),
-            dtype="uint8",
-            shape=(by_recording([piece[i].size_bytes for piece in pieces]),),
+            dtype=dtype,
+            shape=(by_recording([piece[i].size_bytes // item for piece in pieces]),),
             role=ArgumentRole.INOUT if name in WRITTEN_MEMORY else ArgumentRole.INPUT,
             initial=Initial(
                 kind="recording", options={"paths": tuple(workload.names), "argument": arguments + i}
