@@ -6,7 +6,7 @@ May not run anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,29 +153,28 @@ def bind(
     return (*made, *starts, *_memory(workload, len(own), dtype, view))
 
 
-def _memory(workload: Workload, arguments: int, dtype: str, view: View) -> list[Argument]:
-    """The application's memory: what it reads as it is, what may be written as numbers of a dtype."""
-    item = numpy_dtype(dtype).itemsize
+def _memory(workload: Workload, arguments: int, dtype: str, view: View) -> Iterator[Argument]:
+    """The application's memory: what is only read as bytes, what may be written as numbers of a dtype."""
     pieces = [recording.arguments[arguments:] for recording in workload.recordings]
     names = [one.name for one in pieces[0]]
     if any([one.name for one in other] != names for other in pieces):
         raise view.error(
             PATH, "the recordings hold other parts of the application's memory", "record it again"
         )
-    return [
-        Argument(
+    for i, name in enumerate(names):
+        written = name in WRITTEN_MEMORY
+        item = numpy_dtype(dtype).itemsize if written else 1
+        yield Argument(
             name=f"recorded {name}" + f" {names[:i].count(name) + 1}" * (names.count(name) > 1),
-            dtype=dtype,
+            dtype=dtype if written else "uint8",
             shape=(by_recording([piece[i].size_bytes // item for piece in pieces]),),
-            role=ArgumentRole.INOUT if name in WRITTEN_MEMORY else ArgumentRole.INPUT,
+            role=ArgumentRole.INOUT if written else ArgumentRole.INPUT,
             initial=Initial(
                 kind="recording", options={"paths": tuple(workload.names), "argument": arguments + i}
             ),
             passing="memory",
             address=by_recording([piece[i].place for piece in pieces]),
         )
-        for i, name in enumerate(names)
-    ]
 
 
 def _address(recorded: RecordedArgument) -> int:
