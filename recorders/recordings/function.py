@@ -20,6 +20,7 @@ from tuner.recorders.recordings.c_text import (
     c_type,
     item_text,
     number_text,
+    parameter_text,
 )
 from tuner.recorders.recordings.views import Views, plainly_passed
 
@@ -128,10 +129,11 @@ class Interposed:
     @property
     def declared(self) -> str:
         """Statements that declare the arguments ``a0``, ``a1`` and so on."""
-        found = [
-            f"void *a{number} = {'*' * pointer}*(void *{'*' * pointer}*)(own_base + {address}L);"
-            for number, (address, pointer) in self.variables.items()
-        ]
+        found = []
+        for number, (address, pointer) in self.variables.items():
+            kind = parameter_text(self.arguments[number])
+            value = f"{'*' * pointer}*(void *{'*' * pointer}*)(own_base + {address}L)"
+            found.append(f"{kind} a{number} = ({kind}){value};")
         lines = [*found, *self.views.lines, *self.views.first_rows(self.names)]
         return "\n".join(f"    {line}" for line in lines)
 

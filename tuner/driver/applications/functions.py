@@ -15,6 +15,7 @@ from tuner.core.types import Resolved, Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.patching import movable_head
 from tuner.evaluators.host.shared import shared_library
+from tuner.recorders.recordings.c_text import is_address
 from tuner.recorders.recordings.executables import OwnFunction, own_function, variables_of
 from tuner.recorders.recordings.function import Interposed, OwnHead
 from tuner.spec.load import LoadedSpec
@@ -48,9 +49,16 @@ def function_of(task: Task, symbol: str, layout: Layout, command: Sequence[str] 
         command: the application; where its executable defines the function, that one is meant.
 
     Raises:
-        UsageError: it does, and the function is such that nothing can be put before it.
+        UsageError: it does, and the function is such that nothing can be put before it; or the spec gives arguments by
+            their addresses alone.
         MachineError: there is no LLVM to look at it with.
     """
+    unknown = next((a.name for a in task.own_arguments if is_address(a)), None)
+    if unknown is not None:
+        cure = "put the winner into the source: tuner ab RUN --build COMMAND, tuner export RUN -o FOLDER"
+        raise UsageError(
+            f"what {unknown} leads to is not known here, so no call can be looked at before it", cure
+        )
     found = own_function(command[0], symbol) if command else None
     return Interposed(
         entry=task.kernel.function,
