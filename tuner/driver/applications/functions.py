@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
 
+from tuner.core.errors import UsageError
 from tuner.core.passing import Layout
 from tuner.core.types import Resolved, Task
 from tuner.evaluators import registry as backends
