@@ -129,6 +129,7 @@ class Reference:
             before = self._before(workload, masks)
             if workload.outputs:
                 # A replay that does not give what the application got is no replay.
+                self._require_left(number, workload, memory, masks)
                 recorded = _masked({**baseline, **workload.outputs}, masks)
                 self._agree(number, workload.name, baseline, recorded, before, "recording")
                 reference = recorded if kind == "recording" else reference
@@ -151,6 +152,20 @@ class Reference:
         """Recorded memory before the call, of numbers that are compared by their size."""
         names = {a.name for a in self._task.arguments if a.passing == "memory" and "float" in a.dtype}
         return {n: a for n, a in workload.arrays.items() if n in names}
+
+    def _require_left(
+        self,
+        number: int,
+        workload: Workload,
+        memory: Outputs,
+        masks: Mapping[str, NDArray[np.bool_] | None],
+    ) -> None:
+        """What the kernel as given leaves alone in a replay, it left alone in the application too."""
+        for name, before in memory.items():
+            changed, mask = ~equal_bits(workload.outputs[name], before), masks[name]
+            if mask is not None and (changed & mask).any():
+                what = f"the application changed what the kernel as given leaves alone, in {name}"
+                raise BaselineFailed(Status.WRONG_RESULT, f"{what} in {workload.name}", number)
 
     def _mask(self, first: Array, second: Array, before: Array | None, name: str) -> NDArray[np.bool_] | None:
         """Elements that the baseline leaves alone; ``None`` where that is not looked at, or it writes all."""

@@ -19,6 +19,7 @@ from tuner.core.types import Argument, Problem, Resolved, Task, Value
 from tuner.evaluators.host.bundles import LARGE_BYTES, Bundle, make_bundle, set_bytes
 from tuner.evaluators.host.child import MESSAGE_BYTES
 from tuner.evaluators.host.freshness import FRESH_SETS
+from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.memory import needed_bytes, require_memory, said_bytes
 from tuner.evaluators.redistribution import PERTURBED
@@ -302,7 +303,9 @@ class Supply:
 
     def _restored(self, workload: Workload) -> int:
         """Bytes that every copy of a set adds: what is written, where something is restored before each call."""
-        if self._task.kernel.variables or not any(a.role.value == "inout" for a in self._task.arguments):
+        if Signature.of(self._task).variables or not any(
+            a.role.value == "inout" for a in self._task.arguments
+        ):
             return 0
         return sum(
             workload.arrays[a.name].nbytes

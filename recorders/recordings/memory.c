@@ -7,7 +7,7 @@
 extern int mallopt(int, int);
 
 enum { PIECES = 8, MAPPING_TEXT = 1 << 20, MMAP_MAX = -4, WRITABLE = 2, EXECUTABLE = 1 };
-#define MOST_MEMORY (512UL << 20)
+#define MOST_MEMORY (256UL << 20)
 
 struct piece { const char *name; uintptr_t begin, end; };
 static struct piece pieces[PIECES];
@@ -58,7 +58,7 @@ static const char *find_pieces(uintptr_t frame)
     dl_iterate_phdr(add_segments, NULL);
     for (int i = 0; i < piece_count; i++) total += pieces[i].end - pieces[i].begin;
     if (!stack) return "its stack is not known";
-    return total > MOST_MEMORY ? "its memory is larger than 512 MB" : NULL;
+    return total > MOST_MEMORY ? "its memory is larger than 256 MB" : NULL;
 }
 
 /* What has called the function that is stood before begins its part of the stack behind that one's return address. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import needs
@@ -18,7 +19,9 @@ from tuner.driver.check import check_spec
 from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.host.bundles import Expected, memory_spans
 from tuner.evaluators.host.outputs import Failure, judge_output
+from tuner.evaluators.host.reference import BaselineFailed, Reference
 from tuner.evaluators.verification import expect
+from tuner.evaluators.workloads import Workload, make_planned, plan_workloads
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.applications import Region
 from tuner.spec.first.init import first_spec
@@ -131,6 +134,24 @@ def test_what_pointers_lead_to_is_replayed_at_its_addresses(tmp_path: Path) -> N
     assert checked.ok, checked.lines[-1]
     assert checked.faults is not None
     assert checked.faults.caught == 3
+    application_changed_more(loaded)
+
+
+def application_changed_more(loaded: LoadedSpec) -> None:
+    """A replay that leaves alone what the application changed is none."""
+    plan = plan_workloads(loaded.task, {}, purpose="search", number=0)[0]
+    made = make_planned(loaded.task, plan, {})
+    given = [{name: array.copy() for name, array in made.outputs.items()}]
+
+    def settle(workload: Workload) -> None:
+        Reference(loaded.task, has_double=False).settle(given, given, lambda: [None], [workload], [True])
+
+    settle(made)
+    other = {name: array.copy() for name, array in made.outputs.items()}
+    word = int(np.flatnonzero(other["recorded heap"] == made.arrays["recorded heap"])[0])
+    other["recorded heap"][word] = 1e-300
+    with pytest.raises(BaselineFailed, match="the application changed"):
+        settle(replace(made, outputs=other))
 
 
 @pytest.mark.integration
@@ -203,13 +224,16 @@ void work(struct node *p, int n)
         ("p->x = 1; *p = *p->next;", ""),
         ("p->x = 1; modf(part, &own[1]);", ""),
         ("p->x = part; p->next = 0;", ""),
+        ("p->x = 1; __atomic_fetch_add(&p->n, 1, __ATOMIC_RELAXED);", ""),
+        ('p->x = 1; __asm__("" ::: "memory");', ""),
     ],
 )
 def test_a_first_spec_says_which_numbers_are_written(tmp_path: Path, body: str, dtype: str) -> None:
-    spec = written(tmp_path, TYPES.format(body=body), "work")
-    assert spec.text.count("by: address") == 1
-    assert ("dtype: float" in spec.text) == bool(dtype)
-    assert dtype in spec.text
+    (tmp_path / "app.c").write_text(TYPES.format(body=body))
+    text = first_spec(tmp_path / "app.c", entry="work", by_address=True).text
+    (line,) = [line for line in text.splitlines() if "by: address" in line]
+    assert ("dtype" in line) == bool(dtype)
+    assert dtype in line
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ May not tune, and may not change the application's folder but for the folder of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,8 @@ __all__ = ["RegionSpec", "region_specs"]
 
 _CALL_S = 0.05
 """Of a call, for enough candidates to be timed within minutes: of a loop that takes longer one inside is tuned."""
+_CHEAP_S = 1e-5
+"""Of a call of a loop inside one that no spec describes: what is around such a loop is most of what can gain."""
 _INSTANCES = 2
 _CAUGHT = 2
 """Planted faults that show that the verification looks at results; each is a build of the region's whole file."""
@@ -81,20 +83,42 @@ def region_specs(
     """
     refused: list[str] = []
     last, found = RegionSpec(region=region), False
-    for by_address in (False, True):
-        for one in _candidates(region, application, folder, compiled, refused, note, by_address=by_address):
-            last = one
-            if one.call_s <= _CALL_S:
-                found = True
-                yield one
-        if last.path is not None:
-            break
+    for one in _all_candidates(region, application, folder, compiled, refused, note):
+        last = one
+        if one.call_s <= _CALL_S:
+            found = True
+            yield one
     if not found:
         yield replace(last, refused=tuple(refused))
 
 
+def _all_candidates(
+    region: Region,
+    application: Rebuilt,
+    folder: Path,
+    compiled: Compiled | None,
+    refused: list[str],
+    note: Callable[[str], None],
+) -> Iterator[RegionSpec]:
+    """Those that can be described; with the memory around them, where none or only a cheap one inside can be."""
+
+    def candidates(lines: Sequence[int], *, by_address: bool) -> Iterator[RegionSpec]:
+        return _candidates(region, lines, application, folder, compiled, refused, note, by_address=by_address)
+
+    lines = region.loops or (0,)
+    there = False
+    for one in candidates(lines, by_address=False):
+        if not there and one.call_s < _CHEAP_S:
+            yield from candidates(lines[: lines.index(one.line)], by_address=True)
+        there = True
+        yield one
+    if not there:
+        yield from candidates(lines, by_address=True)
+
+
 def _candidates(
     region: Region,
+    lines: Sequence[int],
     application: Rebuilt,
     folder: Path,
     compiled: Compiled | None,
@@ -104,7 +128,7 @@ def _candidates(
     by_address: bool,
 ) -> Iterator[RegionSpec]:
     """Those that can be recorded and check, the outermost first; ``by_address`` with the application's memory."""
-    for line in region.loops or (0,):
+    for line in lines:
         name = f"{region.source.name}:{line or region.function}"
         note(f"{name}: recording{', with the memory around it' if by_address else ''}")
         path = _path_of(region, line, application, folder)

@@ -61,7 +61,8 @@ def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
         env = dict(problem.sizes)
         footprint = written = 0
         for argument in task.arguments:
-            if argument.shape is not None:
+            # Of recorded memory a kernel touches what it touches.
+            if argument.shape is not None and argument.passing != "memory":
                 count = math.prod(part.integer(env) for part in argument.shape)
                 footprint += count * numpy_dtype(argument.dtype).itemsize
                 if argument.role is ArgumentRole.OUTPUT:

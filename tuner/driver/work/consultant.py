@@ -238,6 +238,12 @@ def _kind(cell: tuple[int, ...]) -> str:
 def _task_lines(task: Task) -> list[str]:
     lines = [f"Function: {task.kernel.function}"]
     for argument in task.arguments:
+        if argument.passing in ("address", "memory"):
+            if argument.passing == "address":
+                lines.append(
+                    f"Argument {argument.name}: leads to structures of the application, which may overlap"
+                )
+            continue
         shape = " by pointer" if argument.by_pointer else ""
         if argument.shape is not None and not argument.by_pointer:
             shape = f" [{', '.join(e.text for e in argument.shape)}]"

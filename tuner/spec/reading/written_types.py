@@ -21,6 +21,7 @@ _CALLS = (
     "CXXNewExpr",
     "CXXDeleteExpr",
 )
+_UNKNOWN = ("AtomicExpr", "GCCAsmStmt", "MSAsmStmt", "LambdaExpr")
 _INSIDE = ("MemberExpr", "ArraySubscriptExpr")
 _WRITING = ("memcpy", "memmove", "memset", "modf", "frexp", "sincos")
 
@@ -43,13 +44,19 @@ def written_dtype(function: Function, lookup: Callable[[str], Function | None]) 
                 target = peeled(inner_nodes(node)[0])
                 if _root(target) not in own:
                     kinds.add(_canonical(target))
+            elif node.get("kind") in _UNKNOWN:
+                return ""
             elif node.get("kind") in _CALLS:
                 name = _called(node)
-                found = lookup(name) if name and name not in seen else None
-                if name not in seen and found is None and not _writes_nothing(node, name):
+                found = lookup(name) if name else None
+                if found is not None and plain_type(found.tree) not in _types(node):
+                    # Another function of that name.
                     return ""
+                if found is None and name not in seen and not _writes_nothing(node, name):
+                    return ""
+                if found is not None and name not in seen:
+                    waiting.append(found)
                 seen.add(name)
-                waiting += [] if found is None else [found]
     return _DTYPES.get(kinds.pop(), "") if len(kinds) == 1 else ""
 
 
@@ -89,4 +96,4 @@ def _writes_nothing(node: Node, name: str) -> bool:
 def _types(callee: Node) -> Iterator[str]:
     for node in walk(callee):
         if node.get("kind") == "DeclRefExpr":
-            yield str(node.get("type", {}).get("qualType", ""))
+            yield plain_type(node)
