@@ -29,9 +29,19 @@ from tuner.spaces.source.operators.operator import (
     HOST,
     Args,
     Operator,
+    Site,
+    all_loops,
     argument,
     argument_list,
+    attempt,
+    find_loop,
+    for_each_loop,
+    knowing_members,
+    loop_of,
+    loops_where,
     opener,
+    reassociating,
+    require_leave,
     where_it_applies,
 )
 from tuner.spaces.source.syntax import (
@@ -53,7 +63,6 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import (
     bodies,
     names_in,
-    offered,
     statements,
     subtrees,
     transform,
@@ -68,30 +77,39 @@ __all__ = [
     "Args",
     "Operator",
     "Refused",
+    "Site",
     "all_loops",
     "analyse",
     "argument",
     "argument_list",
+    "attempt",
     "body_of",
     "copied_range",
     "counter_type",
     "define",
     "find_loop",
+    "for_each_loop",
     "fresh_key",
     "fresh_name",
     "is_used_outside",
     "keep_promises",
+    "knowing_members",
+    "loop_of",
     "loops_of",
+    "loops_where",
     "nest_below",
     "new_key",
     "not_independent",
     "opener",
     "parameter",
+    "parameters",
     "perfect_nest",
+    "reassociating",
     "rekeyed",
     "replace_statement",
     "require_independent",
     "require_known",
+    "require_leave",
     "require_own_counter",
     "require_rectangular",
     "require_simple_loop",
@@ -105,11 +123,19 @@ _PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_depe
 
 def parameter(
     function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
-) -> dict[str, Any]:
+) -> Site:
     """A new tunable for an edit, with a name that is free."""
     known = words_of_files(function).union((d.name for d in function.defines), taken)
     name = unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
+
+
+def parameters(function: Function, *wanted: tuple[str, Sequence[int], int]) -> list[Site]:
+    """Several of these, by stem, values and default."""
+    made: list[Site] = []
+    for stem, values, default in wanted:
+        made.append(parameter(function, stem, values, default, [p["name"] for p in made]))
+    return made
 
 
 def define(function: Function, args: Args, count: int) -> tuple[Function, list[Name]]:
@@ -158,23 +184,10 @@ def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tupl
     return transform(body, change)
 
 
-def all_loops(function: Function) -> list[For]:
-    """All loops that may be changed, outer ones first."""
-    return [s for s in offered(function.body) if isinstance(s, For)]
-
-
 def loops_of(stmt: Stmt | Sequence[Stmt]) -> list[For]:
     """All loops in statements."""
     part = tuple(stmt) if isinstance(stmt, Sequence) else (stmt,)
     return [s for s in statements(part) if isinstance(s, For)]
-
-
-def find_loop(function: Function, key: str) -> For:
-    """A loop by its key."""
-    for loop in all_loops(function):
-        if loop.key == key:
-            return loop
-    raise Refused(f"there is no loop {key!r}")
 
 
 def body_of(loop: For) -> tuple[Stmt, ...]:

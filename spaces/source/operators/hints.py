@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.core.compilers import CLANG, GCC
 from tuner.spaces.source.operators.base import (
     DEVICE,
     HOST,
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
     copied_range,
     define,
-    find_loop,
+    knowing_members,
+    loop_of,
     loops_of,
     parameter,
     rekeyed,
@@ -55,11 +55,9 @@ _C_BLOCK = re.compile(r'\bextern\s*"C"\s*\{')
 def unroll(function: Function, args: Args) -> Function:
     """Asks the compiler to unroll a loop so many times.
 
-    Args:
-        function: to change.
-        args: ``loop``; one of ``parameters``, or for gcc ``count``, a number from 2 to 16.
+    Takes ``loop``; one of ``parameters``, or for gcc ``count``, a number from 2 to 16.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     if asks_unrolling(loop):
         raise Refused(f"loop {loop.key} is asked to be unrolled already")
     if function.compiler == GCC:
@@ -75,7 +73,7 @@ def unroll(function: Function, args: Args) -> Function:
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
-def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _unroll_sites(function: Function, _: bool) -> Iterator[Site]:
     for loop in all_loops(function):
         # Where one trip count is known, a full unroll is asked for already.
         if asks_unrolling(loop) or not function.compiler:
@@ -90,11 +88,9 @@ def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 def unroll_copies(function: Function, args: Args) -> Function:
     """Writes a loop's body several times, with what is left over in a loop of its own.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``count`` from 2 to 8.
+    Takes ``loop``; ``count`` from 2 to 8.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     count = argument(args, "count", int)
     if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > 4000:
@@ -118,7 +114,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
     return replace_statement(function, loop, [main, copied_range(function, loop, whole, end, taken)])
 
 
-def _copies_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _copies_sites(function: Function, _: bool) -> Iterator[Site]:
     for loop in all_loops(function):
         if len(loops_of(loop)) == 1 and loop.by_one and loop.type:
             for count in (2, 4, 8):
@@ -134,25 +130,18 @@ def vectorize(function: Function, args: Args) -> Function:
 
     gcc is told no more than that the iterations are independent: it has no words for the rest.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``parameters``: width, interleaving; none for gcc.
+    Takes ``loop``; ``parameters``: width, interleaving; none for gcc.
     """
     return _vectorized(function, args)
 
 
 def vectorize_masked(function: Function, args: Args) -> Function:
-    """:func:`vectorize`, with what whole vectors leave over computed by a vector under a mask.
-
-    Args:
-        function: to change.
-        args: as there.
-    """
+    """:func:`vectorize`, with what whole vectors leave over computed by a vector under a mask."""
     return _vectorized(function, args, "clang loop vectorize_predicate(enable)")
 
 
 def _vectorized(function: Function, args: Args, *more: str) -> Function:
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     if len(loops_of(loop)) > 1:
         raise Refused(f"loop {loop.key} is not the innermost")
@@ -176,18 +165,18 @@ def _is_vectorized(loop: For) -> bool:
     return any("vectorize" in p or "ivdep" in p for p in loop.pragmas)
 
 
-def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     if function.compiler == GCC and not reassociate:
         yield from ({"loop": loop.key} for loop in _vector_loops(function))
     yield from _vector_sites(function, reassociate, width=8)
 
 
-def _masked_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _masked_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     # Half a register under a mask is not worth the mask: 8 floats were slower than no mask on Zen 5, 16 faster.
     yield from _vector_sites(function, reassociate, width=16)
 
 
-def _vector_sites(function: Function, reassociate: bool, *, width: int) -> Iterator[dict[str, Any]]:
+def _vector_sites(function: Function, reassociate: bool, *, width: int) -> Iterator[Site]:
     for loop in _vector_loops(function) if function.compiler == CLANG else ():
         first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), width)
         second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
@@ -210,9 +199,7 @@ def _pointers(function: Function) -> list[Param]:
 def restrict(function: Function, args: Args) -> Function:
     """Promises the compiler that the buffers of the kernel do not overlap, which the tuner's never do.
 
-    Args:
-        function: to change.
-        args: ``language``: in C++ the word is ``__restrict``.
+    Takes ``language``: in C++ the word is ``__restrict``.
     """
     word = "restrict" if args.get("language", "c") == "c" else "__restrict"
     pointers = [p for p in _pointers(function) if not any("restrict" in q for q in p.qualifiers)]
@@ -227,10 +214,6 @@ def const(function: Function, args: Args) -> Function:
     """Promises not to write through pointers that a device's function does not write through.
 
     A device's compiler may then read by another path; on the host no compiler makes other code of it.
-
-    Args:
-        function: to change.
-        args: none.
     """
     del args
     if function.language == "cuda" and not _keeps_its_symbol(function):
@@ -274,9 +257,7 @@ def free_sums(function: Function, args: Args) -> Function:
     What no dependence analysis sees through, such as sums over elements found by an index, gets vectors and several
     partial sums that way. Source: clang language extensions, "#pragma clang fp reassociate".
 
-    Args:
-        function: to change.
-        args: ``reassociate``, which has to be true.
+    Takes ``reassociate``, which has to be true.
     """
     if args.get("reassociate") is not True:
         raise Refused("the edit adds in another order and has no leave to")
@@ -289,7 +270,7 @@ def free_sums(function: Function, args: Args) -> Function:
     return replace(function, body=(OpaqueStmt(_FREE), *function.body))
 
 
-def _free_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _free_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     if reassociate and function.whole and function.compiler == CLANG:
         yield {"reassociate": True}
 
@@ -301,27 +282,22 @@ def _returns(stmt: Stmt) -> bool:
     return not isinstance(stmt, OpaqueStmt) and any(is_return(s) for s in statements((stmt,)))
 
 
-def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _once(function: Function, _: bool) -> Iterator[Site]:
     if function.whole and function.params:
         yield {}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(unroll, _unroll_sites, summary="asks for unrolling", members=True),
-    Operator(unroll_copies, _copies_sites, summary="writes a loop's body several times", members=True),
-    Operator(
-        vectorize, _vectorize_sites, summary="asks for vectors of a width", languages=HOST, members=True
-    ),
-    Operator(
+OPERATORS = (
+    knowing_members(unroll, _unroll_sites, "asks for unrolling"),
+    knowing_members(unroll_copies, _copies_sites, "writes a loop's body several times"),
+    knowing_members(vectorize, _vectorize_sites, "asks for vectors of a width", languages=HOST),
+    knowing_members(
         vectorize_masked,
         _masked_sites,
-        summary="asks for vectors, with a mask for what they leave over",
+        "asks for vectors, with a mask for what they leave over",
         languages=HOST,
-        members=True,
     ),
-    Operator(
-        free_sums, _free_sites, summary="lets the compiler add up in any order", languages=HOST, members=True
-    ),
-    Operator(restrict, _once, summary="promises separate buffers", members=True),
-    Operator(const, _once, summary="promises not to write", languages=DEVICE, members=True),
+    knowing_members(free_sums, _free_sites, "lets the compiler add up in any order", languages=HOST),
+    knowing_members(restrict, _once, "promises separate buffers"),
+    knowing_members(const, _once, "promises not to write", languages=DEVICE),
 )

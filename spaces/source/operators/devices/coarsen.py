@@ -7,21 +7,21 @@ rests on. The launch changes with the source. May not judge what is fast.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     define,
     fresh_key,
     fresh_name,
+    knowing_members,
     new_key,
     parameter,
     rekeyed,
@@ -355,26 +355,21 @@ def _emit(
     return tuple(made)
 
 
-def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _coarsen_sites(function: Function, _: bool) -> Iterator[Site]:
     if function.launch is None or not function.whole:
         return
     count = dims_of(function)
     choices = [[a] for a in range(count)] + [[b, a] for a in range(count) for b in range(a + 1, count)]
     for axes in choices:
-        found: list[dict[str, Any]] = []
+        found: list[Site] = []
         for axis in axes:
             taken = [p["name"] for p in found]
             found.append(parameter(function, f"COARSEN_{AXES[axis]}", _COUNTS, 2, taken))
         yield {"axes": axes, "parameters": found}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        coarsen,
-        _coarsen_sites,
-        summary="lets a group do the work of several",
-        checked=False,
-        languages=DEVICE,
-        members=True,
+OPERATORS = (
+    knowing_members(
+        coarsen, _coarsen_sites, "lets a group do the work of several", checked=False, languages=DEVICE
     ),
 )

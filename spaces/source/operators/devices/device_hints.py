@@ -6,9 +6,8 @@ May not judge what is fast.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
@@ -16,12 +15,14 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
+    Site,
     all_loops,
     argument,
     copied_range,
     define,
-    find_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
     parameter,
     replace_statement,
@@ -138,7 +139,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         function: a kernel.
         args: ``loop``; ``array``, which is only read, at the loop's pace.
     """
-    loop, array = find_loop(function, argument(args, "loop")), argument(args, "array")
+    loop, array = loop_of(function, args), argument(args, "array")
     require_simple_loop(function, loop)
     element = read_only(function).get(array, "")
     if len(loops_of(loop)) > 1 or element not in _OF_FOUR or loop.var in written_names(loop.body):
@@ -191,21 +192,21 @@ def _load(function: Function, element: str, read: Index) -> Expr:
     return Unary("*", Cast(f"const {_OF_FOUR[element]} *", Unary("&", read)))
 
 
-def _bound_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _bound_sites(function: Function, _: bool) -> Iterator[Site]:
     if function.launch is None or not function.whole:
         return
     least = parameter(function, "MIN_BLOCKS", _LEAST_BLOCKS, 1)
     yield {} if function.language == "opencl" else {"parameters": [least]}
 
 
-def _array_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _array_sites(function: Function, _: bool) -> Iterator[Site]:
     used = {n.id for n in subtrees(function.body) if isinstance(n, Name)}
     for array in read_only(function):
         if array in used:
             yield {"array": array}
 
 
-def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _vector_sites(function: Function, _: bool) -> Iterator[Site]:
     for loop in all_loops(function):
         if len(loops_of(loop)) == 1 and loop.by_one:
             for array in read_only(function):
@@ -213,10 +214,8 @@ def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
                     yield {"loop": loop.key, "array": array}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        launch_bounds, _bound_sites, summary="tells the size of a group", languages=DEVICE, members=True
-    ),
-    Operator(read_only_loads, _array_sites, summary="reads through the read-only cache", languages=("cuda",)),
-    Operator(vector_loads, _vector_sites, summary="loads four elements at once", languages=DEVICE),
+OPERATORS = (
+    knowing_members(launch_bounds, _bound_sites, "tells the size of a group", languages=DEVICE),
+    Operator(read_only_loads, _array_sites, "reads through the read-only cache", languages=("cuda",)),
+    Operator(vector_loads, _vector_sites, "loads four elements at once", languages=DEVICE),
 )

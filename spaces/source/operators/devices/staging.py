@@ -6,23 +6,23 @@ what is fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from tuner.spaces.source.kinds import is_floating, writable
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     argument,
     counter_type,
     define,
     find_loop,
     fresh_name,
+    knowing_members,
     new_key,
     parameter,
     require_known,
@@ -328,7 +328,7 @@ def _staged_body(function: Function, plan: _Plan, first: Expr, buffer: Expr | No
     return map_expressions(plan.loop.body, lambda e: places.get(e, e) if isinstance(e, Index) else e)
 
 
-def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _stage_sites(function: Function, _: bool) -> Iterator[Site]:
     try:
         threads = read_threads(function)
     except Refused:
@@ -350,8 +350,6 @@ def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
                 yield site | ({"double": True} if double else {})
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        stage, _stage_sites, summary="loads tiles into shared memory together", languages=DEVICE, members=True
-    ),
+OPERATORS = (
+    knowing_members(stage, _stage_sites, "loads tiles into shared memory together", languages=DEVICE),
 )

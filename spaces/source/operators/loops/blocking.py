@@ -5,10 +5,9 @@ Unroll-and-jam blocks one loop, register blocking two; with ``vector`` the inner
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
@@ -16,16 +15,21 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument_list,
+    attempt,
     counter_type,
     define,
-    fresh_key,
+    for_each_loop,
     fresh_name,
     keep_promises,
+    knowing_members,
     nest_below,
+    new_key,
     parameter,
+    parameters,
     perfect_nest,
     rekeyed,
     replace_statement,
@@ -68,9 +72,7 @@ _VECTORS = (1, 2, 3, 4, 6, 8)
 def unroll_and_jam(function: Function, args: Args) -> Function:
     """Runs several iterations of a loop together inside the loops that it holds.
 
-    Args:
-        function: to change.
-        args: ``loops``, one; one of ``parameters``.
+    Takes ``loops``, one; one of ``parameters``.
     """
     keys = argument_list(args, "loops")
     if len(keys) != 1:
@@ -81,9 +83,7 @@ def unroll_and_jam(function: Function, args: Args) -> Function:
 def register_block(function: Function, args: Args) -> Function:
     """Computes blocks of two nested loops together; local scalars become one for each point.
 
-    Args:
-        function: to change.
-        args: ``loops``, outer and inner; two of ``parameters``, or with ``vector`` three: rows, vectors, lanes.
+    Takes ``loops``, outer and inner; two of ``parameters``, or with ``vector`` three: rows, vectors, lanes.
     """
     keys = argument_list(args, "loops")
     if len(keys) > 2 or (len(keys) < 2 and args.get("vector") is not True):
@@ -170,7 +170,7 @@ def _around(
         return _split(function, points[0], body, nest[0].body, taken)
     outer, inner = points
     rest = For(
-        _key(function, inner.loop.key, taken),
+        new_key(function, inner.loop.key, taken),
         inner.type,
         inner.loop.var,
         inner.loop.start,
@@ -203,10 +203,10 @@ def _split(
     _require_countable(point)
     size = point.size
     whole = left_over(loop, size, end)
-    main_key = _key(function, f"{point.base}", taken)
+    main_key = new_key(function, f"{point.base}", taken)
     main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
     tail: Stmt = For(
-        _key(function, loop.key, taken),
+        new_key(function, loop.key, taken),
         point.type,
         loop.var,
         whole,
@@ -218,7 +218,7 @@ def _split(
     if rows is not None:
         limit = Binary("+", Name(rows.base), rows.size)
         tail = For(
-            _key(function, rows.loop.key, taken),
+            new_key(function, rows.loop.key, taken),
             rows.type,
             rows.loop.var,
             Name(rows.base),
@@ -234,12 +234,6 @@ def _require_countable(point: Point) -> None:
     kind = point.type
     if ("unsigned" in kind or "size_t" in kind or "uint" in kind) and point.loop.start != Number("0"):
         raise Refused(f"loop {point.loop.key} counts in an unsigned type from more than 0")
-
-
-def _key(function: Function, stem: str, taken: set[str]) -> str:
-    key = fresh_key(function, stem, taken)
-    taken.add(key)
-    return key
 
 
 def _emit(parts: Sequence[Piece], build: _Build) -> tuple[Stmt, ...]:
@@ -308,65 +302,43 @@ def _vector_places(
     return tuple(made)
 
 
-def _jam_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if loop.by_one and any(isinstance(s, For) for s in loop.body):
-            yield {
-                "loops": [loop.key],
-                "parameters": [parameter(function, f"JAM_{loop.var}", (1, 2, 3, 4, 6, 8), 4)],
-            }
+@for_each_loop
+def _jam_sites(function: Function, loop: For) -> Iterator[Site]:
+    if loop.by_one and any(isinstance(s, For) for s in loop.body):
+        found = parameter(function, f"JAM_{loop.var}", (1, 2, 3, 4, 6, 8), 4)
+        yield {"loops": [loop.key], "parameters": [found]}
 
 
-def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        if len(nest) > 1 and any(isinstance(s, For) for s in nest[1].body):
-            keys = [nest[0].key, nest[1].key]
-            rows = parameter(function, f"ROWS_{nest[0].var}", _ROWS, 4)
-            columns = parameter(function, f"COLUMNS_{nest[1].var}", _COLUMNS, 16, [rows["name"]])
-            yield {"loops": keys, "parameters": [rows, columns]}
+@for_each_loop
+def _block_sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    if len(nest) > 1 and any(isinstance(s, For) for s in nest[1].body):
+        sizes = (f"ROWS_{loop.var}", _ROWS, 4), (f"COLUMNS_{nest[1].var}", _COLUMNS, 16)
+        yield {"loops": [loop.key, nest[1].key], "parameters": parameters(function, *sizes)}
 
 
-def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        for count in (1, 2):
-            if len(nest) < count:
-                continue
-            loops = nest[:count]
-            try:
-                element = element_type(function, loops[-1])
-            except Refused:
-                continue
-            lanes = LANES[element]
-            found: list[dict[str, Any]] = []
-            if count == 2:
-                found.append(parameter(function, f"ROWS_{loops[0].var}", _ROWS, 4))
-            found.append(parameter(function, f"VECTORS_{loops[-1].var}", _VECTORS, 4 if count == 2 else 2))
-            found.append(parameter(function, f"LANES_{loops[-1].var}", lanes, lanes[-1]))
-            yield {"loops": [f.key for f in loops], "vector": True, "parameters": found}
+@for_each_loop
+def _vector_sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    for loops in (nest[:count] for count in (1, 2) if count <= len(nest)):
+        element = attempt(element_type, function, loops[-1])
+        if element is None:
+            continue
+        lanes, var = LANES[element], loops[-1].var
+        found = [parameter(function, f"ROWS_{loop.var}", _ROWS, 4)] if len(loops) == 2 else []
+        found.append(parameter(function, f"VECTORS_{var}", _VECTORS, 2 * len(loops)))
+        found.append(parameter(function, f"LANES_{var}", lanes, lanes[-1]))
+        yield {"loops": [f.key for f in loops], "vector": True, "parameters": found}
 
 
-OPERATORS: Iterable[Operator] = (
+OPERATORS = (
+    knowing_members(unroll_and_jam, _jam_sites, "runs several iterations of an outer loop together"),
+    knowing_members(register_block, _block_sites, "computes a block of two loops in registers"),
     Operator(
-        name="unroll_and_jam",
-        summary="runs several iterations of an outer loop together",
-        apply=unroll_and_jam,
-        sites=_jam_sites,
-        members=True,
-    ),
-    Operator(
-        name="register_block",
-        summary="computes a block of two loops in registers",
-        apply=register_block,
-        sites=_block_sites,
-        members=True,
-    ),
-    Operator(
+        register_block,
+        _vector_sites,
+        "computes a block of rows and vectors in registers",
         name="vector_block",
-        summary="computes a block of rows and vectors in registers",
-        apply=register_block,
-        sites=_vector_sites,
         languages=HOST,
     ),
 )

@@ -9,9 +9,8 @@ Source: Wolfe, "Loop skewing: the wavefront method revisited" (1986), for the or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.core.compilers import CLANG
 from tuner.spaces.source.affine import Poly, constant, minus
@@ -22,6 +21,7 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
@@ -29,10 +29,11 @@ from tuner.spaces.source.operators.base import (
     body_of,
     counter_type,
     define,
-    fresh_key,
+    for_each_loop,
     fresh_name,
     nest_below,
-    parameter,
+    new_key,
+    parameters,
     perfect_nest,
     replace_statement,
     require_rectangular,
@@ -69,10 +70,8 @@ _Offset = tuple[int, int]
 def diagonals(function: Function, args: Args) -> Function:
     """Runs sweeps over a grid along its diagonals, in a copy that has them side by side.
 
-    Args:
-        function: to change.
-        args: ``loops``, over rows and columns, or with one over time before them; ``lag``: how many columns a diagonal
-            moves on for each row; ``parameters``: elements of the buffer at most, and for clang the width of vectors.
+    Takes ``loops``, over rows and columns, or with one over time before them; ``lag``: how many columns a diagonal
+    moves on for each row; ``parameters``: elements of the buffer at most, and for clang the width of vectors.
     """
     keys = argument_list(args, "loops")
     lag = argument(args, "lag", int)
@@ -240,9 +239,7 @@ class _Build:
 
     def key(self, stem: str) -> str:
         """A loop key of its own."""
-        key = fresh_key(self.function, stem, self.taken)
-        self.taken.add(key)
-        return key
+        return new_key(self.function, stem, self.taken)
 
     def cell(self, diagonal: Expr, row: Expr) -> Expr:
         """An element of the buffer, by diagonal and row counted from the first ones that are written."""
@@ -342,16 +339,16 @@ def _moved_by(expr: Expr, by: int) -> Expr:
     return Binary("-", expr, Number(str(-by)))
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        if len(nest) not in (2, 3) or (len(nest) == 3 and nest[0].var in _subscripts(nest[-1])):
-            continue
-        cells = parameter(function, f"CELLS_{nest[-2].var}", _CELLS, 1 << 17)
-        widths = [parameter(function, f"WIDTH_{nest[-2].var}", _WIDTHS, 16, [cells["name"]])]
-        widths = widths if function.compiler == CLANG else []
-        for lag in (1, 2):
-            yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [cells, *widths]}
+@for_each_loop
+def _sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    if len(nest) not in (2, 3) or (len(nest) == 3 and loop.var in _subscripts(nest[-1])):
+        return
+    row = nest[-2].var
+    sizes = parameters(function, (f"CELLS_{row}", _CELLS, 1 << 17), (f"WIDTH_{row}", _WIDTHS, 16))
+    for lag in (1, 2):
+        told = sizes if function.compiler == CLANG else sizes[:1]
+        yield {"loops": [f.key for f in nest], "lag": lag, "parameters": told}
 
 
 def _subscripts(loop: For) -> set[str]:
@@ -360,12 +357,8 @@ def _subscripts(loop: For) -> set[str]:
     return set().union(*(names_in(index_chain(t)[1]) for t in targets))
 
 
-OPERATORS: Iterable[Operator] = (
+OPERATORS = (
     Operator(
-        name="diagonals",
-        summary="runs sweeps along diagonals that lie side by side in a copy",
-        apply=diagonals,
-        sites=_sites,
-        languages=HOST,
+        diagonals, _sites, "runs sweeps along diagonals that lie side by side in a copy", languages=HOST
     ),
 )

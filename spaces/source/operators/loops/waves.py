@@ -8,25 +8,28 @@ Source: Wolfe, "Loop skewing: the wavefront method revisited" (1986).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
     argument_list,
+    copied_range,
     counter_type,
     define,
-    fresh_key,
+    for_each_loop,
     fresh_name,
     keep_promises,
+    knowing_members,
     loops_of,
     nest_below,
+    new_key,
     parameter,
     perfect_nest,
     rekeyed,
@@ -36,18 +39,7 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, left_over, subtract, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
-from tuner.spaces.source.syntax import (
-    Binary,
-    Decl,
-    Expr,
-    For,
-    Function,
-    If,
-    Name,
-    Number,
-    Stmt,
-    Ternary,
-)
+from tuner.spaces.source.syntax import Binary, Decl, Expr, For, Function, If, Name, Number, Stmt, Ternary
 from tuner.spaces.source.walks import substitute
 
 __all__ = ["OPERATORS"]
@@ -59,10 +51,8 @@ _MOST_LAG = 4
 def wavefront(function: Function, args: Args) -> Function:
     """Computes blocks of rows together, each row some elements behind the one above it.
 
-    Args:
-        function: to change.
-        args: ``loops``, over rows and over elements of a row; ``lag``: how many elements a row is behind; one of
-            ``parameters``: rows.
+    Takes ``loops``, over rows and over elements of a row; ``lag``: how many elements a row is behind; one of
+    ``parameters``: rows.
     """
     keys = argument_list(args, "loops")
     lag = argument(args, "lag", int)
@@ -100,10 +90,7 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
     behind = behind if lag == 1 else Binary("*", Number(str(lag)), behind)
     full, last = add(inner.start, behind), add(end, behind)
 
-    def keyed(stem: str) -> str:
-        key = fresh_key(function, stem, taken)
-        taken.add(key)
-        return key
+    keyed = partial(new_key, function, taken=taken)
 
     def over(start: Expr, limit: Expr, *, guarded: bool) -> For:
         step: Expr = Name(f"{outer.var}")
@@ -127,33 +114,16 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
     bottom = upper_end(outer)
     whole = left_over(outer, rows, bottom)
     main = For(keyed(block), row_kind, block, outer.start, "<", whole, rows, waves)
-    rest = replace(
-        outer,
-        key=keyed(outer.key),
-        type=row_kind,
-        start=whole,
-        op="<",
-        limit=bottom,
-        body=rekeyed(function, outer.body, taken),
-    )
-    return (main, rest)
+    return (main, copied_range(function, replace(outer, type=row_kind), whole, bottom, taken))
 
 
-def _wave_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        if len(nest) == 2:
-            rows = parameter(function, f"ROWS_{loop.var}", _ROWS, 8)
-            for lag in (1, 2):
-                yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [rows]}
+@for_each_loop
+def _wave_sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    if len(nest) == 2:
+        rows = parameter(function, f"ROWS_{loop.var}", _ROWS, 8)
+        for lag in (1, 2):
+            yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [rows]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="wavefront",
-        summary="computes rows together, each behind the one above it",
-        apply=wavefront,
-        sites=_wave_sites,
-        members=True,
-    ),
-)
+OPERATORS = (knowing_members(wavefront, _wave_sites, "computes rows together, each behind the one above it"),)

@@ -10,12 +10,11 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.operators.base import Args, argument, opener, rekeyed, replace_statement
+from tuner.spaces.source.operators.base import Args, Site, argument, opener, rekeyed, replace_statement
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
 from tuner.spaces.source.operators.opening.call_sites import CallSite, first_site, require_order
 from tuner.spaces.source.operators.opening.callees import (
@@ -44,9 +43,7 @@ def inline_call(function: Function, args: Args) -> Function:
 
     Of its first call that a statement evaluates exactly once: also in a condition, a cast or the head of a loop.
 
-    Args:
-        function: to change.
-        args: ``call``, the function's name.
+    Takes ``call``, the function's name.
     """
     name = argument(args, "call")
     helpers = callees(function)
@@ -61,9 +58,7 @@ def inline_by_members(function: Function, args: Args) -> Function:
 
     Members stay the text that they are, of the argument's structure in the place of the parameter's.
 
-    Args:
-        function: to change.
-        args: ``call``, the function's name.
+    Takes ``call``, the function's name.
     """
     name = argument(args, "call")
     helpers = callees_by_places(function)
@@ -164,7 +159,7 @@ def hidden_calls(function: Function) -> dict[str, str]:
     return found
 
 
-def _inline_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _inline_sites(function: Function, _: bool) -> Iterator[Site]:
     helpers = callees(function)
     called = dict.fromkeys(n.function for n in subtrees(function.body) if isinstance(n, Call))
     for name in called:
@@ -202,12 +197,10 @@ def _require_nothing_kept(helper: Function) -> None:
 
 
 OPERATORS = (
-    opener(
-        inline_call, _inline_sites, summary="the body of a function of the same file in the place of its call"
-    ),
+    opener(inline_call, _inline_sites, "the body of a function of the same file in the place of its call"),
     opener(
         inline_by_members,
         _inline_sites,
-        summary="likewise of a function that names a member as a variable is named where it is called",
+        "likewise of a function that names a member as a variable is named where it is called",
     ),
 )

@@ -68,11 +68,7 @@ _STRANGE = ("goto_statement", "labeled_statement", "gnu_asm_expression", "lambda
 
 
 def cases_to_branches(function: Function, _: Args) -> Function:
-    """Makes branches of each ``switch`` that holds loops or stands in one.
-
-    Args:
-        function: to change.
-    """
+    """Makes branches of each ``switch`` that holds loops or stands in one."""
     found, reason = _found(function)
     if not found:
         raise Refused(reason or "no switch hides a loop")
@@ -330,7 +326,7 @@ OPERATORS = (
     Operator(
         cases_to_branches,
         where_it_applies(cases_to_branches),
-        summary="a switch as branches",
+        "a switch as branches",
         opens=True,
         languages=HOST,
     ),

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Refused,
+    Site,
     all_loops,
-    argument,
     counter_type,
-    find_loop,
     fresh_name,
+    loop_of,
     opener,
     replace_statement,
     require_simple_loop,
@@ -39,11 +38,9 @@ _MOST = 8
 def count_by_one(function: Function, args: Args) -> Function:
     """Counts the iterations of a loop, from 0 and by one, and computes its counter from that.
 
-    Args:
-        function: to change.
-        args: ``loop``, which counts downwards or by a number from 2 to 8.
+    Takes ``loop``, which counts downwards or by a number from 2 to 8.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     step = _step(loop)
     if step is None:
         raise Refused(f"loop {loop.key} counts upwards by one already, or by no small number")
@@ -90,12 +87,12 @@ def _iterations(loop: For, step: int) -> Expr:
     return length if step == 1 else Binary("/", length, Number(str(step)))
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _sites(function: Function, _: bool) -> Iterator[Site]:
     for loop in all_loops(function):
         if _step(loop) is not None:
             yield {"loop": loop.key, "assumes": [_FIT]}
 
 
 OPERATORS = (
-    opener(count_by_one, _sites, summary="counts the iterations of a loop that goes downwards or by several"),
+    opener(count_by_one, _sites, "counts the iterations of a loop that goes downwards or by several"),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.spaces.source.kinds import MAY_WRAP, Refused, is_integer, is_pure, lasts, plain_type, types_of
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.base import Args, argument, opener, replace_statement
+from tuner.spaces.source.operators.base import Args, Site, argument, opener, replace_statement
 from tuner.spaces.source.operators.naming import is_array, names_known
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -41,9 +41,7 @@ _FIT = "subscripts fit"
 def forward_pointer(function: Function, args: Args) -> Function:
     """Puts an array with a subscript further on in the place of a local pointer into it.
 
-    Args:
-        function: to change.
-        args: ``pointer``, its name.
+    Takes ``pointer``, its name.
     """
     name = argument(args, "pointer")
     found = [s for s in statements(function.body) if isinstance(s, Decl) and s.name == name]
@@ -92,7 +90,7 @@ def _may_change(function: Function, pointer: str) -> bool:
     return False
 
 
-def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _forward_sites(function: Function, _: bool) -> Iterator[Site]:
     for stmt in statements(function.body):
         if isinstance(stmt, Decl) and "*" in stmt.type and not stmt.dims and stmt.init is not None:
             yield {"pointer": stmt.name, "assumes": [_FIT]}
@@ -167,6 +165,6 @@ OPERATORS = (
     opener(
         forward_pointer,
         _forward_sites,
-        summary="an array with a subscript further on in the place of a local pointer into it",
+        "an array with a subscript further on in the place of a local pointer into it",
     ),
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import (
     Refused,
@@ -24,6 +23,7 @@ from tuner.spaces.source.kinds import (
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Site,
     argument,
     opener,
     replace_statement,
@@ -54,11 +54,7 @@ _TO_ARRAYS = re.compile(r"[\w\s]*\(\s*\*[\w\s]*\)\s*(?:\[[^][]*\]\s*)+")
 
 
 def heed_rows(function: Function, _: Args) -> Function:
-    """Lets analyses take pointers to rows for arrays of so many dimensions. The text stays as it is.
-
-    Args:
-        function: to change.
-    """
+    """Lets analyses take pointers to rows for arrays of so many dimensions. The text stays as it is."""
     found = {name for name, levels in _tables(function).items() if _is_heeded(function, name, levels)}
     if not found - function.rows:
         raise Refused("no elements are known to lie in rows that stay where they are")
@@ -68,9 +64,7 @@ def heed_rows(function: Function, _: Args) -> Function:
 def forward_row(function: Function, args: Args) -> Function:
     """Puts an element of the array of rows in the place of one of a local pointer to a row.
 
-    Args:
-        function: to change.
-        args: ``pointer``, its name.
+    Takes ``pointer``, its name.
     """
     name = argument(args, "pointer")
     found = [s for s in statements(function.body) if isinstance(s, Decl) and s.name == name]
@@ -188,7 +182,7 @@ def _may_store_address(target: Expr, apart: set[str], types: dict[str, str]) -> 
     return not number or kind.count("*") != len(subscripts)
 
 
-def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _forward_sites(function: Function, _: bool) -> Iterator[Site]:
     for stmt in statements(function.body):
         if isinstance(stmt, Decl) and "*" in stmt.type and not stmt.dims and isinstance(stmt.init, Index):
             yield {"pointer": stmt.name, "assumes": [*_ASSUMED, "subscripts fit"]}
@@ -198,13 +192,13 @@ OPERATORS = (
     opener(
         forward_row,
         _forward_sites,
-        summary="an element of an array of rows in the place of one of a local pointer to a row",
+        "an element of an array of rows in the place of one of a local pointer to a row",
         languages=HOST,
     ),
     opener(
         heed_rows,
         where_it_applies(heed_rows, *_ASSUMED),
-        summary="goes by rows that are found by their addresses",
+        "goes by rows that are found by their addresses",
         languages=HOST,
     ),
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 from tuner.spaces.source.changes import exposed_names
 from tuner.spaces.source.kinds import Refused, hidden, is_integer, is_pure
-from tuner.spaces.source.operators.base import Args, Operator, is_used_outside
+from tuner.spaces.source.operators.base import Args, Site, is_used_outside, opener
 from tuner.spaces.source.operators.naming import names_known
 from tuner.spaces.source.syntax import (
     Assign,
@@ -63,9 +63,6 @@ Body = tuple[Stmt, ...]
 
 def separate_values(function: Function, _: Args) -> Function:
     """Gives each value of a local in a loop, and each loop that counts, a variable of its own if no later use needs it.
-
-    Args:
-        function: to change.
     """
     made = function
     for decl in _candidates(function):
@@ -75,7 +72,7 @@ def separate_values(function: Function, _: Args) -> Function:
     return made
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _sites(function: Function, _: bool) -> Iterator[Site]:
     if any(_separated(function, decl) is not function for decl in _candidates(function)):
         yield {}
 
@@ -326,12 +323,9 @@ def _leave(body: Sequence[Stmt]) -> bool:
 
 
 OPERATORS = (
-    Operator(
-        name="separate_values",
-        summary="locals that are used again for other values, each value with a local of its own",
-        apply=separate_values,
-        sites=_sites,
-        opens=True,
-        members=True,
+    opener(
+        separate_values,
+        _sites,
+        "locals that are used again for other values, each value with a local of its own",
     ),
 )

@@ -65,12 +65,7 @@ class _Taken:
 
 
 def take_members(function: Function, args: Args) -> Function:
-    """Reads members into locals at the first use of their structure.
-
-    Args:
-        function: to change.
-        args: none that change anything.
-    """
+    """Reads members into locals at the first use of their structure."""
     del args
     # In C++ an operator of the user's own may do anything with a structure.
     overloaded = function.language == "c++" and overloads(function.file)
@@ -336,10 +331,6 @@ def read_members(function: Function, args: Args) -> Function:
     """Reads members of plain structures and vectors, and lists of first values, where their types are known.
 
     From then on those of functions that are called are read as well.
-
-    Args:
-        function: to change.
-        args: none.
     """
     del args
     types = types_in(function)
@@ -362,12 +353,12 @@ OPERATORS = (
     opener(
         read_members,
         where_it_applies(read_members),
-        summary="members of structures and first values as what they are, no longer text",
+        "members of structures and first values as what they are, no longer text",
     ),
     opener(
         take_members,
         where_it_applies(take_members, "separate buffers", "elements exist"),
-        summary="members of structures that stay as they are, read once into locals",
+        "members of structures that stay as they are, read once into locals",
         languages=("c", "c++"),
     ),
 )

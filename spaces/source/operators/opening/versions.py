@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
@@ -26,9 +25,9 @@ from tuner.spaces.source.operators.base import (
     HOST,
     Args,
     Refused,
+    Site,
     all_loops,
-    argument,
-    find_loop,
+    loop_of,
     loops_of,
     opener,
     rekeyed,
@@ -69,11 +68,7 @@ _Terms = Sequence[tuple[str, int]]
 
 
 def heed_conditions(function: Function, _: Args) -> Function:
-    """Lets analyses go by the conditions around loops, and by rows that begin anywhere. The text stays as it is.
-
-    Args:
-        function: to change.
-    """
+    """Lets analyses go by the conditions around loops, and by rows that begin anywhere. The text stays as it is."""
     if not _gains(function):
         raise Refused("no condition makes a loop known that was not")
     return replace(function, conditions=True)
@@ -104,11 +99,9 @@ def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
 def assume_rows(function: Function, args: Args) -> Function:
     """Makes a version of loops for arrays whose rows do not overlap, beside the loops as they are.
 
-    Args:
-        function: to change.
-        args: ``loop``, the first of them, and ``through``, the last one behind it in the same body.
+    Takes ``loop``, the first of them, and ``through``, the last one behind it in the same body.
     """
-    first, last = (find_loop(function, argument(args, name)) for name in ("loop", "through"))
+    first, last = (loop_of(function, args, name) for name in ("loop", "through"))
     part = _run(function, first, last)
     for loop in part:
         require_known(loop, f"loop {loop.key}")
@@ -221,12 +214,12 @@ def _number(value: int) -> Expr:
     return Number(str(value)) if value >= 0 else Unary("-", Number(str(-value)))
 
 
-def _row_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _row_sites(function: Function, _: bool) -> Iterator[Site]:
     """Neighbouring loops together, or each that needs it; of loops in each other the outermost that can."""
     yield from _sites_in(function, function.body)
 
 
-def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[dict[str, Any]]:
+def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[Site]:
     runs: list[list[For]] = [[]]
     for stmt in body:
         if isinstance(stmt, For):
@@ -260,7 +253,7 @@ def _enough(function: Function, fitting: Sequence[For], run: Sequence[For]) -> b
     return not needed_rows(scan(function, part), (*facts, *each), types)
 
 
-def _site(first: For, last: For) -> dict[str, Any]:
+def _site(first: For, last: For) -> Site:
     return {"loop": first.key, "through": last.key}
 
 
@@ -276,13 +269,10 @@ OPERATORS = (
     opener(
         heed_conditions,
         where_it_applies(heed_conditions),
-        summary="goes by the conditions around loops",
+        "goes by the conditions around loops",
         languages=HOST,
     ),
     opener(
-        assume_rows,
-        _row_sites,
-        summary="a version of loops for arrays whose rows do not overlap",
-        languages=HOST,
+        assume_rows, _row_sites, "a version of loops for arrays whose rows do not overlap", languages=HOST
     ),
 )

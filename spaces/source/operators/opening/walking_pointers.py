@@ -20,10 +20,11 @@ from tuner.spaces.source.kinds import MAY_WRAP, is_pure, is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Refused,
+    Site,
     all_loops,
     argument,
     counter_type,
-    find_loop,
+    loop_of,
     opener,
     replace_statement,
     require_simple_loop,
@@ -68,9 +69,7 @@ _JUMPS = frozenset({"goto", "setjmp", "sigsetjmp"})
 def join_steps(function: Function, args: Args) -> Function:
     """Lets a pointer step on once, behind all that it leads to, in each list of statements.
 
-    Args:
-        function: to change.
-        args: ``pointer``, its name.
+    Takes ``pointer``, its name.
     """
     name = argument(args, "pointer")
     if name not in _walking(function):
@@ -205,11 +204,9 @@ def _walking(function: Function) -> dict[str, str]:
 def index_pointer(function: Function, args: Args) -> Function:
     """Computes from a loop's counter where a pointer leads that steps on at the end of each iteration.
 
-    Args:
-        function: to change.
-        args: ``loop`` and ``pointer``.
+    Takes ``loop`` and ``pointer``.
     """
-    loop, name = find_loop(function, argument(args, "loop")), argument(args, "pointer")
+    loop, name = loop_of(function, args), argument(args, "pointer")
     require_simple_loop(function, loop)
     if name not in _walking(function) or name not in own_variables(function, loop):
         raise Refused(f"{name} is no pointer that steps on")
@@ -285,13 +282,13 @@ def _lists(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
                 yield from _lists(other)
 
 
-def _join_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _join_sites(function: Function, _: bool) -> Iterator[Site]:
     for name in _walking(function):
         if _with_joined(function, name).body != function.body:
             yield {"pointer": name}
 
 
-def _index_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _index_sites(function: Function, _: bool) -> Iterator[Site]:
     for name in _walking(function):
         for loop in all_loops(function):
             if any(_step(stmt, name) is not None for stmt in loop.body):
@@ -299,10 +296,6 @@ def _index_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS = (
-    opener(join_steps, _join_sites, summary="lets a pointer step on once, behind all that it leads to"),
-    opener(
-        index_pointer,
-        _index_sites,
-        summary="a subscript from the counter in the place of a pointer that walks",
-    ),
+    opener(join_steps, _join_sites, "lets a pointer step on once, behind all that it leads to"),
+    opener(index_pointer, _index_sites, "a subscript from the counter in the place of a pointer that walks"),
 )

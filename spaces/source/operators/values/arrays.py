@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,14 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
     define,
-    find_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
     new_key,
     parameter,
@@ -52,11 +54,9 @@ def pack(function: Function, args: Args) -> Function:
 
     The elements of the whole tile are read, also where the body would skip some of them.
 
-    Args:
-        function: to change.
-        args: ``loop``, one over tiles; ``array``; ``swap`` to store the tile transposed.
+    Takes ``loop``, one over tiles; ``array``; ``swap`` to store the tile transposed.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     array = argument(args, "array")
     require_known(loop, f"loop {loop.key}")
     found = analyse(function, [loop], args)
@@ -134,7 +134,7 @@ def _size(function: Function, point: For) -> Expr:
     raise Refused(f"loop {point.key} does not run over a tile")
 
 
-def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _pack_sites(function: Function, _: bool) -> Iterator[Site]:
     for loop in all_loops(function):
         if not isinstance(loop.step, Name):
             continue
@@ -179,9 +179,7 @@ def _local_array(function: Function, args: Args) -> Decl:
 def pad(function: Function, args: Args) -> Function:
     """Makes the rows of a local array longer, so that columns do not fall on the same cache sets.
 
-    Args:
-        function: to change.
-        args: ``array``; one of ``parameters``.
+    Takes ``array``; one of ``parameters``.
     """
     decl = _local_array(function, args)
     if len(decl.dims) < 2:
@@ -195,9 +193,7 @@ def pad(function: Function, args: Args) -> Function:
 def swap_layout(function: Function, args: Args) -> Function:
     """Exchanges the last two dimensions of a local array.
 
-    Args:
-        function: to change.
-        args: ``array``.
+    Takes ``array``.
     """
     decl = _local_array(function, args)
     if len(decl.dims) < 2:
@@ -220,9 +216,7 @@ def swap_layout(function: Function, args: Args) -> Function:
 def align(function: Function, args: Args) -> Function:
     """Lets a local array begin with a cache line, which every local array may.
 
-    Args:
-        function: to change.
-        args: ``array``.
+    Takes ``array``.
     """
     name = argument(args, "array")
     found = [d for d in subtrees(function.body) if isinstance(d, Decl) and d.name == name]
@@ -234,26 +228,26 @@ def align(function: Function, args: Args) -> Function:
     return replace(function, body=transform(function.body, lambda n: told if n is found[0] else n))
 
 
-def _array_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _array_sites(function: Function, _: bool) -> Iterator[Site]:
     for node in subtrees(function.body):
         if isinstance(node, Decl) and node.dims and not node.suffix:
             yield {"array": node.name}
 
 
-def _local_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _local_sites(function: Function, _: bool) -> Iterator[Site]:
     for node in subtrees(function.body):
         if isinstance(node, Decl) and len(node.dims) > 1:
             yield {"array": node.name}
 
 
-def _pad_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _pad_sites(function: Function, _: bool) -> Iterator[Site]:
     for site in _local_sites(function, False):
         yield {**site, "parameters": [parameter(function, f"PAD_{site['array']}", (0, 1, 4, 8, 16), 0)]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(pack, _pack_sites, summary="copies a tile into a local buffer", languages=HOST),
-    Operator(align, _array_sites, summary="aligns a local array", languages=HOST, members=True),
-    Operator(pad, _pad_sites, summary="pads the rows of a local array", members=True),
-    Operator(swap_layout, _local_sites, summary="swaps the dimensions of a local array", members=True),
+OPERATORS = (
+    Operator(pack, _pack_sites, "copies a tile into a local buffer", languages=HOST),
+    knowing_members(align, _array_sites, "aligns a local array", languages=HOST),
+    knowing_members(pad, _pad_sites, "pads the rows of a local array"),
+    knowing_members(swap_layout, _local_sites, "swaps the dimensions of a local array"),
 )

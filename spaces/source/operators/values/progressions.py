@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.spaces.source.accesses import own_variables, update_of
 from tuner.spaces.source.kinds import is_pure, is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     argument,
     counter_type,
-    find_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     replace_statement,
     require_simple_loop,
 )
@@ -65,13 +65,11 @@ class _Progression:
 def from_counter(function: Function, args: Args) -> Function:
     """Computes a variable that grows evenly from a loop's counter: another order of additions.
 
-    Args:
-        function: to change.
-        args: ``loop`` and ``variable``; ``reassociate`` has to be true.
+    Takes ``loop`` and ``variable``; ``reassociate`` has to be true.
     """
     if args.get("reassociate") is not True:
         raise Refused("a variable from the counter adds in another order, which numerics does not allow")
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     name = argument(args, "variable")
     require_simple_loop(function, loop)
     found = next((one for one in _progressions(function, loop) if one.name == name), None)
@@ -149,7 +147,7 @@ def _progressions(function: Function, loop: For) -> Iterator[_Progression]:
             yield _Progression(name=name, kind=kind, op=found.op, by=found.value, at=at)
 
 
-def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _sites(function: Function, reassociate: bool) -> Iterator[Site]:
     for loop in all_loops(function) if reassociate else ():
         for one in _progressions(function, loop):
             # Where nothing else in the loop asks for it, it is a sum.
@@ -159,11 +157,10 @@ def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS = (
-    Operator(
+    knowing_members(
         from_counter,
         _sites,
-        summary="computes what grows evenly from the counter (another order of additions)",
+        "computes what grows evenly from the counter (another order of additions)",
         languages=HOST,
-        members=True,
     ),
 )

@@ -6,20 +6,21 @@ assumption, which the edit states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import is_floating, is_integer, is_pure, plain_type, types_of
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
-    find_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
     replace_statement,
     require_known,
@@ -60,11 +61,9 @@ def references(part: Any, array: str) -> list[Index]:
 def scalar_replace(function: Function, args: Args) -> Function:
     """Keeps an element that a loop updates in a local variable while the loop runs.
 
-    Args:
-        function: to change.
-        args: ``loop`` and ``array``; ``member``, the text of the member of an element that is kept.
+    Takes ``loop`` and ``array``; ``member``, the text of the member of an element that is kept.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     array = argument(args, "array")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
@@ -142,7 +141,7 @@ def _member_replaced(function: Function, loop: For, array: str, text: str) -> Fu
     return replace_statement(function, loop, [before, replace(loop, body=body), after])
 
 
-def _member_sites(function: Function) -> Iterator[dict[str, Any]]:
+def _member_sites(function: Function) -> Iterator[Site]:
     paths = member_paths(function)
     for loop in all_loops(function) if paths else ():
         targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
@@ -153,7 +152,7 @@ def _member_sites(function: Function) -> Iterator[dict[str, Any]]:
                 yield {"loop": loop.key, "array": base.id, "member": text, "assumes": ["elements exist"]}
 
 
-def _replace_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _replace_sites(function: Function, _: bool) -> Iterator[Site]:
     yield from _member_sites(function)
     for loop in all_loops(function):
         for array in sorted(written_names(loop.body) - member_paths(function).keys()):
@@ -167,11 +166,9 @@ def accumulate_in_place(function: Function, args: Args) -> Function:
 
     That takes the accumulator out of the way of fission and of tiling the summing loop.
 
-    Args:
-        function: to change.
-        args: ``loop``, whose body holds the variable; ``variable``.
+    Takes ``loop``, whose body holds the variable; ``variable``.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     name = argument(args, "variable")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
@@ -208,7 +205,7 @@ def _stored(stmt: Stmt, name: str) -> Index | None:
     return None
 
 
-def _in_place_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _in_place_sites(function: Function, _: bool) -> Iterator[Site]:
     for loop in all_loops(function):
         for stmt in loop.body:
             if (
@@ -222,11 +219,9 @@ def _in_place_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 def hoist(function: Function, args: Args) -> Function:
     """Computes an expression that a loop does not change once, before the loop.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``expression``, its text.
+    Takes ``loop``; ``expression``, its text.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     text = argument(args, "expression")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
@@ -273,7 +268,7 @@ def _added_products(loop: For) -> list[Expr]:
     return [p for p in bare if isinstance(p, Binary) and p.op == "*"]
 
 
-def _hoist_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _hoist_sites(function: Function, _: bool) -> Iterator[Site]:
     for loop in all_loops(function):
         seen = set()
         for expr in _invariant(function, loop):
@@ -283,18 +278,8 @@ def _hoist_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
                 yield {"loop": loop.key, "expression": text, "assumes": ["elements exist"]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        scalar_replace,
-        _replace_sites,
-        summary="keeps an element in a local variable during a loop",
-        members=True,
-    ),
-    Operator(
-        accumulate_in_place,
-        _in_place_sites,
-        summary="sums in the element that the sum is stored to",
-        members=True,
-    ),
-    Operator(hoist, _hoist_sites, summary="computes an invariant before the loop", members=True),
+OPERATORS = (
+    knowing_members(scalar_replace, _replace_sites, "keeps an element in a local variable during a loop"),
+    knowing_members(accumulate_in_place, _in_place_sites, "sums in the element that the sum is stored to"),
+    knowing_members(hoist, _hoist_sites, "computes an invariant before the loop"),
 )

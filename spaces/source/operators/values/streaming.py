@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.core.compilers import CLANG
 from tuner.spaces.source.kinds import is_floating, is_pure, writable
@@ -23,13 +22,13 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
+    Site,
     all_loops,
-    argument,
     copied_range,
     counter_type,
     define,
-    find_loop,
     fresh_name,
+    loop_of,
     loops_of,
     parameter,
     replace_statement,
@@ -95,11 +94,9 @@ def stream_stores(function: Function, args: Args) -> Function:
     (rows whose length is no multiple of a vector) is a plain one. After the outermost loop a fence orders the stores
     before all that follow, as plain ones would have been for another thread.
 
-    Args:
-        function: to change.
-        args: ``loop``; one of ``parameters``: lanes, a power of 2.
+    Takes ``loop``; one of ``parameters``: lanes, a power of 2.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     kind = counter_type(function, loop)
     if "unsigned" in kind or "size_t" in kind or "uint" in kind:
@@ -261,7 +258,7 @@ def _fenced(function: Function, place: int, count: int) -> Function:
     return replace(function, body=(*function.body[:at], _FENCE, *function.body[at:]))
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _sites(function: Function, _: bool) -> Iterator[Site]:
     # Of stores past the caches clang alone has a function for any vector.
     arrays = _only_written(function) if function.compiler == CLANG else ()
     for loop in all_loops(function):
@@ -279,6 +276,6 @@ def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         }
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(stream_stores, _sites, summary="stores what is not read again past the caches", languages=HOST),
+OPERATORS = (
+    Operator(stream_stores, _sites, "stores what is not read again past the caches", languages=HOST),
 )

@@ -6,26 +6,26 @@ That is another order of additions. May not decide whether that is allowed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from tuner.spaces.source.accesses import own_variables, update_of
 from tuner.spaces.source.kinds import plain_type, types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     argument,
     body_of,
     copied_range,
     counter_type,
     define,
-    find_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
     new_key,
     parameter,
@@ -73,13 +73,11 @@ _MOST_NODES = 4000
 def partial_sums(function: Function, args: Args) -> Function:
     """Adds up in several vectors at once and joins them after the loop: another order of additions.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
+    Takes ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
     """
     if args.get("reassociate") is not True:
         raise Refused("partial sums add in another order, which numerics does not allow")
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     require_independent(function, loop, args)
     kinds = types_of(function)
@@ -199,13 +197,11 @@ def _summed(
 def several_sums(function: Function, args: Args) -> Function:
     """Adds up in several variables by turns, which are joined after the loop: none waits for the one before.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``count`` from 2 to 8; ``reassociate`` has to be true.
+    Takes ``loop``; ``count`` from 2 to 8; ``reassociate`` has to be true.
     """
     if args.get("reassociate") is not True:
         raise Refused("several sums add in another order, which numerics does not allow")
-    loop, count = find_loop(function, argument(args, "loop")), argument(args, "count", int)
+    loop, count = loop_of(function, args), argument(args, "count", int)
     require_simple_loop(function, loop)
     require_no_wrap(function, loop)
     if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > _MOST_NODES:
@@ -264,7 +260,7 @@ def _scalar_sums(function: Function, loop: For) -> list[str]:
     return found
 
 
-def _several_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _several_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     for loop in all_loops(function) if reassociate else ():
         if len(loops_of(loop)) > 1:
             continue
@@ -276,7 +272,7 @@ def _several_sites(function: Function, reassociate: bool) -> Iterator[dict[str, 
             yield {"loop": loop.key, "count": count, "reassociate": True}
 
 
-def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _sum_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     if not reassociate:
         return
     kinds = types_of(function)
@@ -295,18 +291,11 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
             yield {"loop": loop.key, "reassociate": True, "parameters": [first, second]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        partial_sums,
-        _sum_sites,
-        summary="adds up in several vectors (another order of additions)",
-        languages=HOST,
-        members=True,
+OPERATORS = (
+    knowing_members(
+        partial_sums, _sum_sites, "adds up in several vectors (another order of additions)", languages=HOST
     ),
-    Operator(
-        several_sums,
-        _several_sites,
-        summary="adds up in several variables by turns (another order of additions)",
-        members=True,
+    knowing_members(
+        several_sums, _several_sites, "adds up in several variables by turns (another order of additions)"
     ),
 )
