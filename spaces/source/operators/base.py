@@ -34,6 +34,7 @@ from tuner.spaces.source.operators.operator import (
     argument,
     argument_list,
     attempt,
+    declarations_where,
     find_loop,
     for_each_loop,
     knowing_members,
@@ -86,6 +87,8 @@ __all__ = [
     "body_of",
     "copied_range",
     "counter_type",
+    "counts_without_sign",
+    "declarations_where",
     "define",
     "find_loop",
     "for_each_loop",
@@ -100,10 +103,12 @@ __all__ = [
     "nest_below",
     "new_key",
     "not_independent",
+    "only_declaration",
     "opener",
     "parameter",
     "parameters",
     "perfect_nest",
+    "place_in_body",
     "reassociating",
     "rekeyed",
     "replace_statement",
@@ -213,13 +218,30 @@ def nest_below(function: Function, keys: Sequence[str]) -> list[For]:
     return nest
 
 
-def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
-    """The statement that follows one in its body."""
+def only_declaration(function: Function, name: str) -> Decl | None:
+    """The declaration of a local, where there is one of its name."""
+    found = [s for s in statements(function.body) if isinstance(s, Decl) and s.name == name]
+    return found[0] if len(found) == 1 else None
+
+
+def place_in_body(function: Function, stmt: Stmt) -> tuple[tuple[Stmt, ...], int]:
+    """The body that a statement (by identity) stands in, and where."""
     for body in bodies(function.body):
         for place, found in enumerate(body):
             if found is stmt:
-                return next((s for s in body[place + 1 :] if not isinstance(s, Comment)), None)
-    return None
+                return body, place
+    return (), 0
+
+
+def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
+    """The statement that follows one in its body."""
+    body, place = place_in_body(function, stmt)
+    return next((s for s in body[place + 1 :] if not isinstance(s, Comment)), None)
+
+
+def counts_without_sign(kind: str) -> bool:
+    """Whether the name of a counter's type says that it does not get below zero."""
+    return any(word in kind for word in ("unsigned", "size_t", "uint"))
 
 
 def replace_statement(

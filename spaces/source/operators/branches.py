@@ -44,8 +44,7 @@ def if_convert(function: Function, args: Args) -> Function:
 
     Takes ``at``, the number of the conditional in the order of the source.
     """
-    at = argument(args, "at", int)
-    found = [s for s in offered(function.body) if isinstance(s, If) and not s.spare]
+    at, found = argument(args, "at", int), _conditionals(function)
     if not 0 <= at < len(found):
         raise Refused(f"there is no conditional {at}")
     stmt = found[at]
@@ -118,10 +117,12 @@ def _full(expr: Assign) -> Expr:
     return expr.value if expr.op == "=" else Binary(expr.op[:-1], expr.target, expr.value)
 
 
+def _conditionals(function: Function) -> list[If]:
+    return [s for s in offered(function.body) if isinstance(s, If) and not s.spare]
+
+
 def _if_sites(function: Function, _: bool) -> Iterator[Site]:
-    count = sum(isinstance(s, If) and not s.spare for s in offered(function.body))
-    for at in range(count):
-        yield {"at": at}
+    yield from ({"at": at} for at in range(len(_conditionals(function))))
 
 
 def swap_statements(function: Function, args: Args) -> Function:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tuner.core.compilers import CLANG, GCC
@@ -17,15 +17,19 @@ from tuner.spaces.source.operators.base import (
     analyse,
     argument,
     copied_range,
+    counts_without_sign,
     define,
+    for_each_loop,
     knowing_members,
     loop_of,
     loops_of,
     parameter,
+    parameters,
     rekeyed,
     replace_statement,
     require_independent,
     require_known,
+    require_leave,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
@@ -64,25 +68,27 @@ def unroll(function: Function, args: Args) -> Function:
         count = argument(args, "count", int)
         if not 2 <= count <= 16:
             raise Refused(f"loop {loop.key} is not to be unrolled {count} times")
-        return replace_statement(
-            function, loop, [replace(loop, pragmas=(*loop.pragmas, f"GCC unroll {count}"))]
-        )
+        return _asked(function, loop, f"GCC unroll {count}")
     made, (number,) = define(function, args, 1)
-    asked = f"unroll {number.id}" if function.language in DEVICE else f"clang loop unroll_count({number.id})"
-    pragmas = (*loop.pragmas, asked)
-    return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
+    device = function.language in DEVICE
+    return _asked(made, loop, f"unroll {number.id}" if device else f"clang loop unroll_count({number.id})")
 
 
-def _unroll_sites(function: Function, _: bool) -> Iterator[Site]:
-    for loop in all_loops(function):
-        # Where one trip count is known, a full unroll is asked for already.
-        if asks_unrolling(loop) or not function.compiler:
-            continue
-        if function.compiler == GCC:
-            yield from ({"loop": loop.key, "count": count} for count in (2, 4, 8))
-        else:
-            found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
-            yield {"loop": loop.key, "parameters": [found]}
+def _asked(function: Function, loop: For, *pragmas: str) -> Function:
+    """The function with more pragmas before a loop."""
+    return replace_statement(function, loop, [replace(loop, pragmas=(*loop.pragmas, *pragmas))])
+
+
+@for_each_loop
+def _unroll_sites(function: Function, loop: For) -> Iterator[Site]:
+    # Where one trip count is known, a full unroll is asked for already.
+    if asks_unrolling(loop) or not function.compiler:
+        return
+    if function.compiler == GCC:
+        yield from ({"loop": loop.key, "count": count} for count in (2, 4, 8))
+    else:
+        found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
+        yield {"loop": loop.key, "parameters": [found]}
 
 
 def unroll_copies(function: Function, args: Args) -> Function:
@@ -95,8 +101,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
     count = argument(args, "count", int)
     if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > 4000:
         raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
-    kind = loop.type
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind or not kind:
+    if counts_without_sign(loop.type) or not loop.type:
         raise Refused(f"loop {loop.key} does not declare a signed counter")
     if loop.var in written_names(loop.body):
         raise Refused(f"{loop.var} is declared again inside loop {loop.key}")
@@ -114,11 +119,11 @@ def unroll_copies(function: Function, args: Args) -> Function:
     return replace_statement(function, loop, [main, copied_range(function, loop, whole, end, taken)])
 
 
-def _copies_sites(function: Function, _: bool) -> Iterator[Site]:
-    for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one and loop.type:
-            for count in (2, 4, 8):
-                yield {"loop": loop.key, "count": count}
+@for_each_loop
+def _copies_sites(_: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) == 1 and loop.by_one and loop.type:
+        for count in (2, 4, 8):
+            yield {"loop": loop.key, "count": count}
 
 
 def vectorize(function: Function, args: Args) -> Function:
@@ -154,11 +159,10 @@ def _vectorized(function: Function, args: Args, *more: str) -> Function:
         safe = independent(function)
         if summed or more or not safe:
             raise Refused("the compiler cannot be asked for it")
-        return replace_statement(function, loop, [replace(loop, pragmas=(*loop.pragmas, *safe))])
+        return _asked(function, loop, *safe)
     made, (width, count) = define(function, args, 2)
     asked = ("clang loop vectorize(enable)",) if summed else independent(function)
-    pragmas = (*loop.pragmas, *asked, *of_width(function, width.id, count.id), *more)
-    return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
+    return _asked(made, loop, *asked, *of_width(function, width.id, count.id), *more)
 
 
 def _is_vectorized(loop: For) -> bool:
@@ -178,16 +182,14 @@ def _masked_sites(function: Function, reassociate: bool) -> Iterator[Site]:
 
 def _vector_sites(function: Function, reassociate: bool, *, width: int) -> Iterator[Site]:
     for loop in _vector_loops(function) if function.compiler == CLANG else ():
-        first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), width)
-        second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
-        found = {"loop": loop.key, "parameters": [first, second]}
+        sizes = (f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), width), (f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
+        found: Site = {"loop": loop.key, "parameters": parameters(function, *sizes)}
         yield found | ({"reassociate": True} if reassociate else {})
 
 
-def _vector_loops(function: Function) -> Iterator[For]:
-    for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one and not _is_vectorized(loop):
-            yield loop
+def _vector_loops(function: Function) -> list[For]:
+    innermost = (f for f in all_loops(function) if len(loops_of(f)) == 1)
+    return [f for f in innermost if f.by_one and not _is_vectorized(f)]
 
 
 def _pointers(function: Function) -> list[Param]:
@@ -205,34 +207,29 @@ def restrict(function: Function, args: Args) -> Function:
     pointers = [p for p in _pointers(function) if not any("restrict" in q for q in p.qualifiers)]
     if not pointers:
         raise Refused("every pointer has it already")
-    changed = {id(p): replace(p, qualifiers=(*p.qualifiers, word)) for p in pointers}
-    params = tuple(changed.get(id(p), p) for p in function.params)
-    return replace(function, params=params, signature="")
+    return _with_params(function, pointers, lambda p: replace(p, qualifiers=(*p.qualifiers, word)))
 
 
-def const(function: Function, args: Args) -> Function:
+def const(function: Function, _: Args) -> Function:
     """Promises not to write through pointers that a device's function does not write through.
 
     A device's compiler may then read by another path; on the host no compiler makes other code of it.
     """
-    del args
     if function.language == "cuda" and not _keeps_its_symbol(function):
         raise Refused(f'{function.name} would be another function to those who call it: it is not extern "C"')
     require_known(tuple(s for s in statements(function.body) if not _returns(s)), "the function")
     handed = [c.arguments for c in subtrees(function.body) if isinstance(c, Call)]
     followed = [u for u in subtrees(function.body) if isinstance(u, Unary) and u.op in ("*", "&")]
-    passed = names_in((*handed, *followed))
-    pointers = {d.name for d in subtrees(function.body) if isinstance(d, Decl) and "*" in d.type}
-    written = written_names(function.body)
-    found = [
-        p
-        for p in _pointers(function)
-        if "const" not in p.base.split() and p.name not in written and p.name not in passed
-    ]
-    if not found or pointers:
+    other = names_in((*handed, *followed)) | written_names(function.body)
+    found = [p for p in _pointers(function) if "const" not in p.base.split() and p.name not in other]
+    if not found or any(isinstance(d, Decl) and "*" in d.type for d in subtrees(function.body)):
         raise Refused("no pointer could be const")
-    ids = {id(p) for p in found}
-    params = tuple(replace(p, base=f"const {p.base}") if id(p) in ids else p for p in function.params)
+    return _with_params(function, found, lambda p: replace(p, base=f"const {p.base}"))
+
+
+def _with_params(function: Function, changed: list[Param], change: Callable[[Param], Param]) -> Function:
+    ids = {id(p) for p in changed}
+    params = tuple(change(p) if id(p) in ids else p for p in function.params)
     return replace(function, params=params, signature="")
 
 
@@ -259,8 +256,7 @@ def free_sums(function: Function, args: Args) -> Function:
 
     Takes ``reassociate``, which has to be true.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("the edit adds in another order and has no leave to")
+    require_leave(args, "the edit adds in another order and has no leave to")
     if function.compiler != CLANG:
         raise Refused("clang alone can be told so in the source")
     if not function.whole:

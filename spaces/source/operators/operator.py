@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.syntax import For, Function
-from tuner.spaces.source.walks import offered
+from tuner.spaces.source.syntax import Decl, For, Function
+from tuner.spaces.source.walks import offered, statements
 
 __all__ = [
     "DEVICE",
@@ -26,6 +26,7 @@ __all__ = [
     "argument",
     "argument_list",
     "attempt",
+    "declarations_where",
     "find_loop",
     "for_each_loop",
     "knowing_members",
@@ -171,6 +172,17 @@ def loops_where(asked: Callable[[Function, For], object], **further: object) -> 
     return for_each_loop(
         lambda function, loop: [{"loop": loop.key, **further}] if asked(function, loop) else []
     )
+
+
+def declarations_where(asked: Callable[[Decl], object], name: str, **further: object) -> Sites:
+    """Sites of an operator on one local: those of which something holds, each by its name as an argument."""
+
+    def sites(function: Function, _: bool) -> Iterator[Site]:
+        for stmt in statements(function.body):
+            if isinstance(stmt, Decl) and asked(stmt):
+                yield {name: stmt.name, **further}
+
+    return sites
 
 
 def reassociating(sites: Sites) -> Sites:

@@ -23,7 +23,7 @@ from tuner.spaces.source.operators.base import (
     fresh_name,
     knowing_members,
     new_key,
-    parameter,
+    parameters,
     rekeyed,
     require_known,
 )
@@ -42,6 +42,7 @@ from tuner.spaces.source.operators.devices.threads import (
     coordinate,
     dims_of,
     is_barrier,
+    is_exit,
     is_return,
     is_shared,
     launch_of,
@@ -144,7 +145,7 @@ class _Frame:
 def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[Stmt, ...]:
     """The body as one of ``count`` groups in the place of one does it."""
     language = function.language
-    require_known(tuple(s for s in function.body if not _is_exit(s)), "the kernel")
+    require_known(tuple(s for s in function.body if not is_exit(s)), "the kernel")
     if place_names(function, axis).isdisjoint({"get_group_id", "get_global_id", f"blockIdx.{AXES[axis]}"}):
         raise Refused("the kernel does not ask for its group along this axis")
     group, item, items = (coordinate(language, w, axis) for w in ("group", "item", "items"))
@@ -189,10 +190,6 @@ def _counting(function: Function) -> set[str]:
     }
 
 
-def _is_exit(stmt: Stmt) -> bool:
-    return isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0])
-
-
 def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
     own = differing(body, {f.var for f in loops} | _counting(function))
     written = assigned(body)
@@ -212,7 +209,7 @@ def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -
                 plain.append(stmt)
             else:
                 first.append(stmt)
-        elif isinstance(stmt, If) and _is_exit(stmt):
+        elif isinstance(stmt, If) and is_exit(stmt):
             if own.isdisjoint(names_in(stmt.condition)):
                 first.append(stmt)
             else:
@@ -361,11 +358,8 @@ def _coarsen_sites(function: Function, _: bool) -> Iterator[Site]:
     count = dims_of(function)
     choices = [[a] for a in range(count)] + [[b, a] for a in range(count) for b in range(a + 1, count)]
     for axes in choices:
-        found: list[Site] = []
-        for axis in axes:
-            taken = [p["name"] for p in found]
-            found.append(parameter(function, f"COARSEN_{AXES[axis]}", _COUNTS, 2, taken))
-        yield {"axes": axes, "parameters": found}
+        counts = parameters(function, *((f"COARSEN_{AXES[axis]}", _COUNTS, 2) for axis in axes))
+        yield {"axes": axes, "parameters": counts}
 
 
 OPERATORS = (

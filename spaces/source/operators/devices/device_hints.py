@@ -20,6 +20,7 @@ from tuner.spaces.source.operators.base import (
     argument,
     copied_range,
     define,
+    for_each_loop,
     fresh_name,
     knowing_members,
     loop_of,
@@ -201,17 +202,14 @@ def _bound_sites(function: Function, _: bool) -> Iterator[Site]:
 
 def _array_sites(function: Function, _: bool) -> Iterator[Site]:
     used = {n.id for n in subtrees(function.body) if isinstance(n, Name)}
-    for array in read_only(function):
-        if array in used:
-            yield {"array": array}
+    yield from ({"array": array} for array in read_only(function) if array in used)
 
 
-def _vector_sites(function: Function, _: bool) -> Iterator[Site]:
-    for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one:
-            for array in read_only(function):
-                if array in names_in(loop.body):
-                    yield {"loop": loop.key, "array": array}
+@for_each_loop
+def _vector_sites(function: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) == 1 and loop.by_one:
+        used = names_in(loop.body)
+        yield from ({"loop": loop.key, "array": array} for array in read_only(function) if array in used)
 
 
 OPERATORS = (

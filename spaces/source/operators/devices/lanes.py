@@ -21,6 +21,7 @@ from tuner.spaces.source.operators.base import (
     loop_of,
     parameter,
     require_known,
+    require_leave,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, joined
@@ -70,8 +71,7 @@ def share_sum(function: Function, args: Args) -> Function:
         function: a kernel over one axis whose items do not wait for one another yet.
         args: ``loop``; ``reassociate``, which has to be true; one of ``parameters``: items for each sum, a power of 2.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("the edit adds in another order and has no leave to")
+    require_leave(args, "the edit adds in another order and has no leave to")
     loop = loop_of(function, args)
     threads = read_threads(function)
     launch = launch_of(function)

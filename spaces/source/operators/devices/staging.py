@@ -18,13 +18,14 @@ from tuner.spaces.source.operators.base import (
     Site,
     all_loops,
     argument,
+    attempt,
     counter_type,
     define,
     find_loop,
     fresh_name,
     knowing_members,
     new_key,
-    parameter,
+    parameters,
     require_known,
     require_simple_loop,
 )
@@ -247,21 +248,14 @@ def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool
     tiles = {t.name for t in plan.tiles}
     plain = map_expressions(body, lambda e: Number("0") if is_tile(e, tiles) else e)
     for stmt in statements(plain):
-        if (
-            isinstance(stmt, ExprStmt)
-            and isinstance(stmt.expr, Assign)
-            and isinstance(stmt.expr.target, Name)
-        ):
-            parts: tuple[Expr | None, ...] = (stmt.expr.value,)
-            if stmt.expr.op in ("/=", "%="):
+        match stmt:
+            case ExprStmt(expr=Assign(op=op, target=Name(), value=value)) if op not in ("/=", "%="):
+                part: Expr | None = value
+            case Decl(init=value) | If(condition=value):
+                part = value
+            case _:
                 return False
-        elif isinstance(stmt, Decl):
-            parts = (stmt.init,)
-        elif isinstance(stmt, If):
-            parts = (stmt.condition,)
-        else:
-            return False
-        if not all(is_harmless(p, uniform_names(function)) for p in parts):
+        if not is_harmless(part, uniform_names(function)):
             return False
     return True
 
@@ -329,24 +323,16 @@ def _staged_body(function: Function, plan: _Plan, first: Expr, buffer: Expr | No
 
 
 def _stage_sites(function: Function, _: bool) -> Iterator[Site]:
-    try:
-        threads = read_threads(function)
-    except Refused:
+    threads = attempt(read_threads, function)
+    if threads is None:
         return
     for loop in (s for s in threads.body if isinstance(s, For)):
-        arrays = []
-        for name in read_only(function):
-            try:
-                find_tile(function, threads, loop, name, [])
-            except Refused:
-                continue
-            arrays.append(name)
-        depth = parameter(function, f"TILE_{loop.var}", _DEPTHS, 16)
-        pad = parameter(function, "PAD", _PADS, 0)
+        arrays = [a for a in read_only(function) if attempt(find_tile, function, threads, loop, a, [])]
+        sizes = parameters(function, (f"TILE_{loop.var}", _DEPTHS, 16), ("PAD", _PADS, 0))
         choices = [arrays] if len(arrays) == 1 else [arrays, *([a] for a in arrays)]
         for chosen in (c for c in choices if c):
             for double in (False, True):
-                site = {"loop": loop.key, "arrays": chosen, "parameters": [depth, pad]}
+                site = {"loop": loop.key, "arrays": chosen, "parameters": sizes}
                 yield site | ({"double": True} if double else {})
 
 

@@ -20,7 +20,9 @@ from tuner.spaces.source.operators.base import (
     analyse,
     argument_list,
     attempt,
+    copied_range,
     counter_type,
+    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -97,7 +99,7 @@ class _Build:
 
     points: tuple[Point, ...]
     lanes: Lanes | None
-    width: Expr | None
+    width: Expr
     unroll: tuple[str, ...]
 
 
@@ -128,17 +130,14 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     if vector:
         sizes[-1] = Binary("*", names[-2], names[-1])
     points = _points(made, nest, sizes)
-    body: tuple[Stmt, ...]
     parts, declared = expand(parts, points, partial(fresh_name, made))
+    build = _Build(points=points, lanes=None, width=names[-1], unroll=fully_unrolled(function))
     if vector:
         made, lanes = with_lanes(made, nest[-1], element, names[-1], declared)
-        build = _Build(points=points, lanes=lanes, width=names[-1], unroll=fully_unrolled(function))
+        build = replace(build, lanes=lanes)
         declared = tuple(_vector_array(d, lanes, names[-2]) for d in declared)
         parts = _vector_places(parts, {d.name for d in declared}, points, names[-1])
-    else:
-        build = _Build(points=points, lanes=None, width=None, unroll=fully_unrolled(function))
-    body = (*declared, *_emit(parts, build))
-    made = replace_statement(made, given[0], _around(made, nest, points, body))
+    made = replace_statement(made, given[0], _around(made, nest, points, (*declared, *_emit(parts, build))))
     return keep_promises(function, made, "several of its iterations together")
 
 
@@ -169,16 +168,9 @@ def _around(
     if len(nest) == 1:
         return _split(function, points[0], body, nest[0].body, taken)
     outer, inner = points
-    rest = For(
-        new_key(function, inner.loop.key, taken),
-        inner.type,
-        inner.loop.var,
-        inner.loop.start,
-        inner.loop.op,
-        inner.loop.limit,
-        Number("1"),
-        rekeyed(function, inner.loop.body, taken),
-    )
+    key = new_key(function, inner.loop.key, taken)
+    body_again = rekeyed(function, inner.loop.body, taken)
+    rest = replace(inner.loop, key=key, type=inner.type, body=body_again, pragmas=())
     inside = _split(function, inner, body, inner.loop.body, taken, rows=outer)
     return _split(function, outer, inside, (rest,), taken)
 
@@ -200,40 +192,19 @@ def _split(
         name = fresh_name(function, f"{loop.var}_end")
         before = (Decl(f"const {point.type}", name, (), end),)
         end = Name(name)
-    _require_countable(point)
+    if counts_without_sign(point.type) and loop.start != Number("0"):
+        raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
     size = point.size
     whole = left_over(loop, size, end)
-    main_key = new_key(function, f"{point.base}", taken)
+    main_key = new_key(function, point.base, taken)
     main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
-    tail: Stmt = For(
-        new_key(function, loop.key, taken),
-        point.type,
-        loop.var,
-        whole,
-        "<",
-        end,
-        Number("1"),
-        rekeyed(function, rest, taken),
-    )
+    plain = replace(loop, type=point.type, body=rest, pragmas=())
+    tail = copied_range(function, plain, whole, end, taken)
     if rows is not None:
         limit = Binary("+", Name(rows.base), rows.size)
-        tail = For(
-            new_key(function, rows.loop.key, taken),
-            rows.type,
-            rows.loop.var,
-            Name(rows.base),
-            "<",
-            limit,
-            Number("1"),
-            (tail,),
-        )
+        around = replace(rows.loop, key=new_key(function, rows.loop.key, taken), type=rows.type, pragmas=())
+        tail = replace(around, start=Name(rows.base), op="<", limit=limit, body=(tail,))
     return (*before, main, tail)
-
-
-def _require_countable(point: Point) -> None:
-    kind = point.type
-    if ("unsigned" in kind or "size_t" in kind or "uint" in kind) and point.loop.start != Number("0"):
-        raise Refused(f"loop {point.loop.key} counts in an unsigned type from more than 0")
 
 
 def _emit(parts: Sequence[Piece], build: _Build) -> tuple[Stmt, ...]:
@@ -251,7 +222,7 @@ def _emit(parts: Sequence[Piece], build: _Build) -> tuple[Stmt, ...]:
 def _run(piece: Run, build: _Build) -> Stmt:
     body = piece.stmts
     step: Expr = Number("1")
-    if build.lanes is not None and build.width is not None:
+    if build.lanes is not None:
         body, step = _vector_run(piece.stmts, build.lanes), build.width
     for number, point in reversed(list(enumerate(build.points))):
         limit = Binary("+", Name(point.base), point.size)

@@ -28,6 +28,7 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     body_of,
     counter_type,
+    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -97,7 +98,7 @@ def _require_plain(function: Function, nest: Sequence[For]) -> None:
         require_simple_loop(function, loop)
     require_rectangular(nest)
     first, *others = (counter_type(function, f) for f in nest)
-    if any(k != first for k in others) or any(w in first for w in ("unsigned", "size_t", "uint")):
+    if any(k != first for k in others) or counts_without_sign(first):
         raise Refused("the loops do not count in one signed type")
     body = body_of(nest[-1])
     if len(body) != 1 or not isinstance(body[0], ExprStmt) or not isinstance(body[0].expr, Assign):

@@ -16,6 +16,7 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     body_of,
     counter_type,
+    counts_without_sign,
     define,
     for_each_loop,
     fresh_key,
@@ -128,7 +129,7 @@ def reverse(function: Function, args: Args) -> Function:
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
     kind = counter_type(function, loop)
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+    if counts_without_sign(kind):
         raise Refused(f"loop {loop.key} counts in an unsigned type, which does not get below its start")
     types = types_of(function)
     if width(loop.limit, types) == "s64" and not holds(kind, loop.limit, types):

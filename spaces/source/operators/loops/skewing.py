@@ -24,6 +24,7 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     body_of,
     counter_type,
+    counts_without_sign,
     define,
     find_loop,
     for_each_loop,
@@ -225,8 +226,7 @@ def _require_alike(function: Function, sweeps: Sequence[Sweep], time: For | None
     kinds = {counter_type(function, f) for f in (*loops, *([time] if time is not None else []))}
     if len(kinds) > 1:
         raise Refused("the loops count in different types")
-    kind = kinds.pop()
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+    if counts_without_sign(kinds.pop()):
         raise Refused("the loops count in an unsigned type")
 
 

@@ -22,6 +22,7 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     copied_range,
     counter_type,
+    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -61,8 +62,7 @@ def wavefront(function: Function, args: Args) -> Function:
     nest = nest_below(function, keys)
     for loop in nest:
         require_simple_loop(function, loop)
-        kind = counter_type(function, loop)
-        if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+        if counts_without_sign(counter_type(function, loop)):
             raise Refused(f"loop {loop.key} counts in an unsigned type")
     require_rectangular(nest)
     outer, inner = nest

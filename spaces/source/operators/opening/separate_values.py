@@ -62,7 +62,8 @@ Body = tuple[Stmt, ...]
 
 
 def separate_values(function: Function, _: Args) -> Function:
-    """Gives each value of a local in a loop, and each loop that counts, a variable of its own if no later use needs it.
+    """Gives each value of a local in a loop, and each loop that counts, a variable of its own where no later
+    use needs it.
     """
     made = function
     for decl in _candidates(function):

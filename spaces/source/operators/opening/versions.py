@@ -27,6 +27,7 @@ from tuner.spaces.source.operators.base import (
     Refused,
     Site,
     all_loops,
+    attempt,
     loop_of,
     loops_of,
     opener,
@@ -35,7 +36,7 @@ from tuner.spaces.source.operators.base import (
     require_known,
     where_it_applies,
 )
-from tuner.spaces.source.operators.bounds import joined
+from tuner.spaces.source.operators.bounds import joined, number
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.rows import needed_rows
 from tuner.spaces.source.scan import scan
@@ -78,18 +79,10 @@ def _gains(function: Function) -> bool:
     """Whether a nest is known with its conditions that is not without."""
     made = replace(function, conditions=True)
     return not function.conditions and any(
-        _is_known(made, [loop]) and not _is_known(function, [loop])
+        attempt(_conditions, made, [loop]) is not None and attempt(_conditions, function, [loop]) is None
         for loop in all_loops(function)
         if len(loops_of(loop)) > 1
     )
-
-
-def _is_known(function: Function, part: Sequence[Stmt]) -> bool:
-    try:
-        _conditions(function, part)
-    except Refused:
-        return False
-    return True
 
 
 def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
@@ -184,7 +177,7 @@ def _asked(poly: Poly, kinds: Mapping[str, str]) -> tuple[Expr, list[str]]:
     elif below and rest == -1:
         op, rest = ">", 0
     names = [name for name, _ in (*above, *below)]
-    least = _number(-rest)
+    least = number(-rest)
     if _compares(above, below, kinds) and (
         not rest if below else rest <= 0 or not is_signless(kinds[names[0]])
     ):
@@ -210,16 +203,12 @@ def _sum(terms: _Terms, rest: int) -> Expr:
     return joined("+", parts)
 
 
-def _number(value: int) -> Expr:
-    return Number(str(value)) if value >= 0 else Unary("-", Number(str(-value)))
-
-
 def _row_sites(function: Function, _: bool) -> Iterator[Site]:
-    """Neighbouring loops together, or each that needs it; of loops in each other the outermost that can."""
-    yield from _sites_in(function, function.body)
+    return _sites_in(function, function.body)
 
 
 def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[Site]:
+    """Neighbouring loops together, or each that needs it; of loops in each other the outermost that can."""
     runs: list[list[For]] = [[]]
     for stmt in body:
         if isinstance(stmt, For):
@@ -259,10 +248,7 @@ def _site(first: For, last: For) -> Site:
 
 def _applies(function: Function, first: For, last: For) -> bool:
     nests = any(isinstance(s, For) for s in statements(first.body))
-    try:
-        return nests and assume_rows(function, _site(first, last)) is not function
-    except Refused:
-        return False
+    return nests and attempt(assume_rows, function, _site(first, last)) is not None
 
 
 OPERATORS = (

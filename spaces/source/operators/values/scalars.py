@@ -18,6 +18,7 @@ from tuner.spaces.source.operators.base import (
     all_loops,
     analyse,
     argument,
+    for_each_loop,
     fresh_name,
     knowing_members,
     loop_of,
@@ -82,12 +83,7 @@ def scalar_replace(function: Function, args: Args) -> Function:
     kind = plain_type(types_of(function).get(array, ""))
     if not kind:
         raise Refused(f"the type of {array} is not known")
-    name = fresh_name(function, f"{array}_value")
-
-    body = exchanged(loop.body, element, Name(name))
-    before = Decl(kind, name, (), element)
-    after = ExprStmt(Assign("=", element, Name(name)))
-    return replace_statement(function, loop, [before, replace(loop, body=body), after])
+    return _in_variable(function, loop, element, kind, Name(fresh_name(function, f"{array}_value")))
 
 
 def _written_element(loop: For, array: str) -> Index | None:
@@ -136,29 +132,38 @@ def _member_replaced(function: Function, loop: For, array: str, text: str) -> Fu
     if not (is_floating(kind) or is_integer(kind)):
         raise Refused(f"{text} is no number")
     name = Name(fresh_name(function, "_".join((array, *at.path, "value"))))
-    body = exchanged(loop.body, place, name)
+    return _in_variable(function, loop, place, kind, name)
+
+
+def _in_variable(function: Function, loop: For, place: Expr, kind: str, name: Name) -> Function:
+    """A place in a variable while a loop runs."""
     before, after = Decl(kind, name.id, (), place), ExprStmt(Assign("=", place, name))
-    return replace_statement(function, loop, [before, replace(loop, body=body), after])
+    changed = replace(loop, body=exchanged(loop.body, place, name))
+    return replace_statement(function, loop, [before, changed, after])
 
 
-def _member_sites(function: Function) -> Iterator[Site]:
-    paths = member_paths(function)
-    for loop in all_loops(function) if paths else ():
-        targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
-        for place in dict.fromkeys(t for t in targets if place_of(t).path):
-            base = root_of(place)
-            if isinstance(base, Name) and names_in(place).isdisjoint(written_names(loop) - {base.id}):
-                text = expression_text(place)
-                yield {"loop": loop.key, "array": base.id, "member": text, "assumes": ["elements exist"]}
+@for_each_loop
+def _member_sites(_: Function, loop: For) -> Iterator[Site]:
+    targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
+    for place in dict.fromkeys(t for t in targets if place_of(t).path):
+        base = root_of(place)
+        if isinstance(base, Name) and names_in(place).isdisjoint(written_names(loop) - {base.id}):
+            text = expression_text(place)
+            yield {"loop": loop.key, "array": base.id, "member": text, "assumes": ["elements exist"]}
+
+
+@for_each_loop
+def _element_sites(function: Function, loop: For) -> Iterator[Site]:
+    for array in sorted(written_names(loop.body) - member_paths(function).keys()):
+        element = _written_element(loop, array)
+        if element is not None and names_in(element).isdisjoint(written_names(loop) - {array}):
+            yield {"loop": loop.key, "array": array, "assumes": ["elements exist"]}
 
 
 def _replace_sites(function: Function, _: bool) -> Iterator[Site]:
-    yield from _member_sites(function)
-    for loop in all_loops(function):
-        for array in sorted(written_names(loop.body) - member_paths(function).keys()):
-            element = _written_element(loop, array)
-            if element is not None and names_in(element).isdisjoint(written_names(loop) - {array}):
-                yield {"loop": loop.key, "array": array, "assumes": ["elements exist"]}
+    if member_paths(function):
+        yield from _member_sites(function, False)
+    yield from _element_sites(function, False)
 
 
 def accumulate_in_place(function: Function, args: Args) -> Function:
@@ -205,15 +210,11 @@ def _stored(stmt: Stmt, name: str) -> Index | None:
     return None
 
 
-def _in_place_sites(function: Function, _: bool) -> Iterator[Site]:
-    for loop in all_loops(function):
-        for stmt in loop.body:
-            if (
-                isinstance(stmt, Decl)
-                and stmt.init is not None
-                and any(_stored(s, stmt.name) for s in loop.body)
-            ):
-                yield {"loop": loop.key, "variable": stmt.name}
+@for_each_loop
+def _in_place_sites(_: Function, loop: For) -> Iterator[Site]:
+    for decl in (s for s in loop.body if isinstance(s, Decl) and s.init is not None):
+        if any(_stored(s, decl.name) for s in loop.body):
+            yield {"loop": loop.key, "variable": decl.name}
 
 
 def hoist(function: Function, args: Args) -> Function:
@@ -225,10 +226,8 @@ def hoist(function: Function, args: Args) -> Function:
     text = argument(args, "expression")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
-    for expr in _invariant(function, loop):
-        if expression_text(expr) == text:
-            break
-    else:
+    expr = next((e for e in _invariant(function, loop) if expression_text(e) == text), None)
+    if expr is None:
         raise Refused(f"loop {loop.key} does not hold {text!r}, or changes it")
     kind = type_of(expr, types_of(function))
     name = fresh_name(function, "invariant")
@@ -268,14 +267,10 @@ def _added_products(loop: For) -> list[Expr]:
     return [p for p in bare if isinstance(p, Binary) and p.op == "*"]
 
 
-def _hoist_sites(function: Function, _: bool) -> Iterator[Site]:
-    for loop in all_loops(function):
-        seen = set()
-        for expr in _invariant(function, loop):
-            text = expression_text(expr)
-            if text not in seen:
-                seen.add(text)
-                yield {"loop": loop.key, "expression": text, "assumes": ["elements exist"]}
+@for_each_loop
+def _hoist_sites(function: Function, loop: For) -> Iterator[Site]:
+    for text in dict.fromkeys(map(expression_text, _invariant(function, loop))):
+        yield {"loop": loop.key, "expression": text, "assumes": ["elements exist"]}
 
 
 OPERATORS = (

@@ -26,7 +26,9 @@ from tuner.spaces.source.operators.base import (
     all_loops,
     copied_range,
     counter_type,
+    counts_without_sign,
     define,
+    for_each_loop,
     fresh_name,
     loop_of,
     loops_of,
@@ -98,8 +100,7 @@ def stream_stores(function: Function, args: Args) -> Function:
     """
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
-    kind = counter_type(function, loop)
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+    if counts_without_sign(counter_type(function, loop)):
         raise Refused(f"loop {loop.key} counts in an unsigned type")
     top = next(s for s in function.body if any(n is loop for n in statements((s,))))
     if any(isinstance(s, OpaqueStmt) for s in statements((top,))):
@@ -258,22 +259,15 @@ def _fenced(function: Function, place: int, count: int) -> Function:
     return replace(function, body=(*function.body[:at], _FENCE, *function.body[at:]))
 
 
-def _sites(function: Function, _: bool) -> Iterator[Site]:
+@for_each_loop
+def _sites(function: Function, loop: For) -> Iterator[Site]:
     # Of stores past the caches clang alone has a function for any vector.
-    arrays = _only_written(function) if function.compiler == CLANG else ()
-    for loop in all_loops(function):
-        inner = loops_of(loop.body)
-        unrolled = all(map(is_fully_unrolled, inner))
-        if not (unrolled and any(_is_stored(loop, a) for a in arrays)):
-            continue
-        try:
-            lanes = LANES[element_type(function, loop)]
-        except Refused:
-            continue
-        yield {
-            "loop": loop.key,
-            "parameters": [parameter(function, f"LANES_{loop.var}", lanes, lanes[-1])],
-        }
+    if function.compiler != CLANG or not all(map(is_fully_unrolled, loops_of(loop.body))):
+        return
+    if any(_is_stored(loop, a) for a in _only_written(function)):
+        lanes = LANES[element_type(function, loop)]
+        found = parameter(function, f"LANES_{loop.var}", lanes, lanes[-1])
+        yield {"loop": loop.key, "parameters": [found]}
 
 
 OPERATORS = (

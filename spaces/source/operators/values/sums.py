@@ -23,15 +23,18 @@ from tuner.spaces.source.operators.base import (
     copied_range,
     counter_type,
     define,
+    for_each_loop,
     fresh_name,
     knowing_members,
     loop_of,
     loops_of,
     new_key,
-    parameter,
+    parameters,
+    reassociating,
     rekeyed,
     replace_statement,
     require_independent,
+    require_leave,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
@@ -75,8 +78,7 @@ def partial_sums(function: Function, args: Args) -> Function:
 
     Takes ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("partial sums add in another order, which numerics does not allow")
+    require_leave(args, "partial sums add in another order, which numerics does not allow")
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
     require_independent(function, loop, args)
@@ -199,8 +201,7 @@ def several_sums(function: Function, args: Args) -> Function:
 
     Takes ``loop``; ``count`` from 2 to 8; ``reassociate`` has to be true.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("several sums add in another order, which numerics does not allow")
+    require_leave(args, "several sums add in another order, which numerics does not allow")
     loop, count = loop_of(function, args), argument(args, "count", int)
     require_simple_loop(function, loop)
     require_no_wrap(function, loop)
@@ -260,35 +261,23 @@ def _scalar_sums(function: Function, loop: For) -> list[str]:
     return found
 
 
-def _several_sites(function: Function, reassociate: bool) -> Iterator[Site]:
-    for loop in all_loops(function) if reassociate else ():
-        if len(loops_of(loop)) > 1:
-            continue
-        try:
-            _scalar_sums(function, loop)
-        except Refused:
-            continue
+@reassociating
+@for_each_loop
+def _several_sites(function: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) == 1 and _scalar_sums(function, loop):
         for count in (2, 4, 8):
             yield {"loop": loop.key, "count": count, "reassociate": True}
 
 
-def _sum_sites(function: Function, reassociate: bool) -> Iterator[Site]:
-    if not reassociate:
+@reassociating
+@for_each_loop
+def _sum_sites(function: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) > 1:
         return
-    kinds = types_of(function)
-    for loop in all_loops(function):
-        if len(loops_of(loop)) > 1:
-            continue
-        try:
-            sums = _sums(loop)
-        except Refused:
-            continue
-        element = type_of(next(iter(sums.values())), kinds)
-        if element in LANES:
-            lanes = LANES[element]
-            first = parameter(function, f"PARTS_{loop.var}", (1, 2, 4, 8), 4)
-            second = parameter(function, f"LANES_{loop.var}", lanes, lanes[-1], [first["name"]])
-            yield {"loop": loop.key, "reassociate": True, "parameters": [first, second]}
+    lanes = LANES.get(type_of(next(iter(_sums(loop).values())), types_of(function)))
+    if lanes is not None:
+        sizes = (f"PARTS_{loop.var}", (1, 2, 4, 8), 4), (f"LANES_{loop.var}", lanes, lanes[-1])
+        yield {"loop": loop.key, "reassociate": True, "parameters": parameters(function, *sizes)}
 
 
 OPERATORS = (
