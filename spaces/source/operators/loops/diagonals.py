@@ -79,7 +79,7 @@ def diagonals(function: Function, args: Args) -> Function:
     if len(keys) not in (2, 3) or not 1 <= lag <= _MOST_LAG:
         raise Refused("it takes two loops, or three, and a lag")
     nest = nest_below(function, keys)
-    _require_plain(function, nest)
+    assign = _plain(function, nest)
     found = analyse(function, [nest[0]], args)
     outer, inner = nest[-2:]
     if not found.carried_by(inner.key):
@@ -88,12 +88,13 @@ def diagonals(function: Function, args: Args) -> Function:
     reason = found.backward(lambda _: f"{lag}*{outer.key}+{inner.key}", within=time, still=True)
     if reason:
         raise Refused(f"{reason} (within a diagonal)")
-    grid = _grid(function, found, nest, lag)
+    grid = _grid(function, found, nest, assign, lag)
     made, (cells, *widths) = define(function, args, 2 if function.compiler == CLANG else 1)
     return replace_statement(made, nest[0], _emit(made, grid, cells, widths))
 
 
-def _require_plain(function: Function, nest: Sequence[For]) -> None:
+def _plain(function: Function, nest: Sequence[For]) -> Assign:
+    """The one assignment of a nest that counts alike."""
     for loop in nest:
         require_simple_loop(function, loop)
     require_rectangular(nest)
@@ -103,6 +104,7 @@ def _require_plain(function: Function, nest: Sequence[For]) -> None:
     body = body_of(nest[-1])
     if len(body) != 1 or not isinstance(body[0], ExprStmt) or not isinstance(body[0].expr, Assign):
         raise Refused(f"loop {nest[-1].key} is more than one assignment")
+    return body[0].expr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +151,7 @@ class _Grid:
         return min(found), max(found)
 
 
-def _grid(function: Function, found: Dependences, nest: Sequence[For], lag: int) -> _Grid:
-    (stmt,) = body_of(nest[-1])
-    assign = stmt.expr if isinstance(stmt, ExprStmt) else None
-    if not isinstance(assign, Assign):
-        raise Refused("there is no assignment")
+def _grid(function: Function, found: Dependences, nest: Sequence[For], assign: Assign, lag: int) -> _Grid:
     base, subscripts = index_chain(assign.target)
     array = base.id if isinstance(base, Name) else ""
     element = plain_type(types_of(function).get(array, ""))
@@ -164,12 +162,8 @@ def _grid(function: Function, found: Dependences, nest: Sequence[For], lag: int)
         for access in leaf.accesses:
             if access.variable == array:
                 offsets[access.subscripts] = _offset(found.place(access), nest)
-    used = {
-        index_chain(e)[1]
-        for e in subtrees(assign)
-        if isinstance(e, Index) and index_chain(e)[0] == Name(array)
-    }
-    used = {s for s in used if s}
+    chains = [index_chain(e) for e in subtrees(assign) if isinstance(e, Index)]
+    used = {at for base, at in chains if base == Name(array)}
     if not used <= set(offsets) or offsets[subscripts] != (0, 0):
         raise Refused(f"the places in {array} cannot be told apart")
     return _Grid(
@@ -290,10 +284,7 @@ class _Build:
             rows, columns = grid.offsets[subscripts]
             return self.cell(_moved_by(diagonal, grid.lag * rows + columns), _moved_by(row, rows))
 
-        made = map_expressions(grid.assign, change)
-        if not isinstance(made, Assign):
-            raise Refused("there is no assignment")
-        return made
+        return map_expressions(grid.assign, change)
 
     def copies(self, *, inwards: bool) -> Iterator[Stmt]:
         """Copies of what is used into the buffer, or of what was written out of it."""
@@ -313,19 +304,16 @@ class _Build:
                 rows = (rows[0], minimum(start, rows[1])) if row < 0 else (maximum(end, rows[0]), rows[1])
             yield self._copy(rows, columns, inwards=True)
 
-    def _copy(self, rows: tuple[Expr, Expr], columns: tuple[Expr, Expr], *, inwards: bool) -> For:
+    def _copy(self, rows: tuple[Expr, Expr], columns: tuple[Expr, Expr], *, inwards: bool) -> Stmt:
         grid = self.grid
         outer, inner = grid.nest[-2:]
         row, column = subtract(Name(outer.var), outer.start), subtract(Name(inner.var), inner.start)
         cell = self.cell(Binary("+", grid.lean(row), column), row)
         sides = (cell, grid.assign.target) if inwards else (grid.assign.target, cell)
-        one: tuple[Stmt, ...] = (ExprStmt(Assign("=", *sides)),)
+        one: Stmt = ExprStmt(Assign("=", *sides))
         for loop, (start, end) in ((inner, columns), (outer, rows)):
-            one = (For(self.key(loop.key), grid.type, loop.var, start, "<", end, Number("1"), one),)
-        (made,) = one
-        if not isinstance(made, For):
-            raise Refused("there is no loop")
-        return made
+            one = For(self.key(loop.key), grid.type, loop.var, start, "<", end, Number("1"), (one,))
+        return one
 
 
 def _moved_by(expr: Expr, by: int) -> Expr:

@@ -6,7 +6,6 @@ function.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +13,15 @@ from dataclasses import replace
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.operators.base import Args, Site, argument, opener, rekeyed, replace_statement
+from tuner.spaces.source.operators.base import (
+    Args,
+    Site,
+    argument,
+    attempt,
+    opener,
+    rekeyed,
+    replace_statement,
+)
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
 from tuner.spaces.source.operators.opening.call_sites import CallSite, first_site, require_order
 from tuner.spaces.source.operators.opening.callees import (
@@ -45,11 +52,9 @@ def inline_call(function: Function, args: Args) -> Function:
 
     Takes ``call``, the function's name.
     """
-    name = argument(args, "call")
     helpers = callees(function)
-    helper = _known(function, name, helpers)
-    _require_plain(function, helper, helpers)
-    require_same_meaning(function, helper)
+    name = _known(function, args, helpers)
+    require_same_meaning(function, helpers[name])
     return _inlined(function, first_site(function, name, helpers), helpers)
 
 
@@ -60,27 +65,23 @@ def inline_by_members(function: Function, args: Args) -> Function:
 
     Takes ``call``, the function's name.
     """
-    name = argument(args, "call")
     helpers = callees_by_places(function)
-    helper = _known(function, name, helpers)
-    _require_plain(function, helper, helpers)
+    name = _known(function, args, helpers)
     if function.language in ("c++", "cuda") and overloads(function.file):
         raise Refused("an operator of the project's own may stand for a member")
-    require_same_meaning(function, helper, members=True)
+    require_same_meaning(function, helpers[name], members=True)
+    site = attempt(first_site, function, name, helpers)
+    if site is None:
+        site = first_site(function, name, helpers, surely=False)
+        return _inlined(function, site, helpers, members=True, within=True)
     try:
-        site = first_site(function, name, helpers)
+        return _inlined(function, site, helpers, members=True)
     except Refused:
-        site = None
-    if site is not None:
-        try:
-            return _inlined(function, site, helpers, members=True)
-        except Refused:
-            # What cannot be said before the statement may fit into it.
-            with contextlib.suppress(Refused):
-                return _inlined(function, site, helpers, members=True, within=True)
+        # What cannot be said before the statement may fit into it.
+        within = attempt(_inlined, function, site, helpers, members=True, within=True)
+        if within is None:
             raise
-    site = first_site(function, name, helpers, surely=False)
-    return _inlined(function, site, helpers, members=True, within=True)
+        return within
 
 
 def _inlined(
@@ -129,13 +130,15 @@ def _inlined(
     return replace_statement(function, stmt, written((*rekeyed(function, (*made, *values), set()), changed)))
 
 
-def _known(function: Function, name: str, helpers: Mapping[str, Function]) -> Function:
-    """A function that is called, as it is known."""
+def _known(function: Function, args: Args, helpers: Mapping[str, Function]) -> str:
+    """The name of a function that is called, and known to be plain."""
+    name: str = argument(args, "call")
     if name not in helpers or name == function.name:
         hidden = unread(function.file)
         why = f" that can be known beside {hidden}" if hidden else " of the sources"
         raise Refused(f"{name} is no other function{why}")
-    return helpers[name]
+    _require_plain(function, helpers[name], helpers)
+    return name
 
 
 def hidden_calls(function: Function) -> dict[str, str]:
@@ -162,9 +165,7 @@ def hidden_calls(function: Function) -> dict[str, str]:
 def _inline_sites(function: Function, _: bool) -> Iterator[Site]:
     helpers = callees(function)
     called = dict.fromkeys(n.function for n in subtrees(function.body) if isinstance(n, Call))
-    for name in called:
-        if name in helpers and name != function.name:
-            yield {"call": name}
+    yield from ({"call": name} for name in called if name in helpers and name != function.name)
 
 
 def _require_plain(function: Function, helper: Function, helpers: Mapping[str, Function]) -> None:

@@ -6,7 +6,7 @@ May not judge whether that is allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -44,7 +44,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["Inlining", "address_taken", "is_small", "referring"]
+__all__ = ["Inlining", "address_taken", "is_small", "is_whole_expression", "referring"]
 
 _PLAIN_TYPE = re.compile(r"(?:const\s+)?(?:struct\s+)?[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*")
 _SMALL = 5
@@ -124,7 +124,8 @@ class Inlining:
         """Whether an argument's own name or number may stand where the parameter's did."""
         if not param.is_array and plain_type(param.base) == "int":
             small = sum(1 for _ in subtrees(expr)) <= _SMALL
-            if small and is_whole_expression(expr, self._types) and not self._looked_at(expr):
+            whole = is_whole_expression(expr, lambda part: _is_of(part, "int", self._types))
+            if small and whole and not self._looked_at(expr):
                 return True
         if isinstance(expr, Number):
             return not param.is_array and plain_type(param.base) == "int" and is_small(expr.text)
@@ -196,11 +197,11 @@ class Inlining:
         """Whether a value is the same where the call was: whole numbers do not round, and a load computes nothing."""
         kind = plain_type(self.helper.head)
         types = {**self._types, **self._own_types}
-        if kind == "int" and is_whole_expression(value, types):
+        if kind == "int" and is_whole_expression(value, lambda part: _is_of(part, kind, types)):
             return True
         match value:
-            case Name(id=name):
-                return "*" not in types.get(name, "*") and plain_type(types[name]) == kind
+            case Name():
+                return _is_of(value, kind, types)
             case Index(base=Name(id=name), index=index):
                 found = types.get(name, "")
                 return found.count("*") == 1 and plain_type(found) == kind and is_pure(index)
@@ -233,18 +234,23 @@ def referring(function: Function, part: Any) -> Iterator[Call]:
                 yield node
 
 
-def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
-    """Whether an expression is computed in ``int``, of variables that are declared as such."""
+def is_whole_expression(expr: Expr, is_int: Callable[[Expr], bool]) -> bool:
+    """Whether an expression is computed in ``int``, of parts that are known to be."""
     match expr:
         case Number(text=text):
             return is_small(text)
-        case Name(id=name):
-            return "*" not in types.get(name, "*") and plain_type(types[name]) == "int"
         case Unary(op="-", operand=operand):
-            return is_whole_expression(operand, types)
+            return is_whole_expression(operand, is_int)
         case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
-            return is_whole_expression(left, types) and is_whole_expression(right, types)
-    return False
+            return is_whole_expression(left, is_int) and is_whole_expression(right, is_int)
+    return is_int(expr)
+
+
+def _is_of(expr: Expr, kind: str, types: Mapping[str, str]) -> bool:
+    """Whether an expression is a variable of a type."""
+    if not isinstance(expr, Name):
+        return False
+    return "*" not in types.get(expr.id, "*") and plain_type(types[expr.id]) == kind
 
 
 def is_small(text: str) -> bool:

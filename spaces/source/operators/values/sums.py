@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from tuner.spaces.source.accesses import own_variables, update_of
-from tuner.spaces.source.kinds import plain_type, types_of, writable
+from tuner.spaces.source.kinds import types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -47,6 +47,7 @@ from tuner.spaces.source.operators.values.vectors import (
     type_of,
     vector_statement,
     vector_type,
+    with_lanes,
 )
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -88,14 +89,11 @@ def partial_sums(function: Function, args: Args) -> Function:
     if element not in LANES or any(type_of(t, kinds) != element for t in sums.values()):
         raise Refused(f"loop {loop.key} does not sum in one floating-point type")
     made, (vectors, width) = define(function, args, 2)
-    text = width.id
-    vector = fresh_name(made, f"{element}_{text.lower()}")
-    narrow = fresh_name(made, f"float_{text.lower()}") if element == "double" else ""
-    summed = _summed(made, loop, sums, (vector, element, narrow), (vectors, width))
-    types = [vector_type(vector, element, text)]
+    made, lanes = with_lanes(made, loop, element, width)
+    narrow = fresh_name(made, f"float_{width.id.lower()}") if element == "double" else ""
+    summed = _summed(made, loop, sums, replace(lanes, narrow=narrow), (vectors, width))
     if any(isinstance(n, Call) and n.function == WIDENS for n in subtrees(tuple(summed))):
-        types.append(vector_type(narrow, "float", text))
-    made = replace(made, preamble=(*made.preamble, *types))
+        made = replace(made, preamble=(*made.preamble, vector_type(narrow, "float", width.id)))
     return replace_statement(made, loop, summed)
 
 
@@ -127,41 +125,25 @@ def _sums(loop: For) -> dict[str, Expr]:
 
 
 def _summed(
-    function: Function,
-    loop: For,
-    sums: dict[str, Expr],
-    types: tuple[str, str, str],
-    sizes: tuple[Name, Name],
+    function: Function, loop: For, sums: dict[str, Expr], lanes: Lanes, sizes: tuple[Name, Name]
 ) -> list[Stmt]:
-    vector, element, narrow = types
+    element, vector = lanes.element, lanes.vector
     vectors, width = sizes
     kind = counter_type(function, loop)
-    kinds = {n: plain_type(k) for n, k in types_of(function).items()}
-    kinds |= dict.fromkeys(sums, element)
     names = {old: fresh_name(function, old) for old in sums}
     base, part, lane, steps = (
         fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane", "steps")
     )
     size = Binary("*", vectors, width)
-    lanes = Lanes(
-        element=element,
-        vector=vector,
-        counter=loop.var,
-        kinds=kinds,
-        const=frozenset(n for n, k in types_of(function).items() if "const" in k.split()),
-        wide=frozenset(names.values()),
-        steps=steps,
-        narrow=narrow,
-    )
+    kinds = {**lanes.kinds, **dict.fromkeys(sums, element)}
+    lanes = replace(lanes, kinds=kinds, wide=frozenset(names.values()), steps=steps)
     offset = Binary("/", Binary("-", Name(loop.var), Name(base)), width)
     by_target = {target: Index(Name(names[old]), offset) for old, target in sums.items()}
     body: list[Stmt] = []
     for stmt in body_of(loop):
-        update = (
-            update_of(stmt.expr) if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign) else None
-        )
-        if update is not None:
-            stmt = ExprStmt(replace(update.assignment, target=by_target[update.target]))
+        match stmt:
+            case ExprStmt(expr=Assign() as expr) if (update := update_of(expr)) is not None:
+                stmt = ExprStmt(replace(update.assignment, target=by_target[update.target]))
         turned, lanes = vector_statement(stmt, lanes)
         body.append(turned)
     end = upper_end(loop)
