@@ -112,17 +112,22 @@ __all__ = [
     "reassociating",
     "rekeyed",
     "replace_statement",
+    "require_copies",
     "require_independent",
     "require_known",
     "require_leave",
     "require_own_counter",
     "require_rectangular",
+    "require_short",
     "require_simple_loop",
     "sibling_after",
     "where_it_applies",
 ]
 
 _FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
+_MOST_NODES = 3000
+_MOST_COPIED = 4000
+"""Nodes of a loop's body that is written more than once, and of all copies of a smaller one."""
 _PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_dependence)\b")
 
 
@@ -283,6 +288,18 @@ def require_known(part: Any, what: str) -> None:
     """Refuses what holds opaque text."""
     if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(part)):
         raise Refused(f"{what} holds something that is only known as text")
+
+
+def require_short(loop: For) -> None:
+    """Refuses a loop that is too long for copies of all of it."""
+    if len(list(subtrees(loop.body))) > _MOST_NODES:
+        raise Refused(f"loop {loop.key} is too long to be written more than once")
+
+
+def require_copies(loop: For, count: int) -> None:
+    """Refuses so many copies of a loop's body."""
+    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > _MOST_COPIED:
+        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
 
 
 def require_simple_loop(function: Function, loop: For) -> None:

@@ -27,6 +27,7 @@ from tuner.spaces.source.operators.base import (
     parameters,
     rekeyed,
     replace_statement,
+    require_copies,
     require_independent,
     require_known,
     require_leave,
@@ -99,8 +100,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
     count = argument(args, "count", int)
-    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > 4000:
-        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
+    require_copies(loop, count)
     if counts_without_sign(loop.type) or not loop.type:
         raise Refused(f"loop {loop.key} does not declare a signed counter")
     if loop.var in written_names(loop.body):

@@ -40,7 +40,16 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
-from tuner.spaces.source.operators.loops.push import Inner, Piece, Point, Run, expand, order_of, pieces
+from tuner.spaces.source.operators.loops.push import (
+    Inner,
+    Piece,
+    Point,
+    Run,
+    expand,
+    order_of,
+    pieces,
+    with_runs,
+)
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     Lanes,
@@ -151,11 +160,9 @@ def _check_order(function: Function, args: Args, nest: Sequence[For], *, vector:
 
 
 def _points(function: Function, nest: Sequence[For], sizes: Sequence[Expr]) -> tuple[Point, ...]:
-    taken: set[str] = set()
     made: list[Point] = []
     for loop, size in zip(nest, sizes, strict=True):
-        base = fresh_name(function, f"{loop.var}_block", taken)
-        taken.add(base)
+        base = fresh_name(function, f"{loop.var}_block", [p.base for p in made])
         made.append(Point(loop=loop, base=base, size=size, key=loop.key, type=counter_type(function, loop)))
     return tuple(made)
 
@@ -264,13 +271,7 @@ def _vector_places(
                 return Index(expr.base, Binary("/", offset, width))
         return expr
 
-    made: list[Piece] = []
-    for piece in parts:
-        if isinstance(piece, Inner):
-            made.append(replace(piece, parts=_vector_places(piece.parts, names, points, width)))
-        else:
-            made.append(replace(piece, stmts=map_expressions(piece.stmts, change)))
-    return tuple(made)
+    return with_runs(parts, lambda run: map_expressions(run.stmts, change))
 
 
 @for_each_loop

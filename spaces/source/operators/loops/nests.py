@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
@@ -165,22 +164,16 @@ def fuse(function: Function, args: Args) -> Function:
         raise Refused(f"{first.key} and {second.key} declare variables of the same name")
     if first.var in names_in(second.body) and first.var != second.var:
         raise Refused(f"{first.var} is another variable in {second.key}")
-    found = analyse(function, [first, second], args)
-    found.check(_joined(first, second))
+
+    def order(leaf: Leaf) -> tuple[int | str, ...]:
+        part = 0 if leaf.position[1] == first.key else 1
+        # Both counters are one: the loops' times are compared with each other.
+        return (0, leaf.position[1], part, *leaf.position[2:])
+
+    analyse(function, [first, second], args).check(order)
     body = second.body if second.var == first.var else substitute(second.body, second.var, Name(first.var))
     made = replace_statement(function, first, [replace(first, body=(*first.body, *body))], also=[second])
     return keep_promises(function, made, "both together")
-
-
-def _joined(first: For, second: For) -> Any:
-    def order(leaf: Leaf) -> tuple[int | str, ...]:
-        rest = leaf.position[2:]
-        part = 0 if leaf.position[1] == first.key else 1
-        # Both counters are one: the loops' times are compared with each other.
-        return (0, leaf.position[1], part, *rest)
-
-    del second
-    return order
 
 
 def fission(function: Function, args: Args) -> Function:

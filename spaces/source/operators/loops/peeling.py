@@ -27,18 +27,18 @@ from tuner.spaces.source.operators.base import (
     knowing_members,
     loop_of,
     replace_statement,
+    require_short,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
 from tuner.spaces.source.syntax import Binary, For, Function, Name, Number, Stmt, Ternary
-from tuner.spaces.source.walks import subtrees, written_names
+from tuner.spaces.source.walks import written_names
 
 __all__ = ["OPERATORS"]
 
 _MOST = 4
 """Iterations that are cut off at one end."""
 
-_MOST_NODES = 3000
 _SHORT = 16
 """A loop of so many iterations is unrolled by the compiler, which then knows them all."""
 
@@ -56,8 +56,7 @@ def peel_ends(function: Function, args: Args) -> Function:
     rest = _between(function, loop, known, first, last)
     if rest == loop.body:
         raise Refused(f"no question in loop {loop.key} is decided between its ends")
-    if len(list(subtrees(loop.body))) > _MOST_NODES:
-        raise Refused(f"loop {loop.key} is too long to be written more than once")
+    require_short(loop)
     begin, end = loop.start, upper_end(loop)
     cut = add(begin, Number(str(first)))
     stop = subtract(end, Number(str(last)))

@@ -6,7 +6,7 @@ those pieces get an element for each point. May not decide whether that is legal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.spaces.source.kinds import writable
@@ -16,7 +16,7 @@ from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Index, Name, Number, Stmt
 from tuner.spaces.source.walks import map_expressions, names_in, subtrees
 
-__all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces"]
+__all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces", "with_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,27 +128,29 @@ def expand(
     def change(expr: Expr) -> Expr:
         return element(expr.id) if isinstance(expr, Name) and expr.id in shared else expr
 
-    def visit(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-        made: list[Piece] = []
-        for piece in pieces:
-            if isinstance(piece, Inner):
-                made.append(replace(piece, parts=visit(piece.parts)))
-                continue
-            kept: list[Stmt] = []
-            for stmt in piece.stmts:
-                if isinstance(stmt, Decl) and stmt.name in shared:
-                    dims = (*(p.size for p in points), *stmt.dims)
-                    declared.append(Decl(writable(stmt.type), shared[stmt.name], dims, None, stmt.suffix))
-                    if stmt.init is not None:
-                        value = map_expressions(stmt.init, change)
-                        kept.append(ExprStmt(Assign("=", element(stmt.name), value)))
-                else:
-                    kept.append(map_expressions(stmt, change))
-            if kept:
-                made.append(replace(piece, stmts=tuple(kept)))
-        return tuple(made)
+    def visit(run: Run) -> Iterator[Stmt]:
+        for stmt in run.stmts:
+            if isinstance(stmt, Decl) and stmt.name in shared:
+                dims = (*(p.size for p in points), *stmt.dims)
+                declared.append(Decl(writable(stmt.type), shared[stmt.name], dims, None, stmt.suffix))
+                if stmt.init is not None:
+                    value = map_expressions(stmt.init, change)
+                    yield ExprStmt(Assign("=", element(stmt.name), value))
+            else:
+                yield map_expressions(stmt, change)
 
-    return visit(parts), tuple(declared)
+    return with_runs(parts, visit), tuple(declared)
+
+
+def with_runs(parts: Sequence[Piece], change: Callable[[Run], Iterable[Stmt]]) -> tuple[Piece, ...]:
+    """Pieces with the statements of their runs changed, without runs of which nothing is left."""
+    made: list[Piece] = []
+    for piece in parts:
+        if isinstance(piece, Inner):
+            made.append(replace(piece, parts=with_runs(piece.parts, change)))
+        elif kept := tuple(change(piece)):
+            made.append(replace(piece, stmts=kept))
+    return tuple(made)
 
 
 def _shared(parts: Sequence[Piece], only: Collection[str] | None) -> set[str]:

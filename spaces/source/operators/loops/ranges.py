@@ -24,6 +24,7 @@ from tuner.spaces.source.operators.base import (
     loops_of,
     rekeyed,
     replace_statement,
+    require_short,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
@@ -43,8 +44,6 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
-
-_MOST_NODES = 3000
 
 
 def split_around(function: Function, args: Args) -> Function:
@@ -72,7 +71,8 @@ def split_around(function: Function, args: Args) -> Function:
     middle = _once(function, loop, meeting, taken)
     low = replace(loop, op="<", limit=meeting)
     high = copied_range(function, loop, above, upper_end(loop), taken)
-    return _replaced(function, loop, (low, *middle, high))
+    require_short(loop)
+    return replace_statement(function, loop, (low, *middle, high))
 
 
 def square(function: Function, args: Args) -> Function:
@@ -98,15 +98,16 @@ def square(function: Function, args: Args) -> Function:
         common = substitute(end, row.var, Name(tile.var))
         first = replace(loop, op="<", limit=common)
         rest = copied_range(function, loop, _latest(common, loop.start, tile), end, taken)
-        return _replaced(function, loop, (first, rest))
-    if by_start and not by_end:
+    elif by_start and not by_end:
         # The last row of a tile begins last.
         behind = Binary("+", Name(tile.var), tile.step)
         common = _shifted(loop.start, row, behind)
         first = replace(loop, op="<", limit=minimum(common, end))
         rest = copied_range(function, loop, common, end, taken)
-        return _replaced(function, loop, (first, rest))
-    raise Refused(f"the range of {loop.key} does not grow at one end with {row.var}")
+    else:
+        raise Refused(f"the range of {loop.key} does not grow at one end with {row.var}")
+    require_short(loop)
+    return replace_statement(function, loop, (first, rest))
 
 
 def _require_inside(outer: For, inner: For) -> None:
@@ -144,12 +145,6 @@ def _once(function: Function, loop: For, value: Expr, taken: set[str]) -> tuple[
     """One iteration of a loop."""
     body: tuple[Stmt, ...] = rekeyed(function, substitute(loop.body, loop.var, value), taken)
     return (Block(body),) if any(isinstance(s, Decl) for s in body) else body
-
-
-def _replaced(function: Function, loop: For, parts: tuple[Stmt, ...]) -> Function:
-    if len(list(subtrees(loop.body))) > _MOST_NODES:
-        raise Refused(f"loop {loop.key} is too long to be written more than once")
-    return replace_statement(function, loop, parts)
 
 
 @for_each_loop

@@ -271,11 +271,11 @@ def address_taken(function: Function, name: str) -> bool:
         return True
     references = function.language in ("c++", "cuda")
     for node in subtrees(function.body):
-        if isinstance(node, Unary) and node.op == "&" and node.operand == Name(name):
-            return True
-        member = isinstance(node, Unary) and node.op == "&" and bool(place_of(node.operand).path)
-        if member and root_of(node.operand) == Name(name):
-            return True
+        if isinstance(node, Unary) and node.op == "&":
+            # Of an element it is that of the array, of a member that of the structure.
+            whole = root_of(node.operand) if place_of(node.operand).path else node.operand
+            if whole == Name(name):
+                return True
         if references and isinstance(node, Decl) and "&" in node.type:
             return True
         if isinstance(node, Opaque | OpaqueStmt):

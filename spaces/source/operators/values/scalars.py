@@ -52,11 +52,8 @@ __all__ = ["OPERATORS", "references"]
 def references(part: Any, array: str) -> list[Index]:
     """Complete references to an array's elements."""
     inner = {id(n.base) for n in subtrees(part) if isinstance(n, Index)}
-    found = []
-    for node in subtrees(part):
-        if isinstance(node, Index) and id(node) not in inner and index_chain(node)[0] == Name(array):
-            found.append(node)
-    return found
+    chains = (n for n in subtrees(part) if isinstance(n, Index) and id(n) not in inner)
+    return [n for n in chains if index_chain(n)[0] == Name(array)]
 
 
 def scalar_replace(function: Function, args: Args) -> Function:

@@ -120,21 +120,13 @@ def stream_stores(function: Function, args: Args) -> Function:
         names=_names(made, "stored"),
     )
     made = replace(made, preamble=(*made.preamble, _aligned_type(stream.aligned, element, width)))
-    parts = _around(
-        made, loop, width, _Body(first=first, stmts=_vectors(loop.body, lanes, stream), size=element)
-    )
+    address = Cast(_ADDRESS, Unary("&", first))
+    distance = Binary("/", Unary("-", address), Number(str(element_size(element))))
+    vectors = replace(loop, step=width, body=_vectors(loop.body, lanes, stream), pragmas=())
+    parts = _around(made, loop, vectors, distance)
     return _fenced(
         replace_statement(made, given, parts), function.body.index(top), len(parts) if top is given else 1
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Body:
-    """The loop's body in vectors; the place that it first stores to, at its first iteration; the element type."""
-
-    first: Expr
-    stmts: tuple[Stmt, ...]
-    size: str
 
 
 def _names(function: Function, stem: str) -> Iterator[str]:
@@ -226,18 +218,15 @@ def _streamed(turned: Stmt, given: Stmt, lanes: Lanes, stream: _Stream) -> list[
     ]
 
 
-def _around(function: Function, loop: For, width: Expr, body: _Body) -> list[Stmt]:
-    """Single elements up to the first whole vector, the vectors, and the elements left over."""
-    kind = counter_type(function, loop)
-    bare = writable(kind)
+def _around(function: Function, loop: For, vectors: For, distance: Expr) -> list[Stmt]:
+    """Single elements up to the first whole vector, so far away, the vectors, and the elements left over."""
+    bare = writable(counter_type(function, loop))
     whole, head = (fresh_name(function, f"{loop.var}_{n}") for n in ("aligned", "head"))
     end = upper_end(loop)
     taken = {f.key for f in all_loops(function)}
-    distance = Binary(
-        "/", Unary("-", Cast(_ADDRESS, Unary("&", body.first))), Number(str(element_size(body.size)))
-    )
+    width = vectors.step
     rest = left_over(replace(loop, start=Name(head)), width, end)
-    main = replace(loop, start=Name(head), op="<", limit=rest, step=width, body=body.stmts, pragmas=())
+    main = replace(vectors, start=Name(head), op="<", limit=rest)
     first, last = (
         copied_range(function, replace(loop, pragmas=()), start, limit, taken)
         for start, limit in ((loop.start, Name(head)), (rest, end))

@@ -33,6 +33,7 @@ from tuner.spaces.source.operators.base import (
     reassociating,
     rekeyed,
     replace_statement,
+    require_copies,
     require_independent,
     require_leave,
     require_simple_loop,
@@ -69,9 +70,6 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
-
-_MOST_NODES = 4000
-"""Of what copies of a body are made of."""
 
 
 def partial_sums(function: Function, args: Args) -> Function:
@@ -187,8 +185,7 @@ def several_sums(function: Function, args: Args) -> Function:
     loop, count = loop_of(function, args), argument(args, "count", int)
     require_simple_loop(function, loop)
     require_no_wrap(function, loop)
-    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > _MOST_NODES:
-        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
+    require_copies(loop, count)
     kinds = types_of(function)
     sums = _scalar_sums(function, loop)
     taken = {f.key for f in all_loops(function)}
