@@ -44,7 +44,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["Inlining", "address_taken", "is_small", "is_whole_expression", "referring"]
+__all__ = ["Inlining", "address_taken", "is_of", "is_small", "is_whole_expression", "referring"]
 
 _PLAIN_TYPE = re.compile(r"(?:const\s+)?(?:struct\s+)?[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*")
 _SMALL = 5
@@ -124,8 +124,7 @@ class Inlining:
         """Whether an argument's own name or number may stand where the parameter's did."""
         if not param.is_array and plain_type(param.base) == "int":
             small = sum(1 for _ in subtrees(expr)) <= _SMALL
-            whole = is_whole_expression(expr, lambda part: _is_of(part, "int", self._types))
-            if small and whole and not self._looked_at(expr):
+            if small and is_whole_expression(expr, _is_int(self._types)) and not self._looked_at(expr):
                 return True
         if isinstance(expr, Number):
             return not param.is_array and plain_type(param.base) == "int" and is_small(expr.text)
@@ -197,15 +196,9 @@ class Inlining:
         """Whether a value is the same where the call was: whole numbers do not round, and a load computes nothing."""
         kind = plain_type(self.helper.head)
         types = {**self._types, **self._own_types}
-        if kind == "int" and is_whole_expression(value, lambda part: _is_of(part, kind, types)):
+        if kind == "int" and is_whole_expression(value, _is_int(types)):
             return True
-        match value:
-            case Name():
-                return _is_of(value, kind, types)
-            case Index(base=Name(id=name), index=index):
-                found = types.get(name, "")
-                return found.count("*") == 1 and plain_type(found) == kind and is_pure(index)
-        return False
+        return is_of(value, kind, types) and is_pure(value)
 
 
 def _decayed(param: Param, function: Function) -> Param:
@@ -246,11 +239,20 @@ def is_whole_expression(expr: Expr, is_int: Callable[[Expr], bool]) -> bool:
     return is_int(expr)
 
 
-def _is_of(expr: Expr, kind: str, types: Mapping[str, str]) -> bool:
-    """Whether an expression is a variable of a type."""
-    if not isinstance(expr, Name):
-        return False
-    return "*" not in types.get(expr.id, "*") and plain_type(types[expr.id]) == kind
+def is_of(expr: Expr, kind: str, types: Mapping[str, str]) -> bool:
+    """Whether an expression is a variable, or an element of one, of a type."""
+    match expr:
+        case Name(id=name):
+            return "*" not in types.get(name, "*") and plain_type(types[name]) == kind
+        case Index(base=Name(id=name)):
+            found = types.get(name, "")
+            return found.count("*") == 1 and plain_type(found) == kind
+    return False
+
+
+def _is_int(types: Mapping[str, str]) -> Callable[[Expr], bool]:
+    """Whether expressions are variables that are declared as ``int``."""
+    return lambda expr: isinstance(expr, Name) and is_of(expr, "int", types)
 
 
 def is_small(text: str) -> bool:
