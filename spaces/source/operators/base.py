@@ -76,6 +76,7 @@ __all__ = [
     "DEVICE",
     "HOST",
     "Args",
+    "Keys",
     "Operator",
     "Refused",
     "Site",
@@ -85,14 +86,12 @@ __all__ = [
     "argument_list",
     "attempt",
     "body_of",
-    "copied_range",
     "counter_type",
     "counts_without_sign",
     "declarations_where",
     "define",
     "find_loop",
     "for_each_loop",
-    "fresh_key",
     "fresh_name",
     "is_used_outside",
     "keep_promises",
@@ -101,7 +100,6 @@ __all__ = [
     "loops_of",
     "loops_where",
     "nest_below",
-    "new_key",
     "not_independent",
     "only_declaration",
     "opener",
@@ -110,7 +108,6 @@ __all__ = [
     "perfect_nest",
     "place_in_body",
     "reassociating",
-    "rekeyed",
     "replace_statement",
     "require_copies",
     "require_independent",
@@ -166,32 +163,26 @@ def define(function: Function, args: Args, count: int) -> tuple[Function, list[N
     return replace(function, defines=tuple(defines)), names
 
 
-def fresh_key(function: Function, key: str, taken: Iterable[str] = ()) -> str:
-    """A loop key that the function does not have."""
-    known = {s.key for s in statements(function.body) if isinstance(s, For)} | set(taken)
-    return unused(key.split("#")[0], known, "#")
+class Keys:
+    """Keys of loops that a function does not have yet, each given once."""
 
+    def __init__(self, function: Function) -> None:
+        self._taken = {s.key for s in statements(function.body) if isinstance(s, For)}
 
-def new_key(function: Function, key: str, taken: set[str]) -> str:
-    """A :func:`fresh_key`, which is added to ``taken``."""
-    made = fresh_key(function, key, taken)
-    taken.add(made)
-    return made
+    def new(self, key: str) -> str:
+        """A key like another one, or for a variable."""
+        made = unused(key.split("#")[0], self._taken, "#")
+        self._taken.add(made)
+        return made
 
+    def again(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """A copy of statements whose loops have keys of their own."""
+        return transform(body, lambda n: replace(n, key=self.new(n.key)) if isinstance(n, For) else n)
 
-def copied_range(function: Function, loop: For, start: Expr, limit: Expr, taken: set[str]) -> For:
-    """A copy of an upward loop from ``start`` to before ``limit``; it and those in it have keys of their own."""
-    key = new_key(function, loop.key, taken)
-    return replace(loop, key=key, start=start, op="<", limit=limit, body=rekeyed(function, loop.body, taken))
-
-
-def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tuple[Stmt, ...]:
-    """A copy of statements whose loops have keys of their own; ``taken`` is added to."""
-
-    def change(node: Any) -> Any:
-        return replace(node, key=new_key(function, node.key, taken)) if isinstance(node, For) else node
-
-    return transform(body, change)
+    def over(self, loop: For, start: Expr, limit: Expr) -> For:
+        """A copy of an upward loop from ``start`` to before ``limit``; it and those in it have keys of their own."""
+        key = self.new(loop.key)
+        return replace(loop, key=key, start=start, op="<", limit=limit, body=self.again(loop.body))
 
 
 def loops_of(stmt: Stmt | Sequence[Stmt]) -> list[For]:

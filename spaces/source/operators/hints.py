@@ -11,12 +11,12 @@ from tuner.spaces.source.operators.base import (
     DEVICE,
     HOST,
     Args,
+    Keys,
     Refused,
     Site,
     all_loops,
     analyse,
     argument,
-    copied_range,
     counts_without_sign,
     define,
     for_each_loop,
@@ -25,7 +25,6 @@ from tuner.spaces.source.operators.base import (
     loops_of,
     parameter,
     parameters,
-    rekeyed,
     replace_statement,
     require_copies,
     require_independent,
@@ -105,7 +104,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
         raise Refused(f"loop {loop.key} does not declare a signed counter")
     if loop.var in written_names(loop.body):
         raise Refused(f"{loop.var} is declared again inside loop {loop.key}")
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     size = Number(str(count))
     end = upper_end(loop)
     whole = left_over(loop, size, end)
@@ -113,10 +112,10 @@ def unroll_copies(function: Function, args: Args) -> Function:
     body: list[Stmt] = []
     for number in range(count):
         part = substitute(loop.body, loop.var, add(Name(loop.var), Number(str(number))))
-        part = part if number == 0 else rekeyed(function, part, taken)
+        part = part if number == 0 else keys.again(part)
         body += [Block(part)] if scoped else part
     main = replace(loop, limit=whole, op="<", step=size, body=tuple(body))
-    return replace_statement(function, loop, [main, copied_range(function, loop, whole, end, taken)])
+    return replace_statement(function, loop, [main, keys.over(loop, whole, end)])
 
 
 @for_each_loop

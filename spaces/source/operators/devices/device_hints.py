@@ -13,12 +13,11 @@ from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
+    Keys,
     Operator,
     Refused,
     Site,
-    all_loops,
     argument,
-    copied_range,
     define,
     for_each_loop,
     fresh_name,
@@ -155,7 +154,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         raise Refused(f"{array} is not read at one place in loop {loop.key}")
     read = reads.pop()
     _require_lanes(function, loop, array, read)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     four = fresh_name(function, f"{array}_four")
     end, size = upper_end(loop), Number(str(_VECTOR))
     whole = left_over(loop, size, end)
@@ -172,7 +171,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         address = Cast("unsigned long long", Unary("&", first))
         bound = Ternary(Binary("==", Binary("%", address, Number("16")), Number("0")), whole, loop.start)
     main = replace(loop, op="<", limit=Name(limit), step=size, body=tuple(body), pragmas=())
-    rest = copied_range(function, loop, Name(limit), end, taken)
+    rest = keys.over(loop, Name(limit), end)
     before = Decl(f"const {kind}", limit, (), bound)
     return replace_statement(function, loop, [Block((before, main, rest))])
 

@@ -13,11 +13,11 @@ from tuner.core.types import Launch
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
+    Keys,
     Refused,
     Site,
     argument,
     define,
-    fresh_key,
     knowing_members,
     parameter,
 )
@@ -73,7 +73,7 @@ def grid_stride(function: Function, args: Args) -> Function:
         body = (If(condition, body),)
     language = function.language
     step, first = coordinate(language, "total", axis), coordinate(language, "global", axis)
-    loop = For(fresh_key(made, name), kind, name, first, "<", limit, step, (*inner, *body))
+    loop = For(Keys(made).new(name), kind, name, first, "<", limit, step, (*inner, *body))
     ids = numbered(language, threads, but=axis)
     before = [s for s in threads.before if s.name not in moved]
     launch = launch_of(function)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tuner.spaces.source.kinds import is_floating, writable
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
+    Keys,
     Refused,
     Site,
-    all_loops,
     argument,
     attempt,
     counter_type,
@@ -24,7 +23,6 @@ from tuner.spaces.source.operators.base import (
     find_loop,
     fresh_name,
     knowing_members,
-    new_key,
     parameters,
     require_known,
     require_simple_loop,
@@ -207,7 +205,7 @@ def _declared(function: Function, plan: _Plan, tile: Tile) -> Decl:
 
 def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     loop, language = plan.loop, function.language
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     first = fresh_name(function, f"{loop.var}_tile", [t.name for t in plan.tiles])
     end = upper_end(loop)
     wait = barrier(language)
@@ -215,20 +213,18 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     depth_end = minimum(Binary("+", Name(first), plan.depth), end)
     now = fresh_name(function, "buffer")
 
-    counted = partial(new_key, function, taken=taken)
-
     def load(at: Expr, buffer: Expr | None) -> tuple[Stmt, ...]:
         return tuple(
-            _load(function, plan, tile, at, buffer, counted(f"{tile.name}_item")) for tile in plan.tiles
+            _load(function, plan, tile, at, buffer, keys.new(f"{tile.name}_item")) for tile in plan.tiles
         )
 
     body = _staged_body(function, plan, Name(first), Name(now) if plan.double else None)
     use: Stmt = For(
-        counted(loop.key), kind, loop.var, Name(first), "<", depth_end, Number("1"), body, loop.pragmas
+        keys.new(loop.key), kind, loop.var, Name(first), "<", depth_end, Number("1"), body, loop.pragmas
     )
     if plan.threads.conditions and not _is_for_all(function, plan, body):
         use = If(Name(plan.active), (use,))
-    key = counted(first)
+    key = keys.new(first)
     if not plan.double:
         inner: tuple[Stmt, ...] = (*load(Name(first), None), wait, use, wait)
         return (For(key, kind, first, loop.start, "<", end, plan.depth, inner),)

@@ -13,14 +13,13 @@ from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
     Site,
-    all_loops,
     analyse,
     argument_list,
     attempt,
-    copied_range,
     counter_type,
     counts_without_sign,
     define,
@@ -29,11 +28,9 @@ from tuner.spaces.source.operators.base import (
     keep_promises,
     knowing_members,
     nest_below,
-    new_key,
     parameter,
     parameters,
     perfect_nest,
-    rekeyed,
     replace_statement,
     require_rectangular,
     require_simple_loop,
@@ -171,15 +168,14 @@ def _around(
     function: Function, nest: Sequence[For], points: Sequence[Point], body: tuple[Stmt, ...]
 ) -> tuple[Stmt, ...]:
     """Loops over whole blocks, and what they leave over in the order of the source."""
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     if len(nest) == 1:
-        return _split(function, points[0], body, nest[0].body, taken)
+        return _split(function, points[0], body, nest[0].body, keys)
     outer, inner = points
-    key = new_key(function, inner.loop.key, taken)
-    body_again = rekeyed(function, inner.loop.body, taken)
-    rest = replace(inner.loop, key=key, type=inner.type, body=body_again, pragmas=())
-    inside = _split(function, inner, body, inner.loop.body, taken, rows=outer)
-    return _split(function, outer, inside, (rest,), taken)
+    key = keys.new(inner.loop.key)
+    rest = replace(inner.loop, key=key, type=inner.type, body=keys.again(inner.loop.body), pragmas=())
+    inside = _split(function, inner, body, inner.loop.body, keys, rows=outer)
+    return _split(function, outer, inside, (rest,), keys)
 
 
 def _split(
@@ -187,7 +183,7 @@ def _split(
     point: Point,
     body: tuple[Stmt, ...],
     rest: tuple[Stmt, ...],
-    taken: set[str],
+    keys: Keys,
     rows: Point | None = None,
 ) -> tuple[Stmt, ...]:
     loop = point.loop
@@ -203,13 +199,13 @@ def _split(
         raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
     size = point.size
     whole = left_over(loop, size, end)
-    main_key = new_key(function, point.base, taken)
+    main_key = keys.new(point.base)
     main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
     plain = replace(loop, type=point.type, body=rest, pragmas=())
-    tail = copied_range(function, plain, whole, end, taken)
+    tail = keys.over(plain, whole, end)
     if rows is not None:
         limit = Binary("+", Name(rows.base), rows.size)
-        around = replace(rows.loop, key=new_key(function, rows.loop.key, taken), type=rows.type, pragmas=())
+        around = replace(rows.loop, key=keys.new(rows.loop.key), type=rows.type, pragmas=())
         tail = replace(around, start=Name(rows.base), op="<", limit=limit, body=(tail,))
     return (*before, main, tail)
 

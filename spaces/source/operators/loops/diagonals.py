@@ -9,7 +9,7 @@ Source: Wolfe, "Loop skewing: the wavefront method revisited" (1986), for the or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.core.compilers import CLANG
@@ -19,10 +19,10 @@ from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
     Site,
-    all_loops,
     analyse,
     argument,
     argument_list,
@@ -33,7 +33,6 @@ from tuner.spaces.source.operators.base import (
     for_each_loop,
     fresh_name,
     nest_below,
-    new_key,
     parameters,
     perfect_nest,
     replace_statement,
@@ -208,8 +207,7 @@ def _emit(function: Function, grid: _Grid, cells: Expr, widths: Sequence[Expr]) 
     if len(grid.nest) == 3:
         fits = Binary("&&", fits, Binary("<", grid.nest[0].start, upper_end(grid.nest[0])))
     fits = Binary("&&", fits, Binary("<=", room, Binary("/", cells, tall)))
-    taken = {f.key for f in all_loops(function)}
-    build = _Build(function=function, grid=grid, names=names, taken=taken)
+    build = _Build(function=function, grid=grid, names=names, key=Keys(function).new)
     sweep = build.sweep(count, widths)
     if len(grid.nest) == 3:
         sweep = replace(grid.nest[0], key=build.key(grid.nest[0].key), type=grid.type, body=(sweep,))
@@ -225,16 +223,12 @@ def _emit(function: Function, grid: _Grid, cells: Expr, widths: Sequence[Expr]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Build:
-    """What emitting loops needs; ``taken`` grows."""
+    """What emitting loops needs; ``key`` gives each loop one of its own."""
 
     function: Function
     grid: _Grid
     names: Mapping[str, str]
-    taken: set[str]
-
-    def key(self, stem: str) -> str:
-        """A loop key of its own."""
-        return new_key(self.function, stem, self.taken)
+    key: Callable[[str], str]
 
     def cell(self, diagonal: Expr, row: Expr) -> Expr:
         """An element of the buffer, by diagonal and row counted from the first ones that are written."""

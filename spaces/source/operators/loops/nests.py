@@ -8,6 +8,7 @@ from dataclasses import replace
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     Args,
+    Keys,
     Refused,
     Site,
     analyse,
@@ -18,7 +19,6 @@ from tuner.spaces.source.operators.base import (
     counts_without_sign,
     define,
     for_each_loop,
-    fresh_key,
     fresh_name,
     keep_promises,
     knowing_members,
@@ -101,7 +101,7 @@ def tile(function: Function, args: Args) -> Function:
         limit = minimum(add(Name(var), size), end)
         point = replace(loop, type=kind, start=Name(var), op="<", limit=limit, body=body)
         body = (point,)
-        tiles.append(For(fresh_key(made, var), kind, var, loop.start, "<", end, size, ()))
+        tiles.append(For(Keys(made).new(var), kind, var, loop.start, "<", end, size, ()))
     for loop in tiles:
         body = (replace(loop, body=body),)
     return replace_statement(made, nest[0], body)
@@ -198,7 +198,7 @@ def fission(function: Function, args: Args) -> Function:
 
     analyse(function, [loop], args).check(order)
     split = next(place for place, s in enumerate(loop.body) if s is tail[0])
-    second = replace(loop, key=fresh_key(function, loop.key), body=loop.body[split:])
+    second = replace(loop, key=Keys(function).new(loop.key), body=loop.body[split:])
     return replace_statement(function, loop, [replace(loop, body=loop.body[:split]), second])
 
 

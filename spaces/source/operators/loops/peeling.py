@@ -19,10 +19,10 @@ from tuner.spaces.source.integers import Known
 from tuner.spaces.source.kinds import element_types_of
 from tuner.spaces.source.operators.base import (
     Args,
+    Keys,
     Refused,
     Site,
     argument,
-    copied_range,
     for_each_loop,
     knowing_members,
     loop_of,
@@ -62,13 +62,13 @@ def peel_ends(function: Function, args: Args) -> Function:
     stop = subtract(end, Number(str(last)))
     if last and _unsigned(loop, known):
         stop = Ternary(Binary(">", end, add(cut, Number(str(last)))), stop, cut)
-    bare, taken = replace(loop, pragmas=()), set[str]()
+    bare, keys = replace(loop, pragmas=()), Keys(function)
     parts: list[Stmt] = [replace(loop, start=cut, op="<", limit=stop, body=rest)]
     if first:
-        parts.insert(0, copied_range(function, bare, begin, minimum(cut, end), taken))
+        parts.insert(0, keys.over(bare, begin, minimum(cut, end)))
     if last:
         at_least = stop if _unsigned(loop, known) else maximum(stop, cut)
-        parts.append(copied_range(function, bare, at_least, end, taken))
+        parts.append(keys.over(bare, at_least, end))
     return replace_statement(function, loop, parts)
 
 

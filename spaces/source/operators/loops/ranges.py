@@ -14,33 +14,20 @@ from dataclasses import replace
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
     Args,
+    Keys,
     Refused,
     Site,
-    copied_range,
     counter_type,
     for_each_loop,
     knowing_members,
     loop_of,
     loops_of,
-    rekeyed,
     replace_statement,
     require_short,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
-from tuner.spaces.source.syntax import (
-    Binary,
-    Block,
-    Decl,
-    Expr,
-    For,
-    Function,
-    Index,
-    Name,
-    Number,
-    Stmt,
-    Ternary,
-)
+from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Index, Name, Number, Ternary
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
@@ -67,10 +54,12 @@ def split_around(function: Function, args: Args) -> Function:
         raise Refused(f"the range of {loop.key} changes inside loop {outer.key}")
     meeting = Name(outer.var)
     above: Expr = add(meeting, Number("1"))
-    taken = set[str]()
-    middle = _once(function, loop, meeting, taken)
+    keys = Keys(function)
+    middle = keys.again(substitute(loop.body, loop.var, meeting))
+    if any(isinstance(s, Decl) for s in middle):
+        middle = (Block(middle),)
     low = replace(loop, op="<", limit=meeting)
-    high = copied_range(function, loop, above, upper_end(loop), taken)
+    high = keys.over(loop, above, upper_end(loop))
     require_short(loop)
     return replace_statement(function, loop, (low, *middle, high))
 
@@ -92,18 +81,18 @@ def square(function: Function, args: Args) -> Function:
         raise Refused(f"{row.var} or {tile.var} changes inside loop {loop.key}")
     end = upper_end(loop)
     by_start, by_end = _growth(loop.start, row), _growth(end, row)
-    taken = set[str]()
+    keys = Keys(function)
     if by_end and not by_start:
         # The first row of a tile is the shortest.
         common = substitute(end, row.var, Name(tile.var))
         first = replace(loop, op="<", limit=common)
-        rest = copied_range(function, loop, _latest(common, loop.start, tile), end, taken)
+        rest = keys.over(loop, _latest(common, loop.start, tile), end)
     elif by_start and not by_end:
         # The last row of a tile begins last.
         behind = Binary("+", Name(tile.var), tile.step)
         common = _shifted(loop.start, row, behind)
         first = replace(loop, op="<", limit=minimum(common, end))
-        rest = copied_range(function, loop, common, end, taken)
+        rest = keys.over(loop, common, end)
     else:
         raise Refused(f"the range of {loop.key} does not grow at one end with {row.var}")
     require_short(loop)
@@ -139,12 +128,6 @@ def _latest(common: Expr, start: Expr, tile: For) -> Expr:
     if start == Number("0") and tile.start == Number("0") and grown:
         return common
     return Ternary(Binary(">", common, start), common, start)
-
-
-def _once(function: Function, loop: For, value: Expr, taken: set[str]) -> tuple[Stmt, ...]:
-    """One iteration of a loop."""
-    body: tuple[Stmt, ...] = rekeyed(function, substitute(loop.body, loop.var, value), taken)
-    return (Block(body),) if any(isinstance(s, Decl) for s in body) else body
 
 
 @for_each_loop

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from tuner.spaces.source.operators.base import (
     Args,
+    Keys,
     Refused,
     Site,
     all_loops,
@@ -28,7 +29,6 @@ from tuner.spaces.source.operators.base import (
     define,
     find_loop,
     for_each_loop,
-    fresh_key,
     fresh_name,
     knowing_members,
     loop_of,
@@ -115,9 +115,7 @@ def skew(function: Function, args: Args) -> Function:
         limit=minimum(add(Name(block), steps), end),
         body=(here, *cut.clipped(time.body, Name(here.name))),
     )
-    blocks = For(
-        fresh_key(made, block), kind, block, time.start, "<", end, steps, (cut.over((inner,), late),)
-    )
+    blocks = For(Keys(made).new(block), kind, block, time.start, "<", end, steps, (cut.over((inner,), late),))
     return replace_statement(made, time, [blocks])
 
 
@@ -146,17 +144,15 @@ class _Cut:
     def of(cls, function: Function, sweeps: Sequence[Sweep], strip: Expr) -> _Cut:
         rows = [s.loop for s in sweeps if s.loop is not None]
         front, once = (fresh_name(function, f"{rows[0].var}_{what}") for what in ("front", "once"))
-        keys: list[str] = []
-        for _ in range(sweeps[-1].at + 1):
-            keys.append(fresh_key(function, once, keys))
+        keys = Keys(function)
         return cls(
             sweeps=tuple(sweeps),
             front=front,
-            key=fresh_key(function, front),
+            key=keys.new(front),
             type=counter_type(function, rows[0]),
             strip=strip,
             once=once,
-            keys=tuple(keys),
+            keys=tuple(keys.new(once) for _ in range(sweeps[-1].at + 1)),
         )
 
     def over(self, body: tuple[Stmt, ...], late: Expr) -> For:

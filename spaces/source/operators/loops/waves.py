@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from tuner.spaces.source.operators.base import (
     Args,
+    Keys,
     Refused,
     Site,
-    all_loops,
     analyse,
     argument,
     argument_list,
-    copied_range,
     counter_type,
     counts_without_sign,
     define,
@@ -30,10 +28,8 @@ from tuner.spaces.source.operators.base import (
     knowing_members,
     loops_of,
     nest_below,
-    new_key,
     parameter,
     perfect_nest,
-    rekeyed,
     replace_statement,
     require_rectangular,
     require_simple_loop,
@@ -80,7 +76,7 @@ def wavefront(function: Function, args: Args) -> Function:
 
 def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> tuple[Stmt, ...]:
     unroll = fully_unrolled(function)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     kind, row_kind = counter_type(function, inner), counter_type(function, outer)
     block, wave = (fresh_name(function, f"{f.var}_{what}") for f, what in ((outer, "block"), (inner, "wave")))
     # Where other loops count with the same variable, it would be declared again.
@@ -90,20 +86,18 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
     behind = behind if lag == 1 else Binary("*", Number(str(lag)), behind)
     full, last = add(inner.start, behind), add(end, behind)
 
-    keyed = partial(new_key, function, taken=taken)
-
     def over(start: Expr, limit: Expr, *, guarded: bool) -> For:
         step: Expr = Name(f"{outer.var}")
         own = subtract(step, Name(block))
         element = Binary("-", Name(wave), own if lag == 1 else Binary("*", Number(str(lag)), own))
-        body: tuple[Stmt, ...] = rekeyed(function, substitute(inner.body, inner.var, Name(column)), taken)
+        body: tuple[Stmt, ...] = keys.again(substitute(inner.body, inner.var, Name(column)))
         if guarded:
             inside = Binary("&&", Binary(">=", Name(column), inner.start), Binary("<", Name(column), end))
             body = (If(inside, body),)
         body = (Decl(f"const {kind}", column, (), element), *body)
         top = Binary("+", Name(block), rows)
-        each = For(keyed(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, unroll)
-        return For(keyed(wave), kind, wave, start, "<", limit, Number("1"), (each,))
+        each = For(keys.new(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, unroll)
+        return For(keys.new(wave), kind, wave, start, "<", limit, Number("1"), (each,))
 
     late = Ternary(Binary("<", end, full), full, end)
     waves = (
@@ -113,8 +107,8 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
     )
     bottom = upper_end(outer)
     whole = left_over(outer, rows, bottom)
-    main = For(keyed(block), row_kind, block, outer.start, "<", whole, rows, waves)
-    return (main, copied_range(function, replace(outer, type=row_kind), whole, bottom, taken))
+    main = For(keys.new(block), row_kind, block, outer.start, "<", whole, rows, waves)
+    return (main, keys.over(replace(outer, type=row_kind), whole, bottom))
 
 
 @for_each_loop

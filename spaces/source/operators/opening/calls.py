@@ -13,15 +13,7 @@ from dataclasses import replace
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.operators.base import (
-    Args,
-    Site,
-    argument,
-    attempt,
-    opener,
-    rekeyed,
-    replace_statement,
-)
+from tuner.spaces.source.operators.base import Args, Keys, Site, argument, attempt, opener, replace_statement
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
 from tuner.spaces.source.operators.opening.call_sites import CallSite, first_site, require_order
 from tuner.spaces.source.operators.opening.callees import (
@@ -114,7 +106,7 @@ def _inlined(
     if isinstance(stmt, ExprStmt) and stmt.expr is call and not within:
         if value is not None and not inlining.is_quiet(value):
             raise Refused(f"the value of {helper.name} has effects")
-        return replace_statement(function, stmt, written(rekeyed(function, tuple(made), set())))
+        return replace_statement(function, stmt, written(Keys(function).again(tuple(made))))
     if inlining.changed_for_caller:
         changed_name = min(inlining.changed_for_caller)
         raise Refused(
@@ -127,7 +119,7 @@ def _inlined(
         values, changed = inlining.put(stmt, call, last)
     else:
         values, changed = inlining.used(stmt, call, last)
-    return replace_statement(function, stmt, written((*rekeyed(function, (*made, *values), set()), changed)))
+    return replace_statement(function, stmt, written((*Keys(function).again((*made, *values)), changed)))
 
 
 def _known(function: Function, args: Args, helpers: Mapping[str, Function]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import Refused, all_types_of, element_types_of, is_integer, is_pure
 from tuner.spaces.source.lexical import code, is_switch, words
-from tuner.spaces.source.operators.base import HOST, Args, Operator, rekeyed, where_it_applies
+from tuner.spaces.source.operators.base import HOST, Args, Keys, Operator, where_it_applies
 from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.own_names import with_own_calls
 from tuner.spaces.source.parse import node_text, statement_nodes
@@ -82,7 +82,7 @@ def cases_to_branches(function: Function, _: Args) -> Function:
 def _found(function: Function) -> tuple[dict[int, Stmt], str]:
     """What switches become, by the identity of their statement; and why one stays."""
     made: dict[int, Stmt] = {}
-    taken: set[str] = set()
+    keys = Keys(function)
     reason = ""
     loops = (f for f in offered(function.body) if isinstance(f, For))
     within = {id(s) for f in loops for s in statements(f.body)}
@@ -95,7 +95,7 @@ def _found(function: Function) -> tuple[dict[int, Stmt], str]:
             reason = str(refusal)
             continue
         if id(stmt) in within or any(isinstance(s, For) for s in statements((branch,))):
-            (made[id(stmt)],) = rekeyed(function, (branch,), taken)
+            (made[id(stmt)],) = keys.again((branch,))
     return made, reason
 
 

@@ -24,6 +24,7 @@ from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Refused,
     Site,
     all_loops,
@@ -31,7 +32,6 @@ from tuner.spaces.source.operators.base import (
     loop_of,
     loops_of,
     opener,
-    rekeyed,
     replace_statement,
     require_known,
     where_it_applies,
@@ -101,8 +101,7 @@ def assume_rows(function: Function, args: Args) -> Function:
     if any(isinstance(s, If) and s.spare for s in offered(tuple(part))) or _in_version(function, first):
         raise Refused(f"loop {first.key} has versions already")
     condition = _joined(_needed(function, part), function, part)
-    taken: set[str] = set()
-    guard = If(condition, tuple(part), rekeyed(function, tuple(part), taken), spare=True)
+    guard = If(condition, tuple(part), Keys(function).again(tuple(part)), spare=True)
     made = replace(replace_statement(function, part[0], [guard], also=part[1:]), conditions=True)
     for loop in part:
         _conditions(made, [loop])

@@ -11,6 +11,7 @@ from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
     Site,
@@ -25,7 +26,6 @@ from tuner.spaces.source.operators.base import (
     knowing_members,
     loop_of,
     loops_of,
-    new_key,
     only_declaration,
     parameter,
     replace_statement,
@@ -78,9 +78,9 @@ def pack(function: Function, args: Args) -> Function:
     for point in points:
         place = Index(place, subtract(Name(point.var), point.start))
     copy: For | ExprStmt = ExprStmt(Assign("=", place, reference))
-    taken: set[str] = set()
+    keys = Keys(function)
     for point in sorted(points, key=lambda p: _innermost(reference, p)):
-        copy = replace(point, key=new_key(function, point.var, taken), body=(copy,), pragmas=())
+        copy = replace(point, key=keys.new(point.var), body=(copy,), pragmas=())
 
     body = exchanged(loop.body, reference, place)
     buffer = Decl(kind, name, tuple(sizes), None, "__attribute__((aligned(64)))")

@@ -20,11 +20,10 @@ from tuner.spaces.source.kinds import is_floating, is_pure, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
     Site,
-    all_loops,
-    copied_range,
     counter_type,
     counts_without_sign,
     define,
@@ -223,12 +222,12 @@ def _around(function: Function, loop: For, vectors: For, distance: Expr) -> list
     bare = writable(counter_type(function, loop))
     whole, head = (fresh_name(function, f"{loop.var}_{n}") for n in ("aligned", "head"))
     end = upper_end(loop)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     width = vectors.step
     rest = left_over(replace(loop, start=Name(head)), width, end)
     main = replace(vectors, start=Name(head), op="<", limit=rest)
     first, last = (
-        copied_range(function, replace(loop, pragmas=()), start, limit, taken)
+        keys.over(replace(loop, pragmas=()), start, limit)
         for start, limit in ((loop.start, Name(head)), (rest, end))
     )
     return [

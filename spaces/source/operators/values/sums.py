@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from tuner.spaces.source.accesses import own_variables, update_of
 from tuner.spaces.source.kinds import types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Refused,
     Site,
-    all_loops,
     argument,
     body_of,
-    copied_range,
     counter_type,
     define,
     for_each_loop,
@@ -28,10 +26,8 @@ from tuner.spaces.source.operators.base import (
     knowing_members,
     loop_of,
     loops_of,
-    new_key,
     parameters,
     reassociating,
-    rekeyed,
     replace_statement,
     require_copies,
     require_independent,
@@ -149,29 +145,28 @@ def _summed(
     whole = left_over(loop, size, end)
     unroll = fully_unrolled(function)
     limit = Binary("+", Name(base), size)
-    taken = {f.key for f in all_loops(function)}
-    key = partial(new_key, function, taken=taken)
+    keys = Keys(function)
     points = For(loop.key, kind, loop.var, Name(base), "<", limit, width, tuple(body), unroll)
-    main = For(key(base), kind, base, loop.start, "<", whole, size, (points,))
+    main = For(keys.new(base), kind, base, loop.start, "<", whole, size, (points,))
     plain = replace(loop, key=loop.var, type=kind, pragmas=())
-    tail = copied_range(function, plain, whole, end, taken)
+    tail = keys.over(plain, whole, end)
     zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
     declare: list[Stmt] = [Decl(vector, n, (vectors,)) for n in names.values()]
     if steps in names_in(tuple(body)):
         each = ExprStmt(Assign("=", Index(Name(steps), Name(lane)), Name(lane)))
         declare += [
             Decl(vector, steps, ()),
-            For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), (each,)),
+            For(keys.new(lane), "int", lane, Number("0"), "<", width, Number("1"), (each,)),
         ]
     clear = [ExprStmt(Assign("=", Index(Name(n), Name(part)), splat(zero, lanes))) for n in names.values()]
     parts = {old: Index(Index(Name(names[old]), Name(part)), Name(lane)) for old in sums}
     join = tuple(ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items())
-    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), join)
+    inner = For(keys.new(lane), "int", lane, Number("0"), "<", width, Number("1"), join)
     return [
         *declare,
-        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
+        For(keys.new(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
         main,
-        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), (inner,), unroll),
+        For(keys.new(part), "int", part, Number("0"), "<", vectors, Number("1"), (inner,), unroll),
         tail,
     ]
 
@@ -188,7 +183,7 @@ def several_sums(function: Function, args: Args) -> Function:
     require_copies(loop, count)
     kinds = types_of(function)
     sums = _scalar_sums(function, loop)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     made, names = function, set[str]()
     before: list[Stmt] = []
     join: list[Stmt] = []
@@ -203,13 +198,13 @@ def several_sums(function: Function, args: Args) -> Function:
         part = substitute(loop.body, loop.var, add(Name(loop.var), Number(str(number))))
         for name, copy in own.items():
             part = substitute(part, name, Name(copy))
-        copies.append(Block(rekeyed(function, part, taken)))
+        copies.append(Block(keys.again(part)))
     kind, end = counter_type(function, loop), upper_end(loop)
     whole = left_over(loop, Number(str(count)), end)
     main = replace(
         loop, type=kind, op="<", limit=whole, step=Number(str(count)), body=tuple(copies), pragmas=()
     )
-    rest = replace(copied_range(function, loop, whole, end, taken), type=kind)
+    rest = replace(keys.over(loop, whole, end), type=kind)
     return replace_statement(function, loop, [*before, main, *join, rest])
 
 
