@@ -118,6 +118,7 @@ __all__ = [
     "require_short",
     "require_simple_loop",
     "sibling_after",
+    "simple_nest",
     "where_it_applies",
 ]
 
@@ -341,6 +342,15 @@ def _require_plain_bounds(function: Function, loop: For) -> None:
         raise Refused(f"the counter of loop {loop.key} loses its sign beside a bound")
     if not holds(counter_type(function, loop), loop.start, types):
         raise Refused(f"the counter of loop {loop.key} may not hold where the loop begins")
+
+
+def simple_nest(function: Function, keys: Sequence[str]) -> list[For]:
+    """The :func:`nest_below` of loops that are simple, with bounds of which none depends on another one of them."""
+    nest = nest_below(function, keys)
+    for loop in nest:
+        require_simple_loop(function, loop)
+    require_rectangular(nest)
+    return nest
 
 
 def keep_promises(before: Function, made: Function, what: str) -> Function:

@@ -27,13 +27,11 @@ from tuner.spaces.source.operators.base import (
     fresh_name,
     keep_promises,
     knowing_members,
-    nest_below,
     parameter,
     parameters,
     perfect_nest,
     replace_statement,
-    require_rectangular,
-    require_simple_loop,
+    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
@@ -119,10 +117,7 @@ def _require_shared_counters(loop: For) -> None:
 
 
 def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool) -> Function:
-    given = nest_below(function, keys)
-    for loop in given:
-        require_simple_loop(function, loop)
-    require_rectangular(given)
+    given = simple_nest(function, keys)
     _check_order(function, args, given, vector=vector)
     inlined = inline_constants(function, given[0])
     nest = perfect_nest(inlined)[: len(keys)]

@@ -32,12 +32,10 @@ from tuner.spaces.source.operators.base import (
     define,
     for_each_loop,
     fresh_name,
-    nest_below,
     parameters,
     perfect_nest,
     replace_statement,
-    require_rectangular,
-    require_simple_loop,
+    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
 from tuner.spaces.source.operators.loop_pragmas import independent, of_width
@@ -77,7 +75,7 @@ def diagonals(function: Function, args: Args) -> Function:
     lag = argument(args, "lag", int)
     if len(keys) not in (2, 3) or not 1 <= lag <= _MOST_LAG:
         raise Refused("it takes two loops, or three, and a lag")
-    nest = nest_below(function, keys)
+    nest = simple_nest(function, keys)
     assign = _plain(function, nest)
     found = analyse(function, [nest[0]], args)
     outer, inner = nest[-2:]
@@ -94,9 +92,6 @@ def diagonals(function: Function, args: Args) -> Function:
 
 def _plain(function: Function, nest: Sequence[For]) -> Assign:
     """The one assignment of a nest that counts alike."""
-    for loop in nest:
-        require_simple_loop(function, loop)
-    require_rectangular(nest)
     first, *others = (counter_type(function, f) for f in nest)
     if any(k != first for k in others) or counts_without_sign(first):
         raise Refused("the loops do not count in one signed type")

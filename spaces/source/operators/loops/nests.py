@@ -33,6 +33,7 @@ from tuner.spaces.source.operators.base import (
     require_rectangular,
     require_simple_loop,
     sibling_after,
+    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.scan import Leaf
@@ -83,10 +84,7 @@ def tile(function: Function, args: Args) -> Function:
     Takes ``loops`` from the outermost, as many ``parameters``.
     """
     keys = argument_list(args, "loops")
-    nest = nest_below(function, keys)
-    for loop in nest:
-        require_simple_loop(function, loop)
-    require_rectangular(nest)
+    nest = simple_nest(function, keys)
     if len(nest) > 1:
         analyse(function, [nest[0]], args).check_band(keys)
     made, sizes = define(function, args, len(nest))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
@@ -32,6 +33,7 @@ from tuner.spaces.source.operators.base import (
     loop_of,
     loops_of,
     opener,
+    place_in_body,
     replace_statement,
     require_known,
     where_it_applies,
@@ -54,7 +56,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import bodies, offered, statements, written_names
+from tuner.spaces.source.walks import offered, statements, written_names
 from tuner.spaces.source.widths import is_signless
 
 __all__ = ["OPERATORS"]
@@ -110,16 +112,12 @@ def assume_rows(function: Function, args: Args) -> Function:
 
 def _run(function: Function, first: For, last: For) -> list[For]:
     """Loops that follow each other in one body, with nothing but comments between them."""
-    for body in bodies(function.body):
-        found: list[For] = []
-        for stmt in body:
-            if stmt is first or (found and isinstance(stmt, For)):
-                assert isinstance(stmt, For)
-                found.append(stmt)
-            elif found and not isinstance(stmt, Comment):
-                break
-            if found and stmt is last:
-                return found
+    body, place = place_in_body(function, first)
+    found: list[For] = []
+    for stmt in takewhile(lambda s: isinstance(s, For | Comment), body[place:]):
+        found += [stmt] if isinstance(stmt, For) else []
+        if stmt is last:
+            return found
     raise Refused(f"{last.key} does not follow {first.key}")
 
 
