@@ -125,9 +125,8 @@ def _summed(
     vectors, width = sizes
     kind = counter_type(function, loop)
     names = {old: fresh_name(function, old) for old in sums}
-    base, part, lane, steps = (
-        fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane", "steps")
-    )
+    stems = (f"{loop.var}_block", "part", "lane", "steps")
+    base, part, lane, steps = (fresh_name(function, stem) for stem in stems)
     size = Binary("*", vectors, width)
     kinds = {**lanes.kinds, **dict.fromkeys(sums, element)}
     lanes = replace(lanes, kinds=kinds, wide=frozenset(names.values()), steps=steps)
@@ -152,23 +151,19 @@ def _summed(
     tail = keys.over(plain, whole, end)
     zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
     declare: list[Stmt] = [Decl(vector, n, (vectors,)) for n in names.values()]
+
+    def each(var: str, limit: Expr, *stmts: Stmt, pragmas: tuple[str, ...] = ()) -> For:
+        return For(keys.new(var), "int", var, Number("0"), "<", limit, Number("1"), stmts, pragmas)
+
     if steps in names_in(tuple(body)):
-        each = ExprStmt(Assign("=", Index(Name(steps), Name(lane)), Name(lane)))
-        declare += [
-            Decl(vector, steps, ()),
-            For(keys.new(lane), "int", lane, Number("0"), "<", width, Number("1"), (each,)),
-        ]
+        step = ExprStmt(Assign("=", Index(Name(steps), Name(lane)), Name(lane)))
+        declare += [Decl(vector, steps), each(lane, width, step)]
     clear = [ExprStmt(Assign("=", Index(Name(n), Name(part)), splat(zero, lanes))) for n in names.values()]
     parts = {old: Index(Index(Name(names[old]), Name(part)), Name(lane)) for old in sums}
-    join = tuple(ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items())
-    inner = For(keys.new(lane), "int", lane, Number("0"), "<", width, Number("1"), join)
-    return [
-        *declare,
-        For(keys.new(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
-        main,
-        For(keys.new(part), "int", part, Number("0"), "<", vectors, Number("1"), (inner,), unroll),
-        tail,
-    ]
+    join = [ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items()]
+    inner = each(lane, width, *join)
+    cleared, joined = (each(part, vectors, *stmts, pragmas=unroll) for stmts in (clear, [inner]))
+    return [*declare, cleared, main, joined, tail]
 
 
 def several_sums(function: Function, args: Args) -> Function:
