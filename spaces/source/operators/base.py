@@ -29,9 +29,20 @@ from tuner.spaces.source.operators.operator import (
     HOST,
     Args,
     Operator,
+    Site,
+    all_loops,
     argument,
     argument_list,
+    attempt,
+    declarations_where,
+    find_loop,
+    for_each_loop,
+    knowing_members,
+    loop_of,
+    loops_where,
     opener,
+    reassociating,
+    require_leave,
     where_it_applies,
 )
 from tuner.spaces.source.syntax import (
@@ -53,7 +64,6 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import (
     bodies,
     names_in,
-    offered,
     statements,
     subtrees,
     transform,
@@ -66,50 +76,74 @@ __all__ = [
     "DEVICE",
     "HOST",
     "Args",
+    "Keys",
     "Operator",
     "Refused",
+    "Site",
     "all_loops",
     "analyse",
     "argument",
     "argument_list",
+    "attempt",
     "body_of",
-    "copied_range",
     "counter_type",
+    "counts_without_sign",
+    "declarations_where",
     "define",
     "find_loop",
-    "fresh_key",
+    "for_each_loop",
     "fresh_name",
     "is_used_outside",
     "keep_promises",
+    "knowing_members",
+    "loop_of",
     "loops_of",
+    "loops_where",
     "nest_below",
-    "new_key",
     "not_independent",
+    "only_declaration",
     "opener",
     "parameter",
+    "parameters",
     "perfect_nest",
-    "rekeyed",
+    "place_in_body",
+    "reassociating",
     "replace_statement",
+    "require_copies",
     "require_independent",
     "require_known",
+    "require_leave",
     "require_own_counter",
     "require_rectangular",
+    "require_short",
     "require_simple_loop",
     "sibling_after",
+    "simple_nest",
     "where_it_applies",
 ]
 
 _FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
+_MOST_NODES = 3000
+_MOST_COPIED = 4000
+"""Nodes of a loop's body that is written more than once, and of all copies of a smaller one."""
 _PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_dependence)\b")
 
 
 def parameter(
     function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
-) -> dict[str, Any]:
+) -> Site:
     """A new tunable for an edit, with a name that is free."""
     known = words_of_files(function).union((d.name for d in function.defines), taken)
     name = unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
+
+
+def parameters(function: Function, *wanted: tuple[str, Sequence[int], int]) -> list[Site]:
+    """Several of these, by stem, values and default."""
+    made: list[Site] = []
+    for stem, values, default in wanted:
+        made.append(parameter(function, stem, values, default, [p["name"] for p in made]))
+    return made
 
 
 def define(function: Function, args: Args, count: int) -> tuple[Function, list[Name]]:
@@ -130,51 +164,32 @@ def define(function: Function, args: Args, count: int) -> tuple[Function, list[N
     return replace(function, defines=tuple(defines)), names
 
 
-def fresh_key(function: Function, key: str, taken: Iterable[str] = ()) -> str:
-    """A loop key that the function does not have."""
-    known = {s.key for s in statements(function.body) if isinstance(s, For)} | set(taken)
-    return unused(key.split("#")[0], known, "#")
+class Keys:
+    """Keys of loops that a function does not have yet, each given once."""
 
+    def __init__(self, function: Function) -> None:
+        self._taken = {s.key for s in statements(function.body) if isinstance(s, For)}
 
-def new_key(function: Function, key: str, taken: set[str]) -> str:
-    """A :func:`fresh_key`, which is added to ``taken``."""
-    made = fresh_key(function, key, taken)
-    taken.add(made)
-    return made
+    def new(self, key: str) -> str:
+        """A key like another one, or for a variable."""
+        made = unused(key.split("#")[0], self._taken, "#")
+        self._taken.add(made)
+        return made
 
+    def again(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """A copy of statements whose loops have keys of their own."""
+        return transform(body, lambda n: replace(n, key=self.new(n.key)) if isinstance(n, For) else n)
 
-def copied_range(function: Function, loop: For, start: Expr, limit: Expr, taken: set[str]) -> For:
-    """A copy of an upward loop from ``start`` to before ``limit``; it and those in it have keys of their own."""
-    key = new_key(function, loop.key, taken)
-    return replace(loop, key=key, start=start, op="<", limit=limit, body=rekeyed(function, loop.body, taken))
-
-
-def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tuple[Stmt, ...]:
-    """A copy of statements whose loops have keys of their own; ``taken`` is added to."""
-
-    def change(node: Any) -> Any:
-        return replace(node, key=new_key(function, node.key, taken)) if isinstance(node, For) else node
-
-    return transform(body, change)
-
-
-def all_loops(function: Function) -> list[For]:
-    """All loops that may be changed, outer ones first."""
-    return [s for s in offered(function.body) if isinstance(s, For)]
+    def over(self, loop: For, start: Expr, limit: Expr) -> For:
+        """A copy of an upward loop from ``start`` to before ``limit``; it and those in it have keys of their own."""
+        key = self.new(loop.key)
+        return replace(loop, key=key, start=start, op="<", limit=limit, body=self.again(loop.body))
 
 
 def loops_of(stmt: Stmt | Sequence[Stmt]) -> list[For]:
     """All loops in statements."""
     part = tuple(stmt) if isinstance(stmt, Sequence) else (stmt,)
     return [s for s in statements(part) if isinstance(s, For)]
-
-
-def find_loop(function: Function, key: str) -> For:
-    """A loop by its key."""
-    for loop in all_loops(function):
-        if loop.key == key:
-            return loop
-    raise Refused(f"there is no loop {key!r}")
 
 
 def body_of(loop: For) -> tuple[Stmt, ...]:
@@ -200,13 +215,30 @@ def nest_below(function: Function, keys: Sequence[str]) -> list[For]:
     return nest
 
 
-def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
-    """The statement that follows one in its body."""
+def only_declaration(function: Function, name: str) -> Decl | None:
+    """The declaration of a local, where there is one of its name."""
+    found = [s for s in statements(function.body) if isinstance(s, Decl) and s.name == name]
+    return found[0] if len(found) == 1 else None
+
+
+def place_in_body(function: Function, stmt: Stmt) -> tuple[tuple[Stmt, ...], int]:
+    """The body that a statement (by identity) stands in, and where."""
     for body in bodies(function.body):
         for place, found in enumerate(body):
             if found is stmt:
-                return next((s for s in body[place + 1 :] if not isinstance(s, Comment)), None)
-    return None
+                return body, place
+    return (), 0
+
+
+def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
+    """The statement that follows one in its body."""
+    body, place = place_in_body(function, stmt)
+    return next((s for s in body[place + 1 :] if not isinstance(s, Comment)), None)
+
+
+def counts_without_sign(kind: str) -> bool:
+    """Whether the name of a counter's type says that it does not get below zero."""
+    return any(word in kind for word in ("unsigned", "size_t", "uint"))
 
 
 def replace_statement(
@@ -248,6 +280,18 @@ def require_known(part: Any, what: str) -> None:
     """Refuses what holds opaque text."""
     if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(part)):
         raise Refused(f"{what} holds something that is only known as text")
+
+
+def require_short(loop: For) -> None:
+    """Refuses a loop that is too long for copies of all of it."""
+    if len(list(subtrees(loop.body))) > _MOST_NODES:
+        raise Refused(f"loop {loop.key} is too long to be written more than once")
+
+
+def require_copies(loop: For, count: int) -> None:
+    """Refuses so many copies of a loop's body."""
+    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > _MOST_COPIED:
+        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
 
 
 def require_simple_loop(function: Function, loop: For) -> None:
@@ -298,6 +342,15 @@ def _require_plain_bounds(function: Function, loop: For) -> None:
         raise Refused(f"the counter of loop {loop.key} loses its sign beside a bound")
     if not holds(counter_type(function, loop), loop.start, types):
         raise Refused(f"the counter of loop {loop.key} may not hold where the loop begins")
+
+
+def simple_nest(function: Function, keys: Sequence[str]) -> list[For]:
+    """The :func:`nest_below` of loops that are simple, with bounds of which none depends on another one of them."""
+    nest = nest_below(function, keys)
+    for loop in nest:
+        require_simple_loop(function, loop)
+    require_rectangular(nest)
+    return nest
 
 
 def keep_promises(before: Function, made: Function, what: str) -> Function:

@@ -32,6 +32,7 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
     Ternary,
+    Unary,
 )
 from tuner.spaces.source.walks import names_in, substitute, subtrees, written_names
 from tuner.spaces.source.widths import one_type
@@ -42,8 +43,10 @@ __all__ = [
     "inline_constants",
     "joined",
     "left_over",
+    "length",
     "maximum",
     "minimum",
+    "number",
     "require_no_wrap",
     "subtract",
     "upper_end",
@@ -57,8 +60,17 @@ def upper_end(loop: For) -> Expr:
 
 def left_over(loop: For, size: Expr, end: Expr) -> Expr:
     """Where whole tiles of a loop end: ``end - (end - start) % size``."""
-    length = end if loop.start == Number("0") else Binary("-", end, loop.start)
-    return Binary("-", end, Binary("%", length, size))
+    return Binary("-", end, Binary("%", length(loop, end), size))
+
+
+def length(loop: For, end: Expr) -> Expr:
+    """How many iterations an upward loop by one has before ``end``."""
+    return subtract(end, loop.start)
+
+
+def number(value: int) -> Expr:
+    """A whole number as an expression."""
+    return Number(str(value)) if value >= 0 else Unary("-", Number(str(-value)))
 
 
 def require_no_wrap(function: Function, loop: For) -> None:

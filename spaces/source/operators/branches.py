@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import is_floating, is_pure, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
+    Site,
     argument,
+    knowing_members,
     replace_statement,
     require_known,
 )
@@ -41,12 +42,9 @@ def if_convert(function: Function, args: Args) -> Function:
     Only where the condition itself reads every element that the branch touches, so that no element is touched that
     the condition guarded.
 
-    Args:
-        function: to change.
-        args: ``at``, the number of the conditional in the order of the source.
+    Takes ``at``, the number of the conditional in the order of the source.
     """
-    at = argument(args, "at", int)
-    found = [s for s in offered(function.body) if isinstance(s, If) and not s.spare]
+    at, found = argument(args, "at", int), _conditionals(function)
     if not 0 <= at < len(found):
         raise Refused(f"there is no conditional {at}")
     stmt = found[at]
@@ -119,18 +117,18 @@ def _full(expr: Assign) -> Expr:
     return expr.value if expr.op == "=" else Binary(expr.op[:-1], expr.target, expr.value)
 
 
-def _if_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    count = sum(isinstance(s, If) and not s.spare for s in offered(function.body))
-    for at in range(count):
-        yield {"at": at}
+def _conditionals(function: Function) -> list[If]:
+    return [s for s in offered(function.body) if isinstance(s, If) and not s.spare]
+
+
+def _if_sites(function: Function, _: bool) -> Iterator[Site]:
+    yield from ({"at": at} for at in range(len(_conditionals(function))))
 
 
 def swap_statements(function: Function, args: Args) -> Function:
     """Exchanges a statement with the next one. Nothing shows that results stay the same.
 
-    Args:
-        function: to change.
-        args: ``at``, the first one's number in the order of the source.
+    Takes ``at``, the first one's number in the order of the source.
     """
     body, place = _place(function, args)
     if place + 1 >= len(body) or isinstance(body[place], Decl) or isinstance(body[place + 1], Decl):
@@ -142,9 +140,7 @@ def swap_statements(function: Function, args: Args) -> Function:
 def delete_statement(function: Function, args: Args) -> Function:
     """Leaves a statement out. Nothing shows that results stay the same.
 
-    Args:
-        function: to change.
-        args: ``at``, its number in the order of the source.
+    Takes ``at``, its number in the order of the source.
     """
     body, place = _place(function, args)
     if isinstance(body[place], Decl):
@@ -155,9 +151,7 @@ def delete_statement(function: Function, args: Args) -> Function:
 def repeat_statement(function: Function, args: Args) -> Function:
     """Executes an assignment twice. Nothing shows that results stay the same.
 
-    Args:
-        function: to change.
-        args: ``at``, its number in the order of the source.
+    Takes ``at``, its number in the order of the source.
     """
     body, place = _place(function, args)
     if not isinstance(body[place], ExprStmt):
@@ -188,16 +182,16 @@ def _with_body(function: Function, old: tuple[Stmt, ...], new: tuple[Stmt, ...])
     return replace(function, body=visit(function.body))
 
 
-def _statement_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _statement_sites(function: Function, _: bool) -> Iterator[Site]:
     for at, (body, place) in enumerate(_places(function.body)):
         if not isinstance(body[place], Comment | Decl):
             yield {"at": at}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(if_convert, _if_sites, summary="turns a branch into a selection", members=True),
+OPERATORS = (
+    knowing_members(if_convert, _if_sites, "turns a branch into a selection"),
     *(
-        Operator(apply, _statement_sites, summary=what, checked=False, raw=True)
+        Operator(apply, _statement_sites, what, checked=False, raw=True)
         for apply, what in (
             (swap_statements, "exchanges two statements, unchecked"),
             (delete_statement, "leaves a statement out, unchecked"),

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.core.compilers import CLANG, GCC
 from tuner.spaces.source.operators.base import (
     DEVICE,
     HOST,
     Args,
-    Operator,
+    Keys,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
-    copied_range,
+    counts_without_sign,
     define,
-    find_loop,
+    for_each_loop,
+    knowing_members,
+    loop_of,
     loops_of,
     parameter,
-    rekeyed,
+    parameters,
     replace_statement,
+    require_copies,
     require_independent,
     require_known,
+    require_leave,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
@@ -55,56 +59,52 @@ _C_BLOCK = re.compile(r'\bextern\s*"C"\s*\{')
 def unroll(function: Function, args: Args) -> Function:
     """Asks the compiler to unroll a loop so many times.
 
-    Args:
-        function: to change.
-        args: ``loop``; one of ``parameters``, or for gcc ``count``, a number from 2 to 16.
+    Takes ``loop``; one of ``parameters``, or for gcc ``count``, a number from 2 to 16.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     if asks_unrolling(loop):
         raise Refused(f"loop {loop.key} is asked to be unrolled already")
     if function.compiler == GCC:
         count = argument(args, "count", int)
         if not 2 <= count <= 16:
             raise Refused(f"loop {loop.key} is not to be unrolled {count} times")
-        return replace_statement(
-            function, loop, [replace(loop, pragmas=(*loop.pragmas, f"GCC unroll {count}"))]
-        )
+        return _asked(function, loop, f"GCC unroll {count}")
     made, (number,) = define(function, args, 1)
-    asked = f"unroll {number.id}" if function.language in DEVICE else f"clang loop unroll_count({number.id})"
-    pragmas = (*loop.pragmas, asked)
-    return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
+    device = function.language in DEVICE
+    return _asked(made, loop, f"unroll {number.id}" if device else f"clang loop unroll_count({number.id})")
 
 
-def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        # Where one trip count is known, a full unroll is asked for already.
-        if asks_unrolling(loop) or not function.compiler:
-            continue
-        if function.compiler == GCC:
-            yield from ({"loop": loop.key, "count": count} for count in (2, 4, 8))
-        else:
-            found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
-            yield {"loop": loop.key, "parameters": [found]}
+def _asked(function: Function, loop: For, *pragmas: str) -> Function:
+    """The function with more pragmas before a loop."""
+    return replace_statement(function, loop, [replace(loop, pragmas=(*loop.pragmas, *pragmas))])
+
+
+@for_each_loop
+def _unroll_sites(function: Function, loop: For) -> Iterator[Site]:
+    # Where one trip count is known, a full unroll is asked for already.
+    if asks_unrolling(loop) or not function.compiler:
+        return
+    if function.compiler == GCC:
+        yield from ({"loop": loop.key, "count": count} for count in (2, 4, 8))
+    else:
+        found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
+        yield {"loop": loop.key, "parameters": [found]}
 
 
 def unroll_copies(function: Function, args: Args) -> Function:
     """Writes a loop's body several times, with what is left over in a loop of its own.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``count`` from 2 to 8.
+    Takes ``loop``; ``count`` from 2 to 8.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     count = argument(args, "count", int)
-    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > 4000:
-        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
-    kind = loop.type
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind or not kind:
+    require_copies(loop, count)
+    if counts_without_sign(loop.type) or not loop.type:
         raise Refused(f"loop {loop.key} does not declare a signed counter")
     if loop.var in written_names(loop.body):
         raise Refused(f"{loop.var} is declared again inside loop {loop.key}")
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     size = Number(str(count))
     end = upper_end(loop)
     whole = left_over(loop, size, end)
@@ -112,17 +112,17 @@ def unroll_copies(function: Function, args: Args) -> Function:
     body: list[Stmt] = []
     for number in range(count):
         part = substitute(loop.body, loop.var, add(Name(loop.var), Number(str(number))))
-        part = part if number == 0 else rekeyed(function, part, taken)
+        part = part if number == 0 else keys.again(part)
         body += [Block(part)] if scoped else part
     main = replace(loop, limit=whole, op="<", step=size, body=tuple(body))
-    return replace_statement(function, loop, [main, copied_range(function, loop, whole, end, taken)])
+    return replace_statement(function, loop, [main, keys.over(loop, whole, end)])
 
 
-def _copies_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one and loop.type:
-            for count in (2, 4, 8):
-                yield {"loop": loop.key, "count": count}
+@for_each_loop
+def _copies_sites(_: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) == 1 and loop.by_one and loop.type:
+        for count in (2, 4, 8):
+            yield {"loop": loop.key, "count": count}
 
 
 def vectorize(function: Function, args: Args) -> Function:
@@ -134,25 +134,18 @@ def vectorize(function: Function, args: Args) -> Function:
 
     gcc is told no more than that the iterations are independent: it has no words for the rest.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``parameters``: width, interleaving; none for gcc.
+    Takes ``loop``; ``parameters``: width, interleaving; none for gcc.
     """
     return _vectorized(function, args)
 
 
 def vectorize_masked(function: Function, args: Args) -> Function:
-    """:func:`vectorize`, with what whole vectors leave over computed by a vector under a mask.
-
-    Args:
-        function: to change.
-        args: as there.
-    """
+    """:func:`vectorize`, with what whole vectors leave over computed by a vector under a mask."""
     return _vectorized(function, args, "clang loop vectorize_predicate(enable)")
 
 
 def _vectorized(function: Function, args: Args, *more: str) -> Function:
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     if len(loops_of(loop)) > 1:
         raise Refused(f"loop {loop.key} is not the innermost")
@@ -165,40 +158,37 @@ def _vectorized(function: Function, args: Args, *more: str) -> Function:
         safe = independent(function)
         if summed or more or not safe:
             raise Refused("the compiler cannot be asked for it")
-        return replace_statement(function, loop, [replace(loop, pragmas=(*loop.pragmas, *safe))])
+        return _asked(function, loop, *safe)
     made, (width, count) = define(function, args, 2)
     asked = ("clang loop vectorize(enable)",) if summed else independent(function)
-    pragmas = (*loop.pragmas, *asked, *of_width(function, width.id, count.id), *more)
-    return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
+    return _asked(made, loop, *asked, *of_width(function, width.id, count.id), *more)
 
 
 def _is_vectorized(loop: For) -> bool:
     return any("vectorize" in p or "ivdep" in p for p in loop.pragmas)
 
 
-def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     if function.compiler == GCC and not reassociate:
         yield from ({"loop": loop.key} for loop in _vector_loops(function))
     yield from _vector_sites(function, reassociate, width=8)
 
 
-def _masked_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _masked_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     # Half a register under a mask is not worth the mask: 8 floats were slower than no mask on Zen 5, 16 faster.
     yield from _vector_sites(function, reassociate, width=16)
 
 
-def _vector_sites(function: Function, reassociate: bool, *, width: int) -> Iterator[dict[str, Any]]:
+def _vector_sites(function: Function, reassociate: bool, *, width: int) -> Iterator[Site]:
     for loop in _vector_loops(function) if function.compiler == CLANG else ():
-        first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), width)
-        second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
-        found = {"loop": loop.key, "parameters": [first, second]}
+        sizes = (f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), width), (f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
+        found: Site = {"loop": loop.key, "parameters": parameters(function, *sizes)}
         yield found | ({"reassociate": True} if reassociate else {})
 
 
-def _vector_loops(function: Function) -> Iterator[For]:
-    for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one and not _is_vectorized(loop):
-            yield loop
+def _vector_loops(function: Function) -> list[For]:
+    innermost = (f for f in all_loops(function) if len(loops_of(f)) == 1)
+    return [f for f in innermost if f.by_one and not _is_vectorized(f)]
 
 
 def _pointers(function: Function) -> list[Param]:
@@ -210,46 +200,35 @@ def _pointers(function: Function) -> list[Param]:
 def restrict(function: Function, args: Args) -> Function:
     """Promises the compiler that the buffers of the kernel do not overlap, which the tuner's never do.
 
-    Args:
-        function: to change.
-        args: ``language``: in C++ the word is ``__restrict``.
+    Takes ``language``: in C++ the word is ``__restrict``.
     """
     word = "restrict" if args.get("language", "c") == "c" else "__restrict"
     pointers = [p for p in _pointers(function) if not any("restrict" in q for q in p.qualifiers)]
     if not pointers:
         raise Refused("every pointer has it already")
-    changed = {id(p): replace(p, qualifiers=(*p.qualifiers, word)) for p in pointers}
-    params = tuple(changed.get(id(p), p) for p in function.params)
-    return replace(function, params=params, signature="")
+    return _with_params(function, pointers, lambda p: replace(p, qualifiers=(*p.qualifiers, word)))
 
 
-def const(function: Function, args: Args) -> Function:
+def const(function: Function, _: Args) -> Function:
     """Promises not to write through pointers that a device's function does not write through.
 
     A device's compiler may then read by another path; on the host no compiler makes other code of it.
-
-    Args:
-        function: to change.
-        args: none.
     """
-    del args
     if function.language == "cuda" and not _keeps_its_symbol(function):
         raise Refused(f'{function.name} would be another function to those who call it: it is not extern "C"')
     require_known(tuple(s for s in statements(function.body) if not _returns(s)), "the function")
     handed = [c.arguments for c in subtrees(function.body) if isinstance(c, Call)]
     followed = [u for u in subtrees(function.body) if isinstance(u, Unary) and u.op in ("*", "&")]
-    passed = names_in((*handed, *followed))
-    pointers = {d.name for d in subtrees(function.body) if isinstance(d, Decl) and "*" in d.type}
-    written = written_names(function.body)
-    found = [
-        p
-        for p in _pointers(function)
-        if "const" not in p.base.split() and p.name not in written and p.name not in passed
-    ]
-    if not found or pointers:
+    other = names_in((*handed, *followed)) | written_names(function.body)
+    found = [p for p in _pointers(function) if "const" not in p.base.split() and p.name not in other]
+    if not found or any(isinstance(d, Decl) and "*" in d.type for d in subtrees(function.body)):
         raise Refused("no pointer could be const")
-    ids = {id(p) for p in found}
-    params = tuple(replace(p, base=f"const {p.base}") if id(p) in ids else p for p in function.params)
+    return _with_params(function, found, lambda p: replace(p, base=f"const {p.base}"))
+
+
+def _with_params(function: Function, changed: list[Param], change: Callable[[Param], Param]) -> Function:
+    ids = {id(p) for p in changed}
+    params = tuple(change(p) if id(p) in ids else p for p in function.params)
     return replace(function, params=params, signature="")
 
 
@@ -274,12 +253,9 @@ def free_sums(function: Function, args: Args) -> Function:
     What no dependence analysis sees through, such as sums over elements found by an index, gets vectors and several
     partial sums that way. Source: clang language extensions, "#pragma clang fp reassociate".
 
-    Args:
-        function: to change.
-        args: ``reassociate``, which has to be true.
+    Takes ``reassociate``, which has to be true.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("the edit adds in another order and has no leave to")
+    require_leave(args, "the edit adds in another order and has no leave to")
     if function.compiler != CLANG:
         raise Refused("clang alone can be told so in the source")
     if not function.whole:
@@ -289,7 +265,7 @@ def free_sums(function: Function, args: Args) -> Function:
     return replace(function, body=(OpaqueStmt(_FREE), *function.body))
 
 
-def _free_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _free_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     if reassociate and function.whole and function.compiler == CLANG:
         yield {"reassociate": True}
 
@@ -301,27 +277,22 @@ def _returns(stmt: Stmt) -> bool:
     return not isinstance(stmt, OpaqueStmt) and any(is_return(s) for s in statements((stmt,)))
 
 
-def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _once(function: Function, _: bool) -> Iterator[Site]:
     if function.whole and function.params:
         yield {}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(unroll, _unroll_sites, summary="asks for unrolling", members=True),
-    Operator(unroll_copies, _copies_sites, summary="writes a loop's body several times", members=True),
-    Operator(
-        vectorize, _vectorize_sites, summary="asks for vectors of a width", languages=HOST, members=True
-    ),
-    Operator(
+OPERATORS = (
+    knowing_members(unroll, _unroll_sites, "asks for unrolling"),
+    knowing_members(unroll_copies, _copies_sites, "writes a loop's body several times"),
+    knowing_members(vectorize, _vectorize_sites, "asks for vectors of a width", languages=HOST),
+    knowing_members(
         vectorize_masked,
         _masked_sites,
-        summary="asks for vectors, with a mask for what they leave over",
+        "asks for vectors, with a mask for what they leave over",
         languages=HOST,
-        members=True,
     ),
-    Operator(
-        free_sums, _free_sites, summary="lets the compiler add up in any order", languages=HOST, members=True
-    ),
-    Operator(restrict, _once, summary="promises separate buffers", members=True),
-    Operator(const, _once, summary="promises not to write", languages=DEVICE, members=True),
+    knowing_members(free_sums, _free_sites, "lets the compiler add up in any order", languages=HOST),
+    knowing_members(restrict, _once, "promises separate buffers"),
+    knowing_members(const, _once, "promises not to write", languages=DEVICE),
 )

@@ -17,8 +17,10 @@ from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.syntax import Block, Decl, For, Function, If, Opaque, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import (
     declared_names,
+    inner_bodies,
     names_in,
     opaque_words,
+    operands,
     scoped,
     statements,
     subtrees,
@@ -110,10 +112,8 @@ def require_in_scope(function: Function) -> None:
             case For(type=kind, var=var):
                 head = known | {var} if kind else known
                 used = names_in(stmt.start) | (names_in((stmt.limit, stmt.step)) - head) | {var} - head
-            case If():
-                used = names_in(stmt.condition)
-            case Block():
-                used = set()
+            case If() | Block():
+                used = names_in(tuple(operands(stmt)))
             case Decl(name=name):
                 used = names_in((*stmt.dims, stmt.init)) - {name}
             case _:
@@ -128,14 +128,11 @@ def is_used_outside(function: Function, var: str) -> bool:
 
     def uses(stmt: Stmt) -> bool:
         match stmt:
-            case For():
-                if stmt.var == var:
-                    return var in names_in(stmt.start)
-                return var in names_in((stmt.start, stmt.limit, stmt.step)) or any(map(uses, stmt.body))
-            case If():
-                return var in names_in(stmt.condition) or any(map(uses, (*stmt.then, *stmt.other)))
-            case Block():
-                return any(map(uses, stmt.body))
+            case For() if stmt.var == var:
+                return var in names_in(stmt.start)
+            case For() | If() | Block():
+                within = (s for part in inner_bodies(stmt) for s in part)
+                return var in names_in(tuple(operands(stmt))) or any(map(uses, within))
             case OpaqueStmt(text=text):
                 return re.search(rf"\b{var}\b", text) is not None
         return var in names_in(stmt)

@@ -7,24 +7,22 @@ rests on. The launch changes with the source. May not judge what is fast.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
-    Operator,
+    Keys,
     Refused,
+    Site,
     all_loops,
     define,
-    fresh_key,
     fresh_name,
-    new_key,
-    parameter,
-    rekeyed,
+    knowing_members,
+    parameters,
     require_known,
 )
 from tuner.spaces.source.operators.bounds import joined
@@ -42,6 +40,7 @@ from tuner.spaces.source.operators.devices.threads import (
     coordinate,
     dims_of,
     is_barrier,
+    is_exit,
     is_return,
     is_shared,
     launch_of,
@@ -102,7 +101,7 @@ def coarsen(function: Function, args: Args) -> Function:
     for axis, count in zip(axes, counts, strict=True):
         part = fresh_name(made, f"part_{AXES[axis]}")
         body = _renumbered(replace(made, body=body), axis, part, count)
-        key = fresh_key(made, part)
+        key = Keys(made).new(part)
         loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
         grid[axis] = f"ceil(({grid[axis]}) / {count.id})"
     frame = _frame(function, body, tuple(loops))
@@ -144,7 +143,7 @@ class _Frame:
 def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[Stmt, ...]:
     """The body as one of ``count`` groups in the place of one does it."""
     language = function.language
-    require_known(tuple(s for s in function.body if not _is_exit(s)), "the kernel")
+    require_known(tuple(s for s in function.body if not is_exit(s)), "the kernel")
     if place_names(function, axis).isdisjoint({"get_group_id", "get_global_id", f"blockIdx.{AXES[axis]}"}):
         raise Refused("the kernel does not ask for its group along this axis")
     group, item, items = (coordinate(language, w, axis) for w in ("group", "item", "items"))
@@ -189,10 +188,6 @@ def _counting(function: Function) -> set[str]:
     }
 
 
-def _is_exit(stmt: Stmt) -> bool:
-    return isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0])
-
-
 def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
     own = differing(body, {f.var for f in loops} | _counting(function))
     written = assigned(body)
@@ -212,7 +207,7 @@ def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -
                 plain.append(stmt)
             else:
                 first.append(stmt)
-        elif isinstance(stmt, If) and _is_exit(stmt):
+        elif isinstance(stmt, If) and is_exit(stmt):
             if own.isdisjoint(names_in(stmt.condition)):
                 first.append(stmt)
             else:
@@ -251,24 +246,24 @@ def _require_bounded(function: Function, frame: _Frame, part: str) -> None:
 
 def _versioned(function: Function, frame: _Frame) -> tuple[Stmt, ...]:
     """All parts together; where an item may end early, only if none does, and else one after the other."""
-    taken = {f.key for f in all_loops(function)}
-    fast = _jammed(function, frame, taken)
+    keys = Keys(function)
+    fast = _jammed(function, frame, keys)
     if not frame.guards:
         return (*frame.first, *fast)
     whole = fresh_name(function, "all_inside")
     inside = joined("&&", frame.guards)
     check = ExprStmt(Assign("&=", Name(whole), truth(inside)))
-    slow = If(inside, rekeyed(function, frame.rest, taken))
+    slow = If(inside, keys.again(frame.rest))
     return (
         *frame.first,
         Decl("int", whole, (), Number("1")),
-        *_over_parts(function, frame, (check,), taken),
-        If(Name(whole), fast, _over_parts(function, frame, (slow,), taken, unrolled=False)),
+        *_over_parts(frame, (check,), keys),
+        If(Name(whole), fast, _over_parts(frame, (slow,), keys, unrolled=False)),
     )
 
 
 def _over_parts(
-    function: Function, frame: _Frame, stmts: tuple[Stmt, ...], taken: set[str], *, unrolled: bool = True
+    frame: _Frame, stmts: tuple[Stmt, ...], keys: Keys, *, unrolled: bool = True
 ) -> tuple[Stmt, ...]:
     """Statements for each part, with the plain declarations that they need."""
     needed = names_in(stmts)
@@ -279,19 +274,19 @@ def _over_parts(
             needed |= names_in(decl)
     body: tuple[Stmt, ...] = (*before, *stmts)
     for loop in reversed(frame.loops):
-        key = new_key(function, loop.key, taken)
-        body = (replace(loop, key=key, body=body, pragmas=loop.pragmas if unrolled else ()),)
+        pragmas = loop.pragmas if unrolled else ()
+        body = (replace(loop, key=keys.new(loop.key), body=body, pragmas=pragmas),)
     return body
 
 
-def _jammed(function: Function, frame: _Frame, taken: set[str]) -> tuple[Stmt, ...]:
+def _jammed(function: Function, frame: _Frame, keys: Keys) -> tuple[Stmt, ...]:
     """The work for all parts together: loops that are the same for all stay outside of those over parts."""
     marks = [replace(frame.loops[0], var=name) for name in sorted(frame.own)]
     parts = _split(pieces(frame.rest, marks), frame.own)
     points = [Point(loop=f, base="", size=f.limit, key=f.key, type=f.type) for f in frame.loops]
     shared, declared = expand(parts, points, partial(fresh_name, function), frame.own)
     # Which statements are the same for all shows before scalars become elements.
-    return (*declared, *_emit(function, parts, shared, frame, taken))
+    return (*declared, *_emit(parts, shared, frame, keys))
 
 
 def _split(parts: Sequence[Piece], own: frozenset[str]) -> tuple[Piece, ...]:
@@ -338,43 +333,33 @@ def _same_for_all(stmt: Stmt, own: frozenset[str]) -> bool:
     return own.isdisjoint(names_in(stmt) | written_names(stmt))
 
 
-def _emit(
-    function: Function, before: Sequence[Piece], parts: Sequence[Piece], frame: _Frame, taken: set[str]
-) -> tuple[Stmt, ...]:
+def _emit(before: Sequence[Piece], parts: Sequence[Piece], frame: _Frame, keys: Keys) -> tuple[Stmt, ...]:
     made: list[Stmt] = []
     old = {p.first: p for p in before if isinstance(p, Run)}
     loops = {p.place: p for p in before if isinstance(p, Inner)}
     for piece in parts:
         if isinstance(piece, Inner):
-            inner = _emit(function, loops[piece.place].parts, piece.parts, frame, taken)
+            inner = _emit(loops[piece.place].parts, piece.parts, frame, keys)
             made.append(replace(piece.loop, body=inner))
         elif all(_same_for_all(s, frame.own) for s in old[piece.first].stmts):
             made += piece.stmts
         else:
-            made += _over_parts(function, frame, piece.stmts, taken)
+            made += _over_parts(frame, piece.stmts, keys)
     return tuple(made)
 
 
-def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _coarsen_sites(function: Function, _: bool) -> Iterator[Site]:
     if function.launch is None or not function.whole:
         return
     count = dims_of(function)
     choices = [[a] for a in range(count)] + [[b, a] for a in range(count) for b in range(a + 1, count)]
     for axes in choices:
-        found: list[dict[str, Any]] = []
-        for axis in axes:
-            taken = [p["name"] for p in found]
-            found.append(parameter(function, f"COARSEN_{AXES[axis]}", _COUNTS, 2, taken))
-        yield {"axes": axes, "parameters": found}
+        counts = parameters(function, *((f"COARSEN_{AXES[axis]}", _COUNTS, 2) for axis in axes))
+        yield {"axes": axes, "parameters": counts}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        coarsen,
-        _coarsen_sites,
-        summary="lets a group do the work of several",
-        checked=False,
-        languages=DEVICE,
-        members=True,
+OPERATORS = (
+    knowing_members(
+        coarsen, _coarsen_sites, "lets a group do the work of several", checked=False, languages=DEVICE
     ),
 )

@@ -6,22 +6,23 @@ May not judge what is fast.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
+    Keys,
     Operator,
     Refused,
-    all_loops,
+    Site,
     argument,
-    copied_range,
     define,
-    find_loop,
+    for_each_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
     parameter,
     replace_statement,
@@ -138,7 +139,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         function: a kernel.
         args: ``loop``; ``array``, which is only read, at the loop's pace.
     """
-    loop, array = find_loop(function, argument(args, "loop")), argument(args, "array")
+    loop, array = loop_of(function, args), argument(args, "array")
     require_simple_loop(function, loop)
     element = read_only(function).get(array, "")
     if len(loops_of(loop)) > 1 or element not in _OF_FOUR or loop.var in written_names(loop.body):
@@ -153,7 +154,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         raise Refused(f"{array} is not read at one place in loop {loop.key}")
     read = reads.pop()
     _require_lanes(function, loop, array, read)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     four = fresh_name(function, f"{array}_four")
     end, size = upper_end(loop), Number(str(_VECTOR))
     whole = left_over(loop, size, end)
@@ -170,7 +171,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         address = Cast("unsigned long long", Unary("&", first))
         bound = Ternary(Binary("==", Binary("%", address, Number("16")), Number("0")), whole, loop.start)
     main = replace(loop, op="<", limit=Name(limit), step=size, body=tuple(body), pragmas=())
-    rest = copied_range(function, loop, Name(limit), end, taken)
+    rest = keys.over(loop, Name(limit), end)
     before = Decl(f"const {kind}", limit, (), bound)
     return replace_statement(function, loop, [Block((before, main, rest))])
 
@@ -191,32 +192,27 @@ def _load(function: Function, element: str, read: Index) -> Expr:
     return Unary("*", Cast(f"const {_OF_FOUR[element]} *", Unary("&", read)))
 
 
-def _bound_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _bound_sites(function: Function, _: bool) -> Iterator[Site]:
     if function.launch is None or not function.whole:
         return
     least = parameter(function, "MIN_BLOCKS", _LEAST_BLOCKS, 1)
     yield {} if function.language == "opencl" else {"parameters": [least]}
 
 
-def _array_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _array_sites(function: Function, _: bool) -> Iterator[Site]:
     used = {n.id for n in subtrees(function.body) if isinstance(n, Name)}
-    for array in read_only(function):
-        if array in used:
-            yield {"array": array}
+    yield from ({"array": array} for array in read_only(function) if array in used)
 
 
-def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one:
-            for array in read_only(function):
-                if array in names_in(loop.body):
-                    yield {"loop": loop.key, "array": array}
+@for_each_loop
+def _vector_sites(function: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) == 1 and loop.by_one:
+        used = names_in(loop.body)
+        yield from ({"loop": loop.key, "array": array} for array in read_only(function) if array in used)
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        launch_bounds, _bound_sites, summary="tells the size of a group", languages=DEVICE, members=True
-    ),
-    Operator(read_only_loads, _array_sites, summary="reads through the read-only cache", languages=("cuda",)),
-    Operator(vector_loads, _vector_sites, summary="loads four elements at once", languages=DEVICE),
+OPERATORS = (
+    knowing_members(launch_bounds, _bound_sites, "tells the size of a group", languages=DEVICE),
+    Operator(read_only_loads, _array_sites, "reads through the read-only cache", languages=("cuda",)),
+    Operator(vector_loads, _vector_sites, "loads four elements at once", languages=DEVICE),
 )

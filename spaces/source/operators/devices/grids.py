@@ -6,19 +6,19 @@ Each changes the launch with the source. May not judge what is fast.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tuner.core.types import Launch
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
-    Operator,
+    Keys,
     Refused,
+    Site,
     argument,
     define,
-    fresh_key,
+    knowing_members,
     parameter,
 )
 from tuner.spaces.source.operators.devices.guards import (
@@ -73,7 +73,7 @@ def grid_stride(function: Function, args: Args) -> Function:
         body = (If(condition, body),)
     language = function.language
     step, first = coordinate(language, "total", axis), coordinate(language, "global", axis)
-    loop = For(fresh_key(made, name), kind, name, first, "<", limit, step, (*inner, *body))
+    loop = For(Keys(made).new(name), kind, name, first, "<", limit, step, (*inner, *body))
     ids = numbered(language, threads, but=axis)
     before = [s for s in threads.before if s.name not in moved]
     launch = launch_of(function)
@@ -162,9 +162,7 @@ def block_size(function: Function, args: Args) -> Function:
     return made
 
 
-def _axis_sites(
-    function: Function, stem: str, values: Sequence[int], default: int
-) -> Iterator[dict[str, Any]]:
+def _axis_sites(function: Function, stem: str, values: Sequence[int], default: int) -> Iterator[Site]:
     if function.launch is None or not function.whole:
         return
     for axis in range(dims_of(function)):
@@ -172,11 +170,11 @@ def _axis_sites(
         yield {"axis": axis, "parameters": [found]}
 
 
-def _stride_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _stride_sites(function: Function, _: bool) -> Iterator[Site]:
     yield from _axis_sites(function, "STRIDE", _STRIDES, 4)
 
 
-def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _block_sites(function: Function, _: bool) -> Iterator[Site]:
     launch = function.launch
     if launch is None:
         return
@@ -188,19 +186,7 @@ def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         yield site | {"constraints": [f"{' * '.join(f'({t})' for t in texts)} <= {most}"]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        grid_stride,
-        _stride_sites,
-        summary="lets fewer items stride over the problem",
-        languages=DEVICE,
-        members=True,
-    ),
-    Operator(
-        block_size,
-        _block_sites,
-        summary="makes the size of a group a tunable",
-        languages=DEVICE,
-        members=True,
-    ),
+OPERATORS = (
+    knowing_members(grid_stride, _stride_sites, "lets fewer items stride over the problem", languages=DEVICE),
+    knowing_members(block_size, _block_sites, "makes the size of a group a tunable", languages=DEVICE),
 )

@@ -5,23 +5,23 @@ Adds in another order. May not judge what is fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import is_floating, plain_type
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
-    argument,
     define,
-    find_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     parameter,
     require_known,
+    require_leave,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, joined
@@ -71,9 +71,8 @@ def share_sum(function: Function, args: Args) -> Function:
         function: a kernel over one axis whose items do not wait for one another yet.
         args: ``loop``; ``reassociate``, which has to be true; one of ``parameters``: items for each sum, a power of 2.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("the edit adds in another order and has no leave to")
-    loop = find_loop(function, argument(args, "loop"))
+    require_leave(args, "the edit adds in another order and has no leave to")
+    loop = loop_of(function, args)
     threads = read_threads(function)
     launch = launch_of(function)
     if len(launch.grid) != 1:
@@ -187,7 +186,7 @@ def _joined(function: Function, total: Decl, part: str, lane: str, lanes: Expr) 
     )
 
 
-def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _sum_sites(function: Function, reassociate: bool) -> Iterator[Site]:
     launch = function.launch
     if not reassociate or launch is None or len(launch.grid) != 1:
         return
@@ -198,8 +197,6 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
         yield {"loop": loop.key, "reassociate": True, "parameters": [found], "constraints": [whole]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        share_sum, _sum_sites, summary="spreads a sum over neighbouring items", languages=DEVICE, members=True
-    ),
+OPERATORS = (
+    knowing_members(share_sum, _sum_sites, "spreads a sum over neighbouring items", languages=DEVICE),
 )

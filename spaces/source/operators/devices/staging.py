@@ -6,25 +6,24 @@ what is fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 from tuner.spaces.source.kinds import is_floating, writable
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
-    Operator,
+    Keys,
     Refused,
-    all_loops,
+    Site,
     argument,
+    attempt,
     counter_type,
     define,
     find_loop,
     fresh_name,
-    new_key,
-    parameter,
+    knowing_members,
+    parameters,
     require_known,
     require_simple_loop,
 )
@@ -206,7 +205,7 @@ def _declared(function: Function, plan: _Plan, tile: Tile) -> Decl:
 
 def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     loop, language = plan.loop, function.language
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     first = fresh_name(function, f"{loop.var}_tile", [t.name for t in plan.tiles])
     end = upper_end(loop)
     wait = barrier(language)
@@ -214,20 +213,18 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     depth_end = minimum(Binary("+", Name(first), plan.depth), end)
     now = fresh_name(function, "buffer")
 
-    counted = partial(new_key, function, taken=taken)
-
     def load(at: Expr, buffer: Expr | None) -> tuple[Stmt, ...]:
         return tuple(
-            _load(function, plan, tile, at, buffer, counted(f"{tile.name}_item")) for tile in plan.tiles
+            _load(function, plan, tile, at, buffer, keys.new(f"{tile.name}_item")) for tile in plan.tiles
         )
 
     body = _staged_body(function, plan, Name(first), Name(now) if plan.double else None)
     use: Stmt = For(
-        counted(loop.key), kind, loop.var, Name(first), "<", depth_end, Number("1"), body, loop.pragmas
+        keys.new(loop.key), kind, loop.var, Name(first), "<", depth_end, Number("1"), body, loop.pragmas
     )
     if plan.threads.conditions and not _is_for_all(function, plan, body):
         use = If(Name(plan.active), (use,))
-    key = counted(first)
+    key = keys.new(first)
     if not plan.double:
         inner: tuple[Stmt, ...] = (*load(Name(first), None), wait, use, wait)
         return (For(key, kind, first, loop.start, "<", end, plan.depth, inner),)
@@ -247,21 +244,14 @@ def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool
     tiles = {t.name for t in plan.tiles}
     plain = map_expressions(body, lambda e: Number("0") if is_tile(e, tiles) else e)
     for stmt in statements(plain):
-        if (
-            isinstance(stmt, ExprStmt)
-            and isinstance(stmt.expr, Assign)
-            and isinstance(stmt.expr.target, Name)
-        ):
-            parts: tuple[Expr | None, ...] = (stmt.expr.value,)
-            if stmt.expr.op in ("/=", "%="):
+        match stmt:
+            case ExprStmt(expr=Assign(op=op, target=Name(), value=value)) if op not in ("/=", "%="):
+                part: Expr | None = value
+            case Decl(init=value) | If(condition=value):
+                part = value
+            case _:
                 return False
-        elif isinstance(stmt, Decl):
-            parts = (stmt.init,)
-        elif isinstance(stmt, If):
-            parts = (stmt.condition,)
-        else:
-            return False
-        if not all(is_harmless(p, uniform_names(function)) for p in parts):
+        if not is_harmless(part, uniform_names(function)):
             return False
     return True
 
@@ -328,30 +318,20 @@ def _staged_body(function: Function, plan: _Plan, first: Expr, buffer: Expr | No
     return map_expressions(plan.loop.body, lambda e: places.get(e, e) if isinstance(e, Index) else e)
 
 
-def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    try:
-        threads = read_threads(function)
-    except Refused:
+def _stage_sites(function: Function, _: bool) -> Iterator[Site]:
+    threads = attempt(read_threads, function)
+    if threads is None:
         return
     for loop in (s for s in threads.body if isinstance(s, For)):
-        arrays = []
-        for name in read_only(function):
-            try:
-                find_tile(function, threads, loop, name, [])
-            except Refused:
-                continue
-            arrays.append(name)
-        depth = parameter(function, f"TILE_{loop.var}", _DEPTHS, 16)
-        pad = parameter(function, "PAD", _PADS, 0)
+        arrays = [a for a in read_only(function) if attempt(find_tile, function, threads, loop, a, [])]
+        sizes = parameters(function, (f"TILE_{loop.var}", _DEPTHS, 16), ("PAD", _PADS, 0))
         choices = [arrays] if len(arrays) == 1 else [arrays, *([a] for a in arrays)]
         for chosen in (c for c in choices if c):
             for double in (False, True):
-                site = {"loop": loop.key, "arrays": chosen, "parameters": [depth, pad]}
+                site = {"loop": loop.key, "arrays": chosen, "parameters": sizes}
                 yield site | ({"double": True} if double else {})
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        stage, _stage_sites, summary="loads tiles into shared memory together", languages=DEVICE, members=True
-    ),
+OPERATORS = (
+    knowing_members(stage, _stage_sites, "loads tiles into shared memory together", languages=DEVICE),
 )

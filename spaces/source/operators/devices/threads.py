@@ -45,6 +45,7 @@ __all__ = [
     "dims_of",
     "filled",
     "is_barrier",
+    "is_exit",
     "is_return",
     "is_shared",
     "launch_of",
@@ -126,6 +127,11 @@ def is_barrier(stmt: Any) -> bool:
 def is_return(stmt: Stmt) -> bool:
     """Whether a statement ends the thread."""
     return isinstance(stmt, OpaqueStmt) and stmt.text.replace(" ", "") == "return;"
+
+
+def is_exit(stmt: Stmt) -> bool:
+    """Whether a statement ends the thread on a condition and does nothing else."""
+    return isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0])
 
 
 def launch_of(function: Function) -> Launch:
@@ -255,7 +261,7 @@ def read_threads(function: Function) -> Threads:
                 before.append(stmt)
             else:
                 break
-        elif isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0]):
+        elif isinstance(stmt, If) and is_exit(stmt):
             conditions += [negated(function, part) for part in conjuncts(stmt.condition, "||")]
         else:
             break

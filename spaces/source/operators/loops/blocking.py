@@ -5,36 +5,46 @@ Unroll-and-jam blocks one loop, register blocking two; with ``vector`` the inner
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
-    all_loops,
+    Site,
     analyse,
     argument_list,
+    attempt,
     counter_type,
+    counts_without_sign,
     define,
-    fresh_key,
+    for_each_loop,
     fresh_name,
     keep_promises,
-    nest_below,
+    knowing_members,
     parameter,
+    parameters,
     perfect_nest,
-    rekeyed,
     replace_statement,
-    require_rectangular,
-    require_simple_loop,
+    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
-from tuner.spaces.source.operators.loops.push import Inner, Piece, Point, Run, expand, order_of, pieces
+from tuner.spaces.source.operators.loops.push import (
+    Inner,
+    Piece,
+    Point,
+    Run,
+    expand,
+    order_of,
+    pieces,
+    with_runs,
+)
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     Lanes,
@@ -68,9 +78,7 @@ _VECTORS = (1, 2, 3, 4, 6, 8)
 def unroll_and_jam(function: Function, args: Args) -> Function:
     """Runs several iterations of a loop together inside the loops that it holds.
 
-    Args:
-        function: to change.
-        args: ``loops``, one; one of ``parameters``.
+    Takes ``loops``, one; one of ``parameters``.
     """
     keys = argument_list(args, "loops")
     if len(keys) != 1:
@@ -81,9 +89,7 @@ def unroll_and_jam(function: Function, args: Args) -> Function:
 def register_block(function: Function, args: Args) -> Function:
     """Computes blocks of two nested loops together; local scalars become one for each point.
 
-    Args:
-        function: to change.
-        args: ``loops``, outer and inner; two of ``parameters``, or with ``vector`` three: rows, vectors, lanes.
+    Takes ``loops``, outer and inner; two of ``parameters``, or with ``vector`` three: rows, vectors, lanes.
     """
     keys = argument_list(args, "loops")
     if len(keys) > 2 or (len(keys) < 2 and args.get("vector") is not True):
@@ -97,7 +103,7 @@ class _Build:
 
     points: tuple[Point, ...]
     lanes: Lanes | None
-    width: Expr | None
+    width: Expr
     unroll: tuple[str, ...]
 
 
@@ -111,10 +117,7 @@ def _require_shared_counters(loop: For) -> None:
 
 
 def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool) -> Function:
-    given = nest_below(function, keys)
-    for loop in given:
-        require_simple_loop(function, loop)
-    require_rectangular(given)
+    given = simple_nest(function, keys)
     _check_order(function, args, given, vector=vector)
     inlined = inline_constants(function, given[0])
     nest = perfect_nest(inlined)[: len(keys)]
@@ -128,17 +131,14 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     if vector:
         sizes[-1] = Binary("*", names[-2], names[-1])
     points = _points(made, nest, sizes)
-    body: tuple[Stmt, ...]
     parts, declared = expand(parts, points, partial(fresh_name, made))
+    build = _Build(points=points, lanes=None, width=names[-1], unroll=fully_unrolled(function))
     if vector:
         made, lanes = with_lanes(made, nest[-1], element, names[-1], declared)
-        build = _Build(points=points, lanes=lanes, width=names[-1], unroll=fully_unrolled(function))
+        build = replace(build, lanes=lanes)
         declared = tuple(_vector_array(d, lanes, names[-2]) for d in declared)
         parts = _vector_places(parts, {d.name for d in declared}, points, names[-1])
-    else:
-        build = _Build(points=points, lanes=None, width=None, unroll=fully_unrolled(function))
-    body = (*declared, *_emit(parts, build))
-    made = replace_statement(made, given[0], _around(made, nest, points, body))
+    made = replace_statement(made, given[0], _around(made, nest, points, (*declared, *_emit(parts, build))))
     return keep_promises(function, made, "several of its iterations together")
 
 
@@ -152,11 +152,9 @@ def _check_order(function: Function, args: Args, nest: Sequence[For], *, vector:
 
 
 def _points(function: Function, nest: Sequence[For], sizes: Sequence[Expr]) -> tuple[Point, ...]:
-    taken: set[str] = set()
     made: list[Point] = []
     for loop, size in zip(nest, sizes, strict=True):
-        base = fresh_name(function, f"{loop.var}_block", taken)
-        taken.add(base)
+        base = fresh_name(function, f"{loop.var}_block", [p.base for p in made])
         made.append(Point(loop=loop, base=base, size=size, key=loop.key, type=counter_type(function, loop)))
     return tuple(made)
 
@@ -165,22 +163,14 @@ def _around(
     function: Function, nest: Sequence[For], points: Sequence[Point], body: tuple[Stmt, ...]
 ) -> tuple[Stmt, ...]:
     """Loops over whole blocks, and what they leave over in the order of the source."""
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     if len(nest) == 1:
-        return _split(function, points[0], body, nest[0].body, taken)
+        return _split(function, points[0], body, nest[0].body, keys)
     outer, inner = points
-    rest = For(
-        _key(function, inner.loop.key, taken),
-        inner.type,
-        inner.loop.var,
-        inner.loop.start,
-        inner.loop.op,
-        inner.loop.limit,
-        Number("1"),
-        rekeyed(function, inner.loop.body, taken),
-    )
-    inside = _split(function, inner, body, inner.loop.body, taken, rows=outer)
-    return _split(function, outer, inside, (rest,), taken)
+    key = keys.new(inner.loop.key)
+    rest = replace(inner.loop, key=key, type=inner.type, body=keys.again(inner.loop.body), pragmas=())
+    inside = _split(function, inner, body, inner.loop.body, keys, rows=outer)
+    return _split(function, outer, inside, (rest,), keys)
 
 
 def _split(
@@ -188,7 +178,7 @@ def _split(
     point: Point,
     body: tuple[Stmt, ...],
     rest: tuple[Stmt, ...],
-    taken: set[str],
+    keys: Keys,
     rows: Point | None = None,
 ) -> tuple[Stmt, ...]:
     loop = point.loop
@@ -200,46 +190,19 @@ def _split(
         name = fresh_name(function, f"{loop.var}_end")
         before = (Decl(f"const {point.type}", name, (), end),)
         end = Name(name)
-    _require_countable(point)
+    if counts_without_sign(point.type) and loop.start != Number("0"):
+        raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
     size = point.size
     whole = left_over(loop, size, end)
-    main_key = _key(function, f"{point.base}", taken)
+    main_key = keys.new(point.base)
     main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
-    tail: Stmt = For(
-        _key(function, loop.key, taken),
-        point.type,
-        loop.var,
-        whole,
-        "<",
-        end,
-        Number("1"),
-        rekeyed(function, rest, taken),
-    )
+    plain = replace(loop, type=point.type, body=rest, pragmas=())
+    tail = keys.over(plain, whole, end)
     if rows is not None:
         limit = Binary("+", Name(rows.base), rows.size)
-        tail = For(
-            _key(function, rows.loop.key, taken),
-            rows.type,
-            rows.loop.var,
-            Name(rows.base),
-            "<",
-            limit,
-            Number("1"),
-            (tail,),
-        )
+        around = replace(rows.loop, key=keys.new(rows.loop.key), type=rows.type, pragmas=())
+        tail = replace(around, start=Name(rows.base), op="<", limit=limit, body=(tail,))
     return (*before, main, tail)
-
-
-def _require_countable(point: Point) -> None:
-    kind = point.type
-    if ("unsigned" in kind or "size_t" in kind or "uint" in kind) and point.loop.start != Number("0"):
-        raise Refused(f"loop {point.loop.key} counts in an unsigned type from more than 0")
-
-
-def _key(function: Function, stem: str, taken: set[str]) -> str:
-    key = fresh_key(function, stem, taken)
-    taken.add(key)
-    return key
 
 
 def _emit(parts: Sequence[Piece], build: _Build) -> tuple[Stmt, ...]:
@@ -257,7 +220,7 @@ def _emit(parts: Sequence[Piece], build: _Build) -> tuple[Stmt, ...]:
 def _run(piece: Run, build: _Build) -> Stmt:
     body = piece.stmts
     step: Expr = Number("1")
-    if build.lanes is not None and build.width is not None:
+    if build.lanes is not None:
         body, step = _vector_run(piece.stmts, build.lanes), build.width
     for number, point in reversed(list(enumerate(build.points))):
         limit = Binary("+", Name(point.base), point.size)
@@ -299,74 +262,46 @@ def _vector_places(
                 return Index(expr.base, Binary("/", offset, width))
         return expr
 
-    made: list[Piece] = []
-    for piece in parts:
-        if isinstance(piece, Inner):
-            made.append(replace(piece, parts=_vector_places(piece.parts, names, points, width)))
-        else:
-            made.append(replace(piece, stmts=map_expressions(piece.stmts, change)))
-    return tuple(made)
+    return with_runs(parts, lambda run: map_expressions(run.stmts, change))
 
 
-def _jam_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if loop.by_one and any(isinstance(s, For) for s in loop.body):
-            yield {
-                "loops": [loop.key],
-                "parameters": [parameter(function, f"JAM_{loop.var}", (1, 2, 3, 4, 6, 8), 4)],
-            }
+@for_each_loop
+def _jam_sites(function: Function, loop: For) -> Iterator[Site]:
+    if loop.by_one and any(isinstance(s, For) for s in loop.body):
+        found = parameter(function, f"JAM_{loop.var}", (1, 2, 3, 4, 6, 8), 4)
+        yield {"loops": [loop.key], "parameters": [found]}
 
 
-def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        if len(nest) > 1 and any(isinstance(s, For) for s in nest[1].body):
-            keys = [nest[0].key, nest[1].key]
-            rows = parameter(function, f"ROWS_{nest[0].var}", _ROWS, 4)
-            columns = parameter(function, f"COLUMNS_{nest[1].var}", _COLUMNS, 16, [rows["name"]])
-            yield {"loops": keys, "parameters": [rows, columns]}
+@for_each_loop
+def _block_sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    if len(nest) > 1 and any(isinstance(s, For) for s in nest[1].body):
+        sizes = (f"ROWS_{loop.var}", _ROWS, 4), (f"COLUMNS_{nest[1].var}", _COLUMNS, 16)
+        yield {"loops": [loop.key, nest[1].key], "parameters": parameters(function, *sizes)}
 
 
-def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        for count in (1, 2):
-            if len(nest) < count:
-                continue
-            loops = nest[:count]
-            try:
-                element = element_type(function, loops[-1])
-            except Refused:
-                continue
-            lanes = LANES[element]
-            found: list[dict[str, Any]] = []
-            if count == 2:
-                found.append(parameter(function, f"ROWS_{loops[0].var}", _ROWS, 4))
-            found.append(parameter(function, f"VECTORS_{loops[-1].var}", _VECTORS, 4 if count == 2 else 2))
-            found.append(parameter(function, f"LANES_{loops[-1].var}", lanes, lanes[-1]))
-            yield {"loops": [f.key for f in loops], "vector": True, "parameters": found}
+@for_each_loop
+def _vector_sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    for loops in (nest[:count] for count in (1, 2) if count <= len(nest)):
+        element = attempt(element_type, function, loops[-1])
+        if element is None:
+            continue
+        lanes, var = LANES[element], loops[-1].var
+        found = [parameter(function, f"ROWS_{loop.var}", _ROWS, 4)] if len(loops) == 2 else []
+        found.append(parameter(function, f"VECTORS_{var}", _VECTORS, 2 * len(loops)))
+        found.append(parameter(function, f"LANES_{var}", lanes, lanes[-1]))
+        yield {"loops": [f.key for f in loops], "vector": True, "parameters": found}
 
 
-OPERATORS: Iterable[Operator] = (
+OPERATORS = (
+    knowing_members(unroll_and_jam, _jam_sites, "runs several iterations of an outer loop together"),
+    knowing_members(register_block, _block_sites, "computes a block of two loops in registers"),
     Operator(
-        name="unroll_and_jam",
-        summary="runs several iterations of an outer loop together",
-        apply=unroll_and_jam,
-        sites=_jam_sites,
-        members=True,
-    ),
-    Operator(
-        name="register_block",
-        summary="computes a block of two loops in registers",
-        apply=register_block,
-        sites=_block_sites,
-        members=True,
-    ),
-    Operator(
+        register_block,
+        _vector_sites,
+        "computes a block of rows and vectors in registers",
         name="vector_block",
-        summary="computes a block of rows and vectors in registers",
-        apply=register_block,
-        sites=_vector_sites,
         languages=HOST,
     ),
 )

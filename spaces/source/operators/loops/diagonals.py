@@ -9,9 +9,8 @@ Source: Wolfe, "Loop skewing: the wavefront method revisited" (1986), for the or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.core.compilers import CLANG
 from tuner.spaces.source.affine import Poly, constant, minus
@@ -20,23 +19,23 @@ from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
-    all_loops,
+    Site,
     analyse,
     argument,
     argument_list,
     body_of,
     counter_type,
+    counts_without_sign,
     define,
-    fresh_key,
+    for_each_loop,
     fresh_name,
-    nest_below,
-    parameter,
+    parameters,
     perfect_nest,
     replace_statement,
-    require_rectangular,
-    require_simple_loop,
+    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
 from tuner.spaces.source.operators.loop_pragmas import independent, of_width
@@ -69,17 +68,15 @@ _Offset = tuple[int, int]
 def diagonals(function: Function, args: Args) -> Function:
     """Runs sweeps over a grid along its diagonals, in a copy that has them side by side.
 
-    Args:
-        function: to change.
-        args: ``loops``, over rows and columns, or with one over time before them; ``lag``: how many columns a diagonal
-            moves on for each row; ``parameters``: elements of the buffer at most, and for clang the width of vectors.
+    Takes ``loops``, over rows and columns, or with one over time before them; ``lag``: how many columns a diagonal
+    moves on for each row; ``parameters``: elements of the buffer at most, and for clang the width of vectors.
     """
     keys = argument_list(args, "loops")
     lag = argument(args, "lag", int)
     if len(keys) not in (2, 3) or not 1 <= lag <= _MOST_LAG:
         raise Refused("it takes two loops, or three, and a lag")
-    nest = nest_below(function, keys)
-    _require_plain(function, nest)
+    nest = simple_nest(function, keys)
+    assign = _plain(function, nest)
     found = analyse(function, [nest[0]], args)
     outer, inner = nest[-2:]
     if not found.carried_by(inner.key):
@@ -88,21 +85,20 @@ def diagonals(function: Function, args: Args) -> Function:
     reason = found.backward(lambda _: f"{lag}*{outer.key}+{inner.key}", within=time, still=True)
     if reason:
         raise Refused(f"{reason} (within a diagonal)")
-    grid = _grid(function, found, nest, lag)
+    grid = _grid(function, found, nest, assign, lag)
     made, (cells, *widths) = define(function, args, 2 if function.compiler == CLANG else 1)
     return replace_statement(made, nest[0], _emit(made, grid, cells, widths))
 
 
-def _require_plain(function: Function, nest: Sequence[For]) -> None:
-    for loop in nest:
-        require_simple_loop(function, loop)
-    require_rectangular(nest)
+def _plain(function: Function, nest: Sequence[For]) -> Assign:
+    """The one assignment of a nest that counts alike."""
     first, *others = (counter_type(function, f) for f in nest)
-    if any(k != first for k in others) or any(w in first for w in ("unsigned", "size_t", "uint")):
+    if any(k != first for k in others) or counts_without_sign(first):
         raise Refused("the loops do not count in one signed type")
     body = body_of(nest[-1])
     if len(body) != 1 or not isinstance(body[0], ExprStmt) or not isinstance(body[0].expr, Assign):
         raise Refused(f"loop {nest[-1].key} is more than one assignment")
+    return body[0].expr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +145,7 @@ class _Grid:
         return min(found), max(found)
 
 
-def _grid(function: Function, found: Dependences, nest: Sequence[For], lag: int) -> _Grid:
-    (stmt,) = body_of(nest[-1])
-    assign = stmt.expr if isinstance(stmt, ExprStmt) else None
-    if not isinstance(assign, Assign):
-        raise Refused("there is no assignment")
+def _grid(function: Function, found: Dependences, nest: Sequence[For], assign: Assign, lag: int) -> _Grid:
     base, subscripts = index_chain(assign.target)
     array = base.id if isinstance(base, Name) else ""
     element = plain_type(types_of(function).get(array, ""))
@@ -164,12 +156,8 @@ def _grid(function: Function, found: Dependences, nest: Sequence[For], lag: int)
         for access in leaf.accesses:
             if access.variable == array:
                 offsets[access.subscripts] = _offset(found.place(access), nest)
-    used = {
-        index_chain(e)[1]
-        for e in subtrees(assign)
-        if isinstance(e, Index) and index_chain(e)[0] == Name(array)
-    }
-    used = {s for s in used if s}
+    chains = [index_chain(e) for e in subtrees(assign) if isinstance(e, Index)]
+    used = {at for base, at in chains if base == Name(array)}
     if not used <= set(offsets) or offsets[subscripts] != (0, 0):
         raise Refused(f"the places in {array} cannot be told apart")
     return _Grid(
@@ -214,8 +202,7 @@ def _emit(function: Function, grid: _Grid, cells: Expr, widths: Sequence[Expr]) 
     if len(grid.nest) == 3:
         fits = Binary("&&", fits, Binary("<", grid.nest[0].start, upper_end(grid.nest[0])))
     fits = Binary("&&", fits, Binary("<=", room, Binary("/", cells, tall)))
-    taken = {f.key for f in all_loops(function)}
-    build = _Build(function=function, grid=grid, names=names, taken=taken)
+    build = _Build(function=function, grid=grid, names=names, key=Keys(function).new)
     sweep = build.sweep(count, widths)
     if len(grid.nest) == 3:
         sweep = replace(grid.nest[0], key=build.key(grid.nest[0].key), type=grid.type, body=(sweep,))
@@ -231,18 +218,12 @@ def _emit(function: Function, grid: _Grid, cells: Expr, widths: Sequence[Expr]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Build:
-    """What emitting loops needs; ``taken`` grows."""
+    """What emitting loops needs; ``key`` gives each loop one of its own."""
 
     function: Function
     grid: _Grid
     names: Mapping[str, str]
-    taken: set[str]
-
-    def key(self, stem: str) -> str:
-        """A loop key of its own."""
-        key = fresh_key(self.function, stem, self.taken)
-        self.taken.add(key)
-        return key
+    key: Callable[[str], str]
 
     def cell(self, diagonal: Expr, row: Expr) -> Expr:
         """An element of the buffer, by diagonal and row counted from the first ones that are written."""
@@ -292,10 +273,7 @@ class _Build:
             rows, columns = grid.offsets[subscripts]
             return self.cell(_moved_by(diagonal, grid.lag * rows + columns), _moved_by(row, rows))
 
-        made = map_expressions(grid.assign, change)
-        if not isinstance(made, Assign):
-            raise Refused("there is no assignment")
-        return made
+        return map_expressions(grid.assign, change)
 
     def copies(self, *, inwards: bool) -> Iterator[Stmt]:
         """Copies of what is used into the buffer, or of what was written out of it."""
@@ -315,19 +293,16 @@ class _Build:
                 rows = (rows[0], minimum(start, rows[1])) if row < 0 else (maximum(end, rows[0]), rows[1])
             yield self._copy(rows, columns, inwards=True)
 
-    def _copy(self, rows: tuple[Expr, Expr], columns: tuple[Expr, Expr], *, inwards: bool) -> For:
+    def _copy(self, rows: tuple[Expr, Expr], columns: tuple[Expr, Expr], *, inwards: bool) -> Stmt:
         grid = self.grid
         outer, inner = grid.nest[-2:]
         row, column = subtract(Name(outer.var), outer.start), subtract(Name(inner.var), inner.start)
         cell = self.cell(Binary("+", grid.lean(row), column), row)
         sides = (cell, grid.assign.target) if inwards else (grid.assign.target, cell)
-        one: tuple[Stmt, ...] = (ExprStmt(Assign("=", *sides)),)
+        one: Stmt = ExprStmt(Assign("=", *sides))
         for loop, (start, end) in ((inner, columns), (outer, rows)):
-            one = (For(self.key(loop.key), grid.type, loop.var, start, "<", end, Number("1"), one),)
-        (made,) = one
-        if not isinstance(made, For):
-            raise Refused("there is no loop")
-        return made
+            one = For(self.key(loop.key), grid.type, loop.var, start, "<", end, Number("1"), (one,))
+        return one
 
 
 def _moved_by(expr: Expr, by: int) -> Expr:
@@ -342,16 +317,16 @@ def _moved_by(expr: Expr, by: int) -> Expr:
     return Binary("-", expr, Number(str(-by)))
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        if len(nest) not in (2, 3) or (len(nest) == 3 and nest[0].var in _subscripts(nest[-1])):
-            continue
-        cells = parameter(function, f"CELLS_{nest[-2].var}", _CELLS, 1 << 17)
-        widths = [parameter(function, f"WIDTH_{nest[-2].var}", _WIDTHS, 16, [cells["name"]])]
-        widths = widths if function.compiler == CLANG else []
-        for lag in (1, 2):
-            yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [cells, *widths]}
+@for_each_loop
+def _sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    if len(nest) not in (2, 3) or (len(nest) == 3 and loop.var in _subscripts(nest[-1])):
+        return
+    row = nest[-2].var
+    sizes = parameters(function, (f"CELLS_{row}", _CELLS, 1 << 17), (f"WIDTH_{row}", _WIDTHS, 16))
+    for lag in (1, 2):
+        told = sizes if function.compiler == CLANG else sizes[:1]
+        yield {"loops": [f.key for f in nest], "lag": lag, "parameters": told}
 
 
 def _subscripts(loop: For) -> set[str]:
@@ -360,12 +335,8 @@ def _subscripts(loop: For) -> set[str]:
     return set().union(*(names_in(index_chain(t)[1]) for t in targets))
 
 
-OPERATORS: Iterable[Operator] = (
+OPERATORS = (
     Operator(
-        name="diagonals",
-        summary="runs sweeps along diagonals that lie side by side in a copy",
-        apply=diagonals,
-        sites=_sites,
-        languages=HOST,
+        diagonals, _sites, "runs sweeps along diagonals that lie side by side in a copy", languages=HOST
     ),
 )

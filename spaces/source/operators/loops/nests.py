@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
+    Keys,
     Refused,
-    all_loops,
+    Site,
     analyse,
     argument,
     argument_list,
     body_of,
     counter_type,
+    counts_without_sign,
     define,
-    find_loop,
-    fresh_key,
+    for_each_loop,
     fresh_name,
     keep_promises,
+    knowing_members,
+    loop_of,
+    loops_where,
     nest_below,
-    parameter,
+    parameters,
     perfect_nest,
     replace_statement,
     require_known,
@@ -31,6 +33,7 @@ from tuner.spaces.source.operators.base import (
     require_rectangular,
     require_simple_loop,
     sibling_after,
+    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.scan import Leaf
@@ -38,9 +41,9 @@ from tuner.spaces.source.syntax import Decl, For, Function, Name, Number
 from tuner.spaces.source.walks import names_in, substitute, written_names
 from tuner.spaces.source.widths import holds, width
 
-__all__ = ["OPERATORS", "TILE_SIZES"]
+__all__ = ["OPERATORS"]
 
-TILE_SIZES = (8, 16, 32, 64, 128, 256)
+_SIZES = (8, 16, 32, 64, 128, 256)
 
 
 def _swap(part: int | str, a: str, b: str) -> int | str:
@@ -50,9 +53,7 @@ def _swap(part: int | str, a: str, b: str) -> int | str:
 def interchange(function: Function, args: Args) -> Function:
     """Swaps two loops of a perfect nest that lie directly in each other.
 
-    Args:
-        function: to change.
-        args: ``loops``, outer and inner.
+    Takes ``loops``, outer and inner.
     """
     keys = argument_list(args, "loops")
     if len(keys) != 2:
@@ -70,25 +71,20 @@ def interchange(function: Function, args: Args) -> Function:
     return keep_promises(function, replace_statement(function, outer, [made]), "the loops in another order")
 
 
-def _interchange_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        if len(nest) > 1:
-            yield {"loops": [nest[0].key, nest[1].key]}
+@for_each_loop
+def _interchange_sites(_: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    if len(nest) > 1:
+        yield {"loops": [nest[0].key, nest[1].key]}
 
 
 def tile(function: Function, args: Args) -> Function:
     """Cuts one to three loops of a perfect nest into tiles; the loops over tiles go outside.
 
-    Args:
-        function: to change.
-        args: ``loops`` from the outermost, as many ``parameters``.
+    Takes ``loops`` from the outermost, as many ``parameters``.
     """
     keys = argument_list(args, "loops")
-    nest = nest_below(function, keys)
-    for loop in nest:
-        require_simple_loop(function, loop)
-    require_rectangular(nest)
+    nest = simple_nest(function, keys)
     if len(nest) > 1:
         analyse(function, [nest[0]], args).check_band(keys)
     made, sizes = define(function, args, len(nest))
@@ -103,45 +99,34 @@ def tile(function: Function, args: Args) -> Function:
         limit = minimum(add(Name(var), size), end)
         point = replace(loop, type=kind, start=Name(var), op="<", limit=limit, body=body)
         body = (point,)
-        tiles.append(For(fresh_key(made, var), kind, var, loop.start, "<", end, size, ()))
+        tiles.append(For(Keys(made).new(var), kind, var, loop.start, "<", end, size, ()))
     for loop in tiles:
         body = (replace(loop, body=body),)
     return replace_statement(made, nest[0], body)
 
 
-def _tile_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        for count in (2, 3):
-            if len(nest) >= count:
-                yield _tiling(function, nest[:count])
+@for_each_loop
+def _tile_sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    for count in (2, 3):
+        if len(nest) >= count:
+            yield _tiling(function, nest[:count])
 
 
-def _strip_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if loop.by_one:
-            yield _tiling(function, [loop])
-
-
-def _tiling(function: Function, loops: list[For]) -> dict[str, Any]:
-    parameters: list[dict[str, Any]] = []
-    for loop in loops:
-        taken = [p["name"] for p in parameters]
-        parameters.append(parameter(function, f"TILE_{loop.var}", TILE_SIZES, 64, taken))
-    return {"loops": [f.key for f in loops], "parameters": parameters}
+def _tiling(function: Function, loops: list[For]) -> Site:
+    sizes = parameters(function, *((f"TILE_{loop.var}", _SIZES, 64) for loop in loops))
+    return {"loops": [f.key for f in loops], "parameters": sizes}
 
 
 def reverse(function: Function, args: Args) -> Function:
     """Runs a loop from its last value to its first.
 
-    Args:
-        function: to change.
-        args: ``loop``.
+    Takes ``loop``.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     kind = counter_type(function, loop)
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+    if counts_without_sign(kind):
         raise Refused(f"loop {loop.key} counts in an unsigned type, which does not get below its start")
     types = types_of(function)
     if width(loop.limit, types) == "s64" and not holds(kind, loop.limit, types):
@@ -155,19 +140,12 @@ def reverse(function: Function, args: Args) -> Function:
     return replace_statement(function, loop, [made])
 
 
-def _each_loop(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        yield {"loop": loop.key}
-
-
 def fuse(function: Function, args: Args) -> Function:
     """Joins a loop with the one that follows it and has the same bounds.
 
-    Args:
-        function: to change.
-        args: ``loop``, the first of the two.
+    Takes ``loop``, the first of the two.
     """
-    first = find_loop(function, argument(args, "loop"))
+    first = loop_of(function, args)
     second = sibling_after(function, first)
     if not isinstance(second, For):
         raise Refused(f"no loop follows {first.key}")
@@ -184,38 +162,24 @@ def fuse(function: Function, args: Args) -> Function:
         raise Refused(f"{first.key} and {second.key} declare variables of the same name")
     if first.var in names_in(second.body) and first.var != second.var:
         raise Refused(f"{first.var} is another variable in {second.key}")
-    found = analyse(function, [first, second], args)
-    found.check(_joined(first, second))
+
+    def order(leaf: Leaf) -> tuple[int | str, ...]:
+        part = 0 if leaf.position[1] == first.key else 1
+        # Both counters are one: the loops' times are compared with each other.
+        return (0, leaf.position[1], part, *leaf.position[2:])
+
+    analyse(function, [first, second], args).check(order)
     body = second.body if second.var == first.var else substitute(second.body, second.var, Name(first.var))
     made = replace_statement(function, first, [replace(first, body=(*first.body, *body))], also=[second])
     return keep_promises(function, made, "both together")
 
 
-def _joined(first: For, second: For) -> Any:
-    def order(leaf: Leaf) -> tuple[int | str, ...]:
-        rest = leaf.position[2:]
-        part = 0 if leaf.position[1] == first.key else 1
-        # Both counters are one: the loops' times are compared with each other.
-        return (0, leaf.position[1], part, *rest)
-
-    del second
-    return order
-
-
-def _fuse_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if isinstance(sibling_after(function, loop), For):
-            yield {"loop": loop.key}
-
-
 def fission(function: Function, args: Args) -> Function:
     """Splits a loop in two: one for its first statements, one for the rest.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``at``, how many statements the first keeps.
+    Takes ``loop``; ``at``, how many statements the first keeps.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     body = body_of(loop)
     at = argument(args, "at", int)
@@ -232,35 +196,30 @@ def fission(function: Function, args: Args) -> Function:
 
     analyse(function, [loop], args).check(order)
     split = next(place for place, s in enumerate(loop.body) if s is tail[0])
-    second = replace(loop, key=fresh_key(function, loop.key), body=loop.body[split:])
+    second = replace(loop, key=Keys(function).new(loop.key), body=loop.body[split:])
     return replace_statement(function, loop, [replace(loop, body=loop.body[:split]), second])
 
 
-def _fission_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        for at in range(1, len(body_of(loop))):
-            yield {"loop": loop.key, "at": at}
+@for_each_loop
+def _fission_sites(_: Function, loop: For) -> Iterator[Site]:
+    for at in range(1, len(body_of(loop))):
+        yield {"loop": loop.key, "at": at}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="interchange",
-        summary="swaps two nested loops",
-        apply=interchange,
-        sites=_interchange_sites,
-        members=True,
+OPERATORS = (
+    knowing_members(interchange, _interchange_sites, "swaps two nested loops"),
+    knowing_members(tile, _tile_sites, "cuts nested loops into tiles"),
+    knowing_members(
+        tile,
+        for_each_loop(lambda function, loop: [_tiling(function, [loop])] if loop.by_one else []),
+        "cuts one loop into strips",
+        name="strip_mine",
     ),
-    Operator(
-        name="tile", summary="cuts nested loops into tiles", apply=tile, sites=_tile_sites, members=True
+    knowing_members(reverse, loops_where(lambda *_: True), "runs a loop backwards"),
+    knowing_members(
+        fuse,
+        loops_where(lambda function, loop: isinstance(sibling_after(function, loop), For)),
+        "joins two neighbouring loops",
     ),
-    Operator(
-        name="strip_mine", summary="cuts one loop into strips", apply=tile, sites=_strip_sites, members=True
-    ),
-    Operator(name="reverse", summary="runs a loop backwards", apply=reverse, sites=_each_loop, members=True),
-    Operator(
-        name="fuse", summary="joins two neighbouring loops", apply=fuse, sites=_fuse_sites, members=True
-    ),
-    Operator(
-        name="fission", summary="splits a loop in two", apply=fission, sites=_fission_sites, members=True
-    ),
+    knowing_members(fission, _fission_sites, "splits a loop in two"),
 )

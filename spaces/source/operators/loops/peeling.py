@@ -10,9 +10,8 @@ splitting).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.affine import constant, minus, polynomial
 from tuner.spaces.source.deciding import decided, known_in, within
@@ -20,25 +19,26 @@ from tuner.spaces.source.integers import Known
 from tuner.spaces.source.kinds import element_types_of
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
+    Keys,
     Refused,
-    all_loops,
+    Site,
     argument,
-    find_loop,
-    rekeyed,
+    for_each_loop,
+    knowing_members,
+    loop_of,
     replace_statement,
+    require_short,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
-from tuner.spaces.source.syntax import Binary, Expr, For, Function, Name, Number, Stmt, Ternary
-from tuner.spaces.source.walks import subtrees, written_names
+from tuner.spaces.source.syntax import Binary, For, Function, Name, Number, Stmt, Ternary
+from tuner.spaces.source.walks import written_names
 
 __all__ = ["OPERATORS"]
 
 _MOST = 4
 """Iterations that are cut off at one end."""
 
-_MOST_NODES = 3000
 _SHORT = 16
 """A loop of so many iterations is unrolled by the compiler, which then knows them all."""
 
@@ -46,11 +46,9 @@ _SHORT = 16
 def peel_ends(function: Function, args: Args) -> Function:
     """Cuts iterations off both ends of a loop and decides what the rest of it asks for in vain.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``first`` and ``last``, how many iterations are cut off at each end.
+    Takes ``loop``; ``first`` and ``last``, how many iterations are cut off at each end.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     first, last = (argument(args, name, int) for name in ("first", "last"))
     if not (0 <= first <= _MOST and 0 <= last <= _MOST and first + last):
         raise Refused(f"{first} and {last} iterations cannot be cut off")
@@ -58,20 +56,19 @@ def peel_ends(function: Function, args: Args) -> Function:
     rest = _between(function, loop, known, first, last)
     if rest == loop.body:
         raise Refused(f"no question in loop {loop.key} is decided between its ends")
-    if len(list(subtrees(loop.body))) > _MOST_NODES:
-        raise Refused(f"loop {loop.key} is too long to be written more than once")
+    require_short(loop)
     begin, end = loop.start, upper_end(loop)
     cut = add(begin, Number(str(first)))
     stop = subtract(end, Number(str(last)))
     if last and _unsigned(loop, known):
         stop = Ternary(Binary(">", end, add(cut, Number(str(last)))), stop, cut)
-    taken = {f.key for f in all_loops(function)}
+    bare, keys = replace(loop, pragmas=()), Keys(function)
     parts: list[Stmt] = [replace(loop, start=cut, op="<", limit=stop, body=rest)]
     if first:
-        parts.insert(0, _end(function, loop, taken, begin, minimum(cut, end)))
+        parts.insert(0, keys.over(bare, begin, minimum(cut, end)))
     if last:
         at_least = stop if _unsigned(loop, known) else maximum(stop, cut)
-        parts.append(_end(function, loop, taken, at_least, end))
+        parts.append(keys.over(bare, at_least, end))
     return replace_statement(function, loop, parts)
 
 
@@ -104,34 +101,18 @@ def _unsigned(loop: For, known: Known) -> bool:
     return any(f is not None and f[1] == "size_t" for f in found)
 
 
-def _end(function: Function, loop: For, taken: set[str], start: Expr, limit: Expr) -> For:
-    """The loop as it was over a few of its iterations, with keys of its own."""
-    (made,) = rekeyed(function, (loop,), taken)
-    assert isinstance(made, For)
-    return replace(made, start=start, op="<", limit=limit, pragmas=())
-
-
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        found = _needed(function, loop)
-        if found is not None:
-            yield {"loop": loop.key, "first": found[0], "last": found[1]}
-
-
-def _needed(function: Function, loop: For) -> tuple[int, int] | None:
+@for_each_loop
+def _sites(function: Function, loop: For) -> Iterator[Site]:
     """The fewest iterations at each end without which all is decided that can be."""
     if _is_short(loop):
-        return None
-    try:
-        known = _known(function, loop)
-        best = _between(function, loop, known, _MOST, _MOST)
-        if best == _between(function, loop, known, 0, 0):
-            return None
-        first = next(n for n in range(_MOST + 1) if _between(function, loop, known, n, _MOST) == best)
-        last = next(n for n in range(_MOST + 1) if _between(function, loop, known, first, n) == best)
-    except Refused:
-        return None
-    return first, last
+        return
+    known = _known(function, loop)
+    best = _between(function, loop, known, _MOST, _MOST)
+    if best == _between(function, loop, known, 0, 0):
+        return
+    first = next(n for n in range(_MOST + 1) if _between(function, loop, known, n, _MOST) == best)
+    last = next(n for n in range(_MOST + 1) if _between(function, loop, known, first, n) == best)
+    yield {"loop": loop.key, "first": first, "last": last}
 
 
 def _is_short(loop: For) -> bool:
@@ -142,12 +123,8 @@ def _is_short(loop: For) -> bool:
     return set(trip) <= {()} and trip.get((), 0) <= _SHORT
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="peel_ends",
-        summary="cuts off the ends of a loop, where boundaries are asked for in every iteration",
-        apply=peel_ends,
-        sites=_sites,
-        members=True,
+OPERATORS = (
+    knowing_members(
+        peel_ends, _sites, "cuts off the ends of a loop, where boundaries are asked for in every iteration"
     ),
 )

@@ -6,7 +6,7 @@ those pieces get an element for each point. May not decide whether that is legal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.spaces.source.kinds import writable
@@ -16,7 +16,7 @@ from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Index, Name, Number, Stmt
 from tuner.spaces.source.walks import map_expressions, names_in, subtrees
 
-__all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces"]
+__all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces", "with_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +67,14 @@ def pieces(body: Sequence[Stmt], points: Sequence[For]) -> tuple[Piece, ...]:
     """How a body splits into what the point loops go around."""
     counters = {f.var for f in points}
     made: list[Piece] = []
-    run: list[Stmt] = []
-    first = 0
     for place, stmt in enumerate(body):
+        last = made[-1] if made else None
         if isinstance(stmt, For) and counters.isdisjoint(names_in((stmt.start, stmt.limit, stmt.step))):
-            if run:
-                made.append(Run(first=first, stmts=tuple(run)))
-            run = []
             made.append(Inner(place=place, loop=stmt, parts=pieces(stmt.body, points)))
-            continue
-        if not run:
-            first = place
-        run.append(stmt)
-    if run:
-        made.append(Run(first=first, stmts=tuple(run)))
+        elif isinstance(last, Run):
+            made[-1] = replace(last, stmts=(*last.stmts, stmt))
+        else:
+            made.append(Run(first=place, stmts=(stmt,)))
     return tuple(made)
 
 
@@ -134,30 +128,29 @@ def expand(
     def change(expr: Expr) -> Expr:
         return element(expr.id) if isinstance(expr, Name) and expr.id in shared else expr
 
-    def visit(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-        made: list[Piece] = []
-        for piece in pieces:
-            if isinstance(piece, Inner):
-                inner = visit(piece.parts)
-                made.append(replace(piece, parts=inner))
-                continue
-            kept: list[Stmt] = []
-            for stmt in piece.stmts:
-                if isinstance(stmt, Decl) and stmt.name in shared:
-                    kind = writable(stmt.type)
-                    dims = (*(p.size for p in points), *stmt.dims)
-                    declared.append(Decl(kind, shared[stmt.name], dims, None, stmt.suffix))
-                    if stmt.init is not None:
-                        kept.append(
-                            ExprStmt(Assign("=", element(stmt.name), map_expressions(stmt.init, change)))
-                        )
-                else:
-                    kept.append(map_expressions(stmt, change))
-            if kept:
-                made.append(replace(piece, stmts=tuple(kept)))
-        return tuple(made)
+    def visit(run: Run) -> Iterator[Stmt]:
+        for stmt in run.stmts:
+            if isinstance(stmt, Decl) and stmt.name in shared:
+                dims = (*(p.size for p in points), *stmt.dims)
+                declared.append(Decl(writable(stmt.type), shared[stmt.name], dims, None, stmt.suffix))
+                if stmt.init is not None:
+                    value = map_expressions(stmt.init, change)
+                    yield ExprStmt(Assign("=", element(stmt.name), value))
+            else:
+                yield map_expressions(stmt, change)
 
-    return visit(parts), tuple(declared)
+    return with_runs(parts, visit), tuple(declared)
+
+
+def with_runs(parts: Sequence[Piece], change: Callable[[Run], Iterable[Stmt]]) -> tuple[Piece, ...]:
+    """Pieces with the statements of their runs changed, without runs of which nothing is left."""
+    made: list[Piece] = []
+    for piece in parts:
+        if isinstance(piece, Inner):
+            made.append(replace(piece, parts=with_runs(piece.parts, change)))
+        elif kept := tuple(change(piece)):
+            made.append(replace(piece, stmts=kept))
+    return tuple(made)
 
 
 def _shared(parts: Sequence[Piece], only: Collection[str] | None) -> set[str]:
@@ -180,21 +173,14 @@ def _shared(parts: Sequence[Piece], only: Collection[str] | None) -> set[str]:
     visit(parts)
     if only is not None:
         found &= set(only)
-    names = [s.name for p in _runs(parts) for s in p.stmts if isinstance(s, Decl) and s.name in found]
-    inner = [
-        n.name
-        for p in _runs(parts)
-        for s in p.stmts
-        for n in subtrees(s)
-        if isinstance(n, Decl) and n is not s
-    ]
+    stmts = list(_in_runs(parts))
+    names = [s.name for s in stmts if isinstance(s, Decl) and s.name in found]
+    inner = [n.name for s in stmts for n in subtrees(s) if isinstance(n, Decl) and n is not s]
     if len(set(names)) < len(names) or not found.isdisjoint(inner):
         raise Refused("two variables of the same name are declared")
     return found
 
 
-def _runs(parts: Sequence[Piece]) -> list[Run]:
-    found: list[Run] = []
+def _in_runs(parts: Sequence[Piece]) -> Iterator[Stmt]:
     for piece in parts:
-        found += [piece] if isinstance(piece, Run) else _runs(piece.parts)
-    return found
+        yield from piece.stmts if isinstance(piece, Run) else _in_runs(piece.parts)

@@ -8,43 +8,29 @@ Source: Griebl, Feautrier, Lengauer, "Index set splitting" (2000).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
+    Keys,
     Refused,
-    all_loops,
-    argument,
+    Site,
     counter_type,
-    find_loop,
+    for_each_loop,
+    knowing_members,
+    loop_of,
     loops_of,
-    rekeyed,
     replace_statement,
+    require_short,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
-from tuner.spaces.source.syntax import (
-    Binary,
-    Block,
-    Decl,
-    Expr,
-    For,
-    Function,
-    Index,
-    Name,
-    Number,
-    Stmt,
-    Ternary,
-)
+from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Index, Name, Number, Ternary
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
-
-_MOST_NODES = 3000
 
 
 def split_around(function: Function, args: Args) -> Function:
@@ -52,12 +38,9 @@ def split_around(function: Function, args: Args) -> Function:
 
     In the parts below and above no iteration touches what belongs to the meeting, which often unties them.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``around``, the key of a loop around it over the same range.
+    Takes ``loop``; ``around``, the key of a loop around it over the same range.
     """
-    loop = find_loop(function, argument(args, "loop"))
-    outer = find_loop(function, argument(args, "around"))
+    loop, outer = (loop_of(function, args, name) for name in ("loop", "around"))
     _require_inside(outer, loop)
     require_simple_loop(function, loop)
     if not (outer.upward and outer.by_one) or outer.var == loop.var:
@@ -71,24 +54,23 @@ def split_around(function: Function, args: Args) -> Function:
         raise Refused(f"the range of {loop.key} changes inside loop {outer.key}")
     meeting = Name(outer.var)
     above: Expr = add(meeting, Number("1"))
-    taken = {f.key for f in all_loops(function)}
-    middle = _once(function, loop, meeting, taken)
+    keys = Keys(function)
+    middle = keys.again(substitute(loop.body, loop.var, meeting))
+    if any(isinstance(s, Decl) for s in middle):
+        middle = (Block(middle),)
     low = replace(loop, op="<", limit=meeting)
-    high = _copy(function, loop, taken, start=above, op="<", limit=upper_end(loop))
-    return _replaced(function, loop, (low, *middle, high))
+    high = keys.over(loop, above, upper_end(loop))
+    require_short(loop)
+    return replace_statement(function, loop, (low, *middle, high))
 
 
 def square(function: Function, args: Args) -> Function:
     """Cuts off the part of a triangular loop that all rows of a tile have in common: a rectangle.
 
-    Args:
-        function: to change.
-        args: ``loop``, whose start or end grows with the counter of ``row``; ``row``, over the rows of a tile;
-            ``tile``, over the tiles.
+    Takes ``loop``, whose start or end grows with the counter of ``row``; ``row``, over the rows of a tile; ``tile``,
+    over the tiles.
     """
-    loop = find_loop(function, argument(args, "loop"))
-    row = find_loop(function, argument(args, "row"))
-    tile = find_loop(function, argument(args, "tile"))
+    loop, row, tile = (loop_of(function, args, name) for name in ("loop", "row", "tile"))
     _require_inside(tile, row)
     _require_inside(row, loop)
     require_simple_loop(function, loop)
@@ -99,21 +81,22 @@ def square(function: Function, args: Args) -> Function:
         raise Refused(f"{row.var} or {tile.var} changes inside loop {loop.key}")
     end = upper_end(loop)
     by_start, by_end = _growth(loop.start, row), _growth(end, row)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     if by_end and not by_start:
         # The first row of a tile is the shortest.
         common = substitute(end, row.var, Name(tile.var))
         first = replace(loop, op="<", limit=common)
-        rest = _copy(function, loop, taken, start=_latest(common, loop.start, tile), op="<", limit=end)
-        return _replaced(function, loop, (first, rest))
-    if by_start and not by_end:
+        rest = keys.over(loop, _latest(common, loop.start, tile), end)
+    elif by_start and not by_end:
         # The last row of a tile begins last.
         behind = Binary("+", Name(tile.var), tile.step)
         common = _shifted(loop.start, row, behind)
         first = replace(loop, op="<", limit=minimum(common, end))
-        rest = _copy(function, loop, taken, start=common, op="<", limit=end)
-        return _replaced(function, loop, (first, rest))
-    raise Refused(f"the range of {loop.key} does not grow at one end with {row.var}")
+        rest = keys.over(loop, common, end)
+    else:
+        raise Refused(f"the range of {loop.key} does not grow at one end with {row.var}")
+    require_short(loop)
+    return replace_statement(function, loop, (first, rest))
 
 
 def _require_inside(outer: For, inner: For) -> None:
@@ -147,31 +130,12 @@ def _latest(common: Expr, start: Expr, tile: For) -> Expr:
     return Ternary(Binary(">", common, start), common, start)
 
 
-def _once(function: Function, loop: For, value: Expr, taken: set[str]) -> tuple[Stmt, ...]:
-    """One iteration of a loop."""
-    body: tuple[Stmt, ...] = rekeyed(function, substitute(loop.body, loop.var, value), taken)
-    return (Block(body),) if any(isinstance(s, Decl) for s in body) else body
-
-
-def _copy(function: Function, loop: For, taken: set[str], **changed: Any) -> For:
-    """The loop with keys of its own and another range."""
-    (made,) = rekeyed(function, (loop,), taken)
-    assert isinstance(made, For)
-    return replace(made, **changed)
-
-
-def _replaced(function: Function, loop: For, parts: tuple[Stmt, ...]) -> Function:
-    if len(list(subtrees(loop.body))) > _MOST_NODES:
-        raise Refused(f"loop {loop.key} is too long to be written more than once")
-    return replace_statement(function, loop, parts)
-
-
-def _around_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for outer in all_loops(function):
-        for loop in loops_of(outer.body):
-            same = (outer.start, upper_end(outer)) == (loop.start, upper_end(loop))
-            if same and _meets(outer, loop):
-                yield {"loop": loop.key, "around": outer.key}
+@for_each_loop
+def _around_sites(_: Function, outer: For) -> Iterator[Site]:
+    for loop in loops_of(outer.body):
+        same = (outer.start, upper_end(outer)) == (loop.start, upper_end(loop))
+        if same and _meets(outer, loop):
+            yield {"loop": loop.key, "around": outer.key}
 
 
 def _meets(outer: For, loop: For) -> bool:
@@ -187,33 +151,18 @@ def _meets(outer: For, loop: For) -> bool:
     return any(len(u) > 1 for u in uses.values())
 
 
-def _square_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for tile in all_loops(function):
-        if not isinstance(tile.step, Name):
-            continue
-        for row in loops_of(tile.body):
-            if row.start != Name(tile.var):
-                continue
-            for loop in loops_of(row.body):
-                bounds = names_in((loop.start, loop.limit))
-                # What is left of a loop that was cut before begins or ends with the tile.
-                if row.var in bounds and tile.var not in bounds:
-                    yield {"loop": loop.key, "row": row.key, "tile": tile.key}
+@for_each_loop
+def _square_sites(_: Function, tile: For) -> Iterator[Site]:
+    rows = (f for f in loops_of(tile.body) if isinstance(tile.step, Name) and f.start == Name(tile.var))
+    for row in rows:
+        for loop in loops_of(row.body):
+            bounds = names_in((loop.start, loop.limit))
+            # What is left of a loop that was cut before begins or ends with the tile.
+            if row.var in bounds and tile.var not in bounds:
+                yield {"loop": loop.key, "row": row.key, "tile": tile.key}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="split_around",
-        summary="cuts a loop where it meets the counter of one around it",
-        apply=split_around,
-        sites=_around_sites,
-        members=True,
-    ),
-    Operator(
-        name="square",
-        summary="cuts the rectangle of a tile off a triangular loop",
-        apply=square,
-        sites=_square_sites,
-        members=True,
-    ),
+OPERATORS = (
+    knowing_members(split_around, _around_sites, "cuts a loop where it meets the counter of one around it"),
+    knowing_members(square, _square_sites, "cuts the rectangle of a tile off a triangular loop"),
 )

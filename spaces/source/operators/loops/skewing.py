@@ -10,25 +10,29 @@ parallelism and locality" (1997), for the shifts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
+    Keys,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
     argument_list,
     body_of,
     counter_type,
+    counts_without_sign,
     define,
     find_loop,
-    fresh_key,
+    for_each_loop,
     fresh_name,
-    parameter,
+    knowing_members,
+    loop_of,
+    parameters,
     replace_statement,
     require_simple_loop,
     sibling_after,
@@ -69,9 +73,7 @@ _MOST_SWEEPS = 8
 def fuse_shifted(function: Function, args: Args) -> Function:
     """Runs loops that follow each other strip by strip, each some iterations behind.
 
-    Args:
-        function: to change.
-        args: ``loops``, neighbours from the first; as many ``shifts``; one of ``parameters``: iterations in a strip.
+    Takes ``loops``, neighbours from the first; as many ``shifts``; one of ``parameters``: iterations in a strip.
     """
     loops = _neighbours(function, argument_list(args, "loops"))
     sweeps = sweeps_of(loops, argument_list(args, "loops"), _shifts(args, len(loops)))
@@ -86,13 +88,11 @@ def fuse_shifted(function: Function, args: Args) -> Function:
 def skew(function: Function, args: Args) -> Function:
     """Takes strips of rows through several steps of a loop over time, leaning by some rows for each step.
 
-    Args:
-        function: to change.
-        args: ``loop``, over time; ``rows``, the loops in it that go over rows; ``shifts``, one for each statement in
-            it: rows behind, or of one that is not among ``rows`` the row where it runs; ``slope``: rows for each step;
-            two of ``parameters``: steps, rows in a strip.
+    Takes ``loop``, over time; ``rows``, the loops in it that go over rows; ``shifts``, one for each statement in it:
+    rows behind, or of one that is not among ``rows`` the row where it runs; ``slope``: rows for each step; two of
+    ``parameters``: steps, rows in a strip.
     """
-    time = find_loop(function, argument(args, "loop"))
+    time = loop_of(function, args)
     require_simple_loop(function, time)
     slope = argument(args, "slope", int)
     if not 0 <= slope <= MOST:
@@ -115,9 +115,7 @@ def skew(function: Function, args: Args) -> Function:
         limit=minimum(add(Name(block), steps), end),
         body=(here, *cut.clipped(time.body, Name(here.name))),
     )
-    blocks = For(
-        fresh_key(made, block), kind, block, time.start, "<", end, steps, (cut.over((inner,), late),)
-    )
+    blocks = For(Keys(made).new(block), kind, block, time.start, "<", end, steps, (cut.over((inner,), late),))
     return replace_statement(made, time, [blocks])
 
 
@@ -146,17 +144,15 @@ class _Cut:
     def of(cls, function: Function, sweeps: Sequence[Sweep], strip: Expr) -> _Cut:
         rows = [s.loop for s in sweeps if s.loop is not None]
         front, once = (fresh_name(function, f"{rows[0].var}_{what}") for what in ("front", "once"))
-        keys: list[str] = []
-        for _ in range(sweeps[-1].at + 1):
-            keys.append(fresh_key(function, once, keys))
+        keys = Keys(function)
         return cls(
             sweeps=tuple(sweeps),
             front=front,
-            key=fresh_key(function, front),
+            key=keys.new(front),
             type=counter_type(function, rows[0]),
             strip=strip,
             once=once,
-            keys=tuple(keys),
+            keys=tuple(keys.new(once) for _ in range(sweeps[-1].at + 1)),
         )
 
     def over(self, body: tuple[Stmt, ...], late: Expr) -> For:
@@ -226,32 +222,29 @@ def _require_alike(function: Function, sweeps: Sequence[Sweep], time: For | None
     kinds = {counter_type(function, f) for f in (*loops, *([time] if time is not None else []))}
     if len(kinds) > 1:
         raise Refused("the loops count in different types")
-    kind = kinds.pop()
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+    if counts_without_sign(kinds.pop()):
         raise Refused("the loops count in an unsigned type")
 
 
-def _fuse_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _fuse_sites(function: Function, _: bool) -> Iterator[Site]:
     for run in _runs(function):
         for count in sorted({2, len(run)}):
             for first in range(len(run) - count + 1):
                 yield from _fusion(function, run[first : first + count])
 
 
-def _fusion(function: Function, loops: Sequence[For]) -> Iterator[dict[str, Any]]:
+def _fusion(function: Function, loops: Sequence[For]) -> Iterator[Site]:
     keys = [f.key for f in loops]
-    try:
+    with suppress(Refused):
         sweeps = sweeps_of(loops, keys, [0] * len(keys))
         _require_alike(function, sweeps)
         shifts = [s.shift for s in lagging(analyse(function, loops, {}), sweeps)]
-    except Refused:
-        return
-    yield {"loops": keys, "shifts": shifts, "parameters": [_strip(function, loops[0])]}
+        yield {"loops": keys, "shifts": shifts, "parameters": parameters(function, _strip(loops[0]))}
 
 
-def _strip(function: Function, loop: For, taken: Iterable[str] = ()) -> dict[str, Any]:
+def _strip(loop: For) -> tuple[str, Sequence[int], int]:
     values, default = (_STRIPS, 8) if _has_rows(loop) else (_LONG_STRIPS, 512)
-    return parameter(function, f"STRIP_{loop.var}", values, default, taken)
+    return f"STRIP_{loop.var}", values, default
 
 
 def _runs(function: Function) -> list[list[For]]:
@@ -281,33 +274,24 @@ def _has_rows(loop: For) -> bool:
     return any(isinstance(s, For) for s in loop.body)
 
 
-def _skew_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for time in all_loops(function):
-        loops = [s for s in time.body if isinstance(s, For) and _is_whole(s)]
-        loops = [f for f in loops if _has_rows(f)] or loops
-        if not loops or not time.by_one or _is_subscript(time):
-            continue
-        rows = [f.key for f in loops]
-        try:
-            require_simple_loop(function, time)
-            sweeps = sweeps_of(time.body, rows, [0] * len(body_of(time)))
-            _require_alike(function, sweeps, time)
-            found = analyse(function, [time], {})
-            sweeps = tuple(lagging(found, sweeps, time.key))
-            slope = slope_of(found, time.key, {s.at: s for s in sweeps})
-        except Refused:
-            continue
-        if not slope and not any(s.shift for s in sweeps):
-            # Plain tiles, which have an operator of their own.
-            continue
-        steps = parameter(function, f"STEPS_{time.var}", _STEPS, 4)
-        yield {
-            "loop": time.key,
-            "rows": rows,
-            "shifts": [s.shift for s in sweeps],
-            "slope": slope,
-            "parameters": [steps, _strip(function, loops[0], [steps["name"]])],
-        }
+@for_each_loop
+def _skew_sites(function: Function, time: For) -> Iterator[Site]:
+    loops = [s for s in time.body if isinstance(s, For) and _is_whole(s)]
+    loops = [f for f in loops if _has_rows(f)] or loops
+    if not loops or not time.by_one or _is_subscript(time):
+        return
+    rows = [f.key for f in loops]
+    require_simple_loop(function, time)
+    sweeps = sweeps_of(time.body, rows, [0] * len(body_of(time)))
+    _require_alike(function, sweeps, time)
+    found = analyse(function, [time], {})
+    sweeps = tuple(lagging(found, sweeps, time.key))
+    slope = slope_of(found, time.key, {s.at: s for s in sweeps})
+    shifts = [s.shift for s in sweeps]
+    # Without any they are plain tiles, which have an operator of their own.
+    if slope or any(shifts):
+        sizes = parameters(function, (f"STEPS_{time.var}", _STEPS, 4), _strip(loops[0]))
+        yield {"loop": time.key, "rows": rows, "shifts": shifts, "slope": slope, "parameters": sizes}
 
 
 def _is_subscript(time: For) -> bool:
@@ -316,19 +300,9 @@ def _is_subscript(time: For) -> bool:
     return any(time.var in names_in((place_of(t).outer, place_of(t).inner)) for t in targets)
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="fuse_shifted",
-        summary="runs neighbouring loops strip by strip, each some iterations behind",
-        apply=fuse_shifted,
-        sites=_fuse_sites,
-        members=True,
+OPERATORS = (
+    knowing_members(
+        fuse_shifted, _fuse_sites, "runs neighbouring loops strip by strip, each some iterations behind"
     ),
-    Operator(
-        name="skew",
-        summary="takes leaning strips of rows through several steps of time",
-        apply=skew,
-        sites=_skew_sites,
-        members=True,
-    ),
+    knowing_members(skew, _skew_sites, "takes leaning strips of rows through several steps of time"),
 )

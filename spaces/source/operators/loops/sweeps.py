@@ -8,22 +8,19 @@ Source: Ortega, "The ijk forms of factorization methods" (1988).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
     Refused,
-    all_loops,
     analyse,
-    argument,
     body_of,
     counter_type,
-    find_loop,
     fresh_name,
     keep_promises,
+    knowing_members,
+    loop_of,
+    loops_where,
     replace_statement,
     require_simple_loop,
 )
@@ -38,11 +35,9 @@ __all__ = ["OPERATORS"]
 def sweep(function: Function, args: Args) -> Function:
     """Lets each iteration give to all later ones what they would take from it.
 
-    Args:
-        function: to change.
-        args: ``loop``, whose body begins with a loop over its earlier iterations.
+    Takes ``loop``, whose body begins with a loop over its earlier iterations.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     taking = _taking(loop)
     for one in (loop, taking):
         require_simple_loop(function, one)
@@ -87,21 +82,10 @@ def _taking(loop: For) -> For:
     return taking
 
 
-def _sweep_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        try:
-            _taking(loop)
-        except Refused:
-            continue
-        yield {"loop": loop.key}
-
-
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="sweep",
-        summary="lets each iteration give to later ones what they would take from it",
-        apply=sweep,
-        sites=_sweep_sites,
-        members=True,
+OPERATORS = (
+    knowing_members(
+        sweep,
+        loops_where(lambda _, loop: _taking(loop)),
+        "lets each iteration give to later ones what they would take from it",
     ),
 )

@@ -8,46 +8,35 @@ Source: Wolfe, "Loop skewing: the wavefront method revisited" (1986).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
+    Keys,
     Refused,
-    all_loops,
+    Site,
     analyse,
     argument,
     argument_list,
     counter_type,
+    counts_without_sign,
     define,
-    fresh_key,
+    for_each_loop,
     fresh_name,
     keep_promises,
+    knowing_members,
     loops_of,
     nest_below,
     parameter,
     perfect_nest,
-    rekeyed,
     replace_statement,
     require_rectangular,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, subtract, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
-from tuner.spaces.source.syntax import (
-    Binary,
-    Decl,
-    Expr,
-    For,
-    Function,
-    If,
-    Name,
-    Number,
-    Stmt,
-    Ternary,
-)
+from tuner.spaces.source.syntax import Binary, Decl, Expr, For, Function, If, Name, Number, Stmt, Ternary
 from tuner.spaces.source.walks import substitute
 
 __all__ = ["OPERATORS"]
@@ -59,10 +48,8 @@ _MOST_LAG = 4
 def wavefront(function: Function, args: Args) -> Function:
     """Computes blocks of rows together, each row some elements behind the one above it.
 
-    Args:
-        function: to change.
-        args: ``loops``, over rows and over elements of a row; ``lag``: how many elements a row is behind; one of
-            ``parameters``: rows.
+    Takes ``loops``, over rows and over elements of a row; ``lag``: how many elements a row is behind; one of
+    ``parameters``: rows.
     """
     keys = argument_list(args, "loops")
     lag = argument(args, "lag", int)
@@ -71,8 +58,7 @@ def wavefront(function: Function, args: Args) -> Function:
     nest = nest_below(function, keys)
     for loop in nest:
         require_simple_loop(function, loop)
-        kind = counter_type(function, loop)
-        if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+        if counts_without_sign(counter_type(function, loop)):
             raise Refused(f"loop {loop.key} counts in an unsigned type")
     require_rectangular(nest)
     outer, inner = nest
@@ -90,7 +76,7 @@ def wavefront(function: Function, args: Args) -> Function:
 
 def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> tuple[Stmt, ...]:
     unroll = fully_unrolled(function)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     kind, row_kind = counter_type(function, inner), counter_type(function, outer)
     block, wave = (fresh_name(function, f"{f.var}_{what}") for f, what in ((outer, "block"), (inner, "wave")))
     # Where other loops count with the same variable, it would be declared again.
@@ -100,23 +86,18 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
     behind = behind if lag == 1 else Binary("*", Number(str(lag)), behind)
     full, last = add(inner.start, behind), add(end, behind)
 
-    def keyed(stem: str) -> str:
-        key = fresh_key(function, stem, taken)
-        taken.add(key)
-        return key
-
     def over(start: Expr, limit: Expr, *, guarded: bool) -> For:
         step: Expr = Name(f"{outer.var}")
         own = subtract(step, Name(block))
         element = Binary("-", Name(wave), own if lag == 1 else Binary("*", Number(str(lag)), own))
-        body: tuple[Stmt, ...] = rekeyed(function, substitute(inner.body, inner.var, Name(column)), taken)
+        body: tuple[Stmt, ...] = keys.again(substitute(inner.body, inner.var, Name(column)))
         if guarded:
             inside = Binary("&&", Binary(">=", Name(column), inner.start), Binary("<", Name(column), end))
             body = (If(inside, body),)
         body = (Decl(f"const {kind}", column, (), element), *body)
         top = Binary("+", Name(block), rows)
-        each = For(keyed(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, unroll)
-        return For(keyed(wave), kind, wave, start, "<", limit, Number("1"), (each,))
+        each = For(keys.new(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, unroll)
+        return For(keys.new(wave), kind, wave, start, "<", limit, Number("1"), (each,))
 
     late = Ternary(Binary("<", end, full), full, end)
     waves = (
@@ -126,34 +107,17 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
     )
     bottom = upper_end(outer)
     whole = left_over(outer, rows, bottom)
-    main = For(keyed(block), row_kind, block, outer.start, "<", whole, rows, waves)
-    rest = replace(
-        outer,
-        key=keyed(outer.key),
-        type=row_kind,
-        start=whole,
-        op="<",
-        limit=bottom,
-        body=rekeyed(function, outer.body, taken),
-    )
-    return (main, rest)
+    main = For(keys.new(block), row_kind, block, outer.start, "<", whole, rows, waves)
+    return (main, keys.over(replace(outer, type=row_kind), whole, bottom))
 
 
-def _wave_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        nest = perfect_nest(loop)
-        if len(nest) == 2:
-            rows = parameter(function, f"ROWS_{loop.var}", _ROWS, 8)
-            for lag in (1, 2):
-                yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [rows]}
+@for_each_loop
+def _wave_sites(function: Function, loop: For) -> Iterator[Site]:
+    nest = perfect_nest(loop)
+    if len(nest) == 2:
+        rows = parameter(function, f"ROWS_{loop.var}", _ROWS, 8)
+        for lag in (1, 2):
+            yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [rows]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        name="wavefront",
-        summary="computes rows together, each behind the one above it",
-        apply=wavefront,
-        sites=_wave_sites,
-        members=True,
-    ),
-)
+OPERATORS = (knowing_members(wavefront, _wave_sites, "computes rows together, each behind the one above it"),)

@@ -6,16 +6,14 @@ function.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.directives import unread
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads
-from tuner.spaces.source.operators.base import Args, argument, opener, rekeyed, replace_statement
+from tuner.spaces.source.operators.base import Args, Keys, Site, argument, attempt, opener, replace_statement
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
 from tuner.spaces.source.operators.opening.call_sites import CallSite, first_site, require_order
 from tuner.spaces.source.operators.opening.callees import (
@@ -44,15 +42,11 @@ def inline_call(function: Function, args: Args) -> Function:
 
     Of its first call that a statement evaluates exactly once: also in a condition, a cast or the head of a loop.
 
-    Args:
-        function: to change.
-        args: ``call``, the function's name.
+    Takes ``call``, the function's name.
     """
-    name = argument(args, "call")
     helpers = callees(function)
-    helper = _known(function, name, helpers)
-    _require_plain(function, helper, helpers)
-    require_same_meaning(function, helper)
+    name = _known(function, args, helpers)
+    require_same_meaning(function, helpers[name])
     return _inlined(function, first_site(function, name, helpers), helpers)
 
 
@@ -61,31 +55,25 @@ def inline_by_members(function: Function, args: Args) -> Function:
 
     Members stay the text that they are, of the argument's structure in the place of the parameter's.
 
-    Args:
-        function: to change.
-        args: ``call``, the function's name.
+    Takes ``call``, the function's name.
     """
-    name = argument(args, "call")
     helpers = callees_by_places(function)
-    helper = _known(function, name, helpers)
-    _require_plain(function, helper, helpers)
+    name = _known(function, args, helpers)
     if function.language in ("c++", "cuda") and overloads(function.file):
         raise Refused("an operator of the project's own may stand for a member")
-    require_same_meaning(function, helper, members=True)
+    require_same_meaning(function, helpers[name], members=True)
+    site = attempt(first_site, function, name, helpers)
+    if site is None:
+        site = first_site(function, name, helpers, surely=False)
+        return _inlined(function, site, helpers, members=True, within=True)
     try:
-        site = first_site(function, name, helpers)
+        return _inlined(function, site, helpers, members=True)
     except Refused:
-        site = None
-    if site is not None:
-        try:
-            return _inlined(function, site, helpers, members=True)
-        except Refused:
-            # What cannot be said before the statement may fit into it.
-            with contextlib.suppress(Refused):
-                return _inlined(function, site, helpers, members=True, within=True)
+        # What cannot be said before the statement may fit into it.
+        within = attempt(_inlined, function, site, helpers, members=True, within=True)
+        if within is None:
             raise
-    site = first_site(function, name, helpers, surely=False)
-    return _inlined(function, site, helpers, members=True, within=True)
+        return within
 
 
 def _inlined(
@@ -118,7 +106,7 @@ def _inlined(
     if isinstance(stmt, ExprStmt) and stmt.expr is call and not within:
         if value is not None and not inlining.is_quiet(value):
             raise Refused(f"the value of {helper.name} has effects")
-        return replace_statement(function, stmt, written(rekeyed(function, tuple(made), set())))
+        return replace_statement(function, stmt, written(Keys(function).again(tuple(made))))
     if inlining.changed_for_caller:
         changed_name = min(inlining.changed_for_caller)
         raise Refused(
@@ -131,16 +119,18 @@ def _inlined(
         values, changed = inlining.put(stmt, call, last)
     else:
         values, changed = inlining.used(stmt, call, last)
-    return replace_statement(function, stmt, written((*rekeyed(function, (*made, *values), set()), changed)))
+    return replace_statement(function, stmt, written((*Keys(function).again((*made, *values)), changed)))
 
 
-def _known(function: Function, name: str, helpers: Mapping[str, Function]) -> Function:
-    """A function that is called, as it is known."""
+def _known(function: Function, args: Args, helpers: Mapping[str, Function]) -> str:
+    """The name of a function that is called, and known to be plain."""
+    name: str = argument(args, "call")
     if name not in helpers or name == function.name:
         hidden = unread(function.file)
         why = f" that can be known beside {hidden}" if hidden else " of the sources"
         raise Refused(f"{name} is no other function{why}")
-    return helpers[name]
+    _require_plain(function, helpers[name], helpers)
+    return name
 
 
 def hidden_calls(function: Function) -> dict[str, str]:
@@ -164,12 +154,10 @@ def hidden_calls(function: Function) -> dict[str, str]:
     return found
 
 
-def _inline_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _inline_sites(function: Function, _: bool) -> Iterator[Site]:
     helpers = callees(function)
     called = dict.fromkeys(n.function for n in subtrees(function.body) if isinstance(n, Call))
-    for name in called:
-        if name in helpers and name != function.name:
-            yield {"call": name}
+    yield from ({"call": name} for name in called if name in helpers and name != function.name)
 
 
 def _require_plain(function: Function, helper: Function, helpers: Mapping[str, Function]) -> None:
@@ -202,12 +190,10 @@ def _require_nothing_kept(helper: Function) -> None:
 
 
 OPERATORS = (
-    opener(
-        inline_call, _inline_sites, summary="the body of a function of the same file in the place of its call"
-    ),
+    opener(inline_call, _inline_sites, "the body of a function of the same file in the place of its call"),
     opener(
         inline_by_members,
         _inline_sites,
-        summary="likewise of a function that names a member as a variable is named where it is called",
+        "likewise of a function that names a member as a variable is named where it is called",
     ),
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import Refused, all_types_of, element_types_of, is_integer, is_pure
 from tuner.spaces.source.lexical import code, is_switch, words
-from tuner.spaces.source.operators.base import HOST, Args, Operator, rekeyed, where_it_applies
+from tuner.spaces.source.operators.base import HOST, Args, Keys, Operator, where_it_applies
 from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.own_names import with_own_calls
 from tuner.spaces.source.parse import node_text, statement_nodes
@@ -68,11 +68,7 @@ _STRANGE = ("goto_statement", "labeled_statement", "gnu_asm_expression", "lambda
 
 
 def cases_to_branches(function: Function, _: Args) -> Function:
-    """Makes branches of each ``switch`` that holds loops or stands in one.
-
-    Args:
-        function: to change.
-    """
+    """Makes branches of each ``switch`` that holds loops or stands in one."""
     found, reason = _found(function)
     if not found:
         raise Refused(reason or "no switch hides a loop")
@@ -86,7 +82,7 @@ def cases_to_branches(function: Function, _: Args) -> Function:
 def _found(function: Function) -> tuple[dict[int, Stmt], str]:
     """What switches become, by the identity of their statement; and why one stays."""
     made: dict[int, Stmt] = {}
-    taken: set[str] = set()
+    keys = Keys(function)
     reason = ""
     loops = (f for f in offered(function.body) if isinstance(f, For))
     within = {id(s) for f in loops for s in statements(f.body)}
@@ -99,23 +95,23 @@ def _found(function: Function) -> tuple[dict[int, Stmt], str]:
             reason = str(refusal)
             continue
         if id(stmt) in within or any(isinstance(s, For) for s in statements((branch,))):
-            (made[id(stmt)],) = rekeyed(function, (branch,), taken)
+            (made[id(stmt)],) = keys.again((branch,))
     return made, reason
 
 
 def _branches(function: Function, stmt: OpaqueStmt, *, in_loop: bool) -> Stmt:
-    found = read_switch(stmt.text, function.language)
-    _require_value(function, found.value)
-    _require_labels(function, found.cases)
-    _require_own_locals(found.cases)
-    for case in found.cases if in_loop else ():
+    value, cases = read_switch(stmt.text, function.language)
+    _require_value(function, value)
+    _require_labels(function, cases)
+    _require_own_locals(cases)
+    for case in cases if in_loop else ():
         for part in statements(case.body):
             if isinstance(part, ExprStmt) and isinstance(part.expr, Name | Call | Opaque):
                 # It may be a macro that leaves the switch, and would leave the loop.
                 raise Refused("a switch in a loop holds calls")
-    chain: tuple[Stmt, ...] = next((c.body for c in found.cases if c.default), ())
-    for case in reversed([c for c in found.cases if not c.default]):
-        tests = [Binary("==", found.value, label) for label in case.labels]
+    chain: tuple[Stmt, ...] = next((c.body for c in cases if c.default), ())
+    for case in reversed([c for c in cases if not c.default]):
+        tests = [Binary("==", value, label) for label in case.labels]
         chain = (If(joined("||", tests), case.body, chain),)
     made = chain[0] if len(chain) == 1 and isinstance(chain[0], If) else Block(chain)
     (marked,) = with_own_calls(replace(function, body=(made,)), dict(function.own)).body
@@ -201,17 +197,9 @@ class Case:
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """What is compared, and the cases in their order; of several values for one body one case."""
-
-    value: Expr
-    cases: tuple[Case, ...]
-
-
 @lru_cache(maxsize=256)
-def read_switch(text: str, language: str) -> Switch:
-    """The parts of a ``switch``.
+def read_switch(text: str, language: str) -> tuple[Expr, tuple[Case, ...]]:
+    """What a ``switch`` compares, and its cases in their order; of several values for one body one case.
 
     Args:
         text: of the whole statement.
@@ -229,7 +217,7 @@ def read_switch(text: str, language: str) -> Switch:
     head, body = (inner[0].child_by_field_name(name) for name in ("condition", "body"))
     if head is None or body is None or len(head.named_children) != 1 or body.type != "compound_statement":
         raise Refused("a switch cannot be read")
-    return Switch(parse_expression(node_text(head.named_children[0])), tuple(_cases(body.named_children)))
+    return parse_expression(node_text(head.named_children[0])), tuple(_cases(body.named_children))
 
 
 def _may_be_cast(text: str) -> bool:
@@ -330,7 +318,7 @@ OPERATORS = (
     Operator(
         cases_to_branches,
         where_it_applies(cases_to_branches),
-        summary="a switch as branches",
+        "a switch as branches",
         opens=True,
         languages=HOST,
     ),

@@ -7,24 +7,21 @@ Source: loop normalisation, Allen and Kennedy, "Optimizing Compilers for Modern 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Refused,
-    all_loops,
-    argument,
     counter_type,
-    find_loop,
     fresh_name,
+    loop_of,
+    loops_where,
     opener,
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add
+from tuner.spaces.source.operators.bounds import add, subtract
 from tuner.spaces.source.operators.opening.pointers import whole_type
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Name, Number
 from tuner.spaces.source.walks import substitute
@@ -39,11 +36,9 @@ _MOST = 8
 def count_by_one(function: Function, args: Args) -> Function:
     """Counts the iterations of a loop, from 0 and by one, and computes its counter from that.
 
-    Args:
-        function: to change.
-        args: ``loop``, which counts downwards or by a number from 2 to 8.
+    Takes ``loop``, which counts downwards or by a number from 2 to 8.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     step = _step(loop)
     if step is None:
         raise Refused(f"loop {loop.key} counts upwards by one already, or by no small number")
@@ -84,18 +79,16 @@ def _step(loop: For) -> int | None:
 def _iterations(loop: For, step: int) -> Expr:
     """How many iterations there are, or what is below 1 where there are none."""
     high, low = (loop.limit, loop.start) if loop.upward else (loop.start, loop.limit)
-    length: Expr = high if low == Number("0") else Binary("-", high, low)
+    length = subtract(high, low)
     more = step - 1 + (1 if loop.op in ("<=", ">=") else 0)
     length = add(length, Number(str(more))) if more else length
     return length if step == 1 else Binary("/", length, Number(str(step)))
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if _step(loop) is not None:
-            yield {"loop": loop.key, "assumes": [_FIT]}
-
-
 OPERATORS = (
-    opener(count_by_one, _sites, summary="counts the iterations of a loop that goes downwards or by several"),
+    opener(
+        count_by_one,
+        loops_where(lambda _, loop: _step(loop), assumes=[_FIT]),
+        "counts the iterations of a loop that goes downwards or by several",
+    ),
 )

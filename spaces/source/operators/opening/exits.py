@@ -14,6 +14,7 @@ from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import require_known
 from tuner.spaces.source.operators.naming import names_known
 from tuner.spaces.source.operators.opening.callees import RETURN, returned
+from tuner.spaces.source.operators.opening.inlining import is_of
 from tuner.spaces.source.syntax import (
     Assign,
     Block,
@@ -24,7 +25,6 @@ from tuner.spaces.source.syntax import (
     ExprStmt,
     Function,
     If,
-    Index,
     Name,
     Number,
     OpaqueStmt,
@@ -163,11 +163,6 @@ def _has_type(value: Expr, kind: str, types: dict[str, str]) -> bool:
         case Number(text=text):
             wanted = LITERALS.get(kind)
             return wanted is not None and wanted.fullmatch(text) is not None
-        case Name(id=name):
-            return "*" not in types.get(name, "*") and plain_type(types[name]) == kind
-        case Index(base=Name(id=name)):
-            found = types.get(name, "")
-            return found.count("*") == 1 and plain_type(found) == kind
         case Unary(op="-", operand=operand) if kind in ("int", "long", "float", "double"):
             return _has_type(operand, kind, types)
-    return False
+    return is_of(value, kind, types)

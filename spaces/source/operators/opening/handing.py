@@ -12,7 +12,7 @@ from tuner.spaces.source.kinds import Refused, is_pure, plain_type, writable
 from tuner.spaces.source.operators.opening.call_sites import stores
 from tuner.spaces.source.operators.opening.callees import changes_nothing
 from tuner.spaces.source.operators.opening.exits import LITERALS
-from tuner.spaces.source.operators.opening.inlining import Inlining, is_small, referring
+from tuner.spaces.source.operators.opening.inlining import Inlining, is_whole_expression, referring
 from tuner.spaces.source.operators.opening.text_places import Kinds, is_reference, with_places
 from tuner.spaces.source.syntax import (
     Assign,
@@ -207,15 +207,13 @@ class HandingOn(Inlining):
         return self._is_int(value)
 
     def _is_int(self, value: Expr) -> bool:
+        """Whether a value is computed in ``int``."""
+        return is_whole_expression(value, self._is_int_at_once)
+
+    def _is_int_at_once(self, value: Expr) -> bool:
         match value:
-            case Number(text=text):
-                return is_small(text)
             case Name() | Index() | Field():
                 return self._own_kinds.of_place(value) == ("int", 0) and self.is_quiet(value)
-            case Unary(op="-", operand=operand):
-                return self._is_int(operand)
-            case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
-                return self._is_int(left) and self._is_int(right)
             case Ternary(condition=condition, then=then, other=other):
                 return self.is_quiet(condition) and self._is_int(then) and self._is_int(other)
         return False

@@ -6,7 +6,7 @@ May not judge whether that is allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -44,7 +44,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["Inlining", "address_taken", "is_small", "referring"]
+__all__ = ["Inlining", "address_taken", "is_of", "is_small", "is_whole_expression", "referring"]
 
 _PLAIN_TYPE = re.compile(r"(?:const\s+)?(?:struct\s+)?[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*")
 _SMALL = 5
@@ -124,7 +124,7 @@ class Inlining:
         """Whether an argument's own name or number may stand where the parameter's did."""
         if not param.is_array and plain_type(param.base) == "int":
             small = sum(1 for _ in subtrees(expr)) <= _SMALL
-            if small and is_whole_expression(expr, self._types) and not self._looked_at(expr):
+            if small and is_whole_expression(expr, _is_int(self._types)) and not self._looked_at(expr):
                 return True
         if isinstance(expr, Number):
             return not param.is_array and plain_type(param.base) == "int" and is_small(expr.text)
@@ -196,15 +196,9 @@ class Inlining:
         """Whether a value is the same where the call was: whole numbers do not round, and a load computes nothing."""
         kind = plain_type(self.helper.head)
         types = {**self._types, **self._own_types}
-        if kind == "int" and is_whole_expression(value, types):
+        if kind == "int" and is_whole_expression(value, _is_int(types)):
             return True
-        match value:
-            case Name(id=name):
-                return "*" not in types.get(name, "*") and plain_type(types[name]) == kind
-            case Index(base=Name(id=name), index=index):
-                found = types.get(name, "")
-                return found.count("*") == 1 and plain_type(found) == kind and is_pure(index)
-        return False
+        return is_of(value, kind, types) and is_pure(value)
 
 
 def _decayed(param: Param, function: Function) -> Param:
@@ -233,18 +227,32 @@ def referring(function: Function, part: Any) -> Iterator[Call]:
                 yield node
 
 
-def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
-    """Whether an expression is computed in ``int``, of variables that are declared as such."""
+def is_whole_expression(expr: Expr, is_int: Callable[[Expr], bool]) -> bool:
+    """Whether an expression is computed in ``int``, of parts that are known to be."""
     match expr:
         case Number(text=text):
             return is_small(text)
-        case Name(id=name):
-            return "*" not in types.get(name, "*") and plain_type(types[name]) == "int"
         case Unary(op="-", operand=operand):
-            return is_whole_expression(operand, types)
+            return is_whole_expression(operand, is_int)
         case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
-            return is_whole_expression(left, types) and is_whole_expression(right, types)
+            return is_whole_expression(left, is_int) and is_whole_expression(right, is_int)
+    return is_int(expr)
+
+
+def is_of(expr: Expr, kind: str, types: Mapping[str, str]) -> bool:
+    """Whether an expression is a variable, or an element of one, of a type."""
+    match expr:
+        case Name(id=name):
+            return "*" not in types.get(name, "*") and plain_type(types[name]) == kind
+        case Index(base=Name(id=name)):
+            found = types.get(name, "")
+            return found.count("*") == 1 and plain_type(found) == kind
     return False
+
+
+def _is_int(types: Mapping[str, str]) -> Callable[[Expr], bool]:
+    """Whether expressions are variables that are declared as ``int``."""
+    return lambda expr: isinstance(expr, Name) and is_of(expr, "int", types)
 
 
 def is_small(text: str) -> bool:
@@ -265,11 +273,11 @@ def address_taken(function: Function, name: str) -> bool:
         return True
     references = function.language in ("c++", "cuda")
     for node in subtrees(function.body):
-        if isinstance(node, Unary) and node.op == "&" and node.operand == Name(name):
-            return True
-        member = isinstance(node, Unary) and node.op == "&" and bool(place_of(node.operand).path)
-        if member and root_of(node.operand) == Name(name):
-            return True
+        if isinstance(node, Unary) and node.op == "&":
+            # Of an element it is that of the array, of a member that of the structure.
+            whole = root_of(node.operand) if place_of(node.operand).path else node.operand
+            if whole == Name(name):
+                return True
         if references and isinstance(node, Decl) and "&" in node.type:
             return True
         if isinstance(node, Opaque | OpaqueStmt):

@@ -14,7 +14,7 @@ from typing import Any
 from tuner.spaces.source.directives import macros_in, unread
 from tuner.spaces.source.fragments import parse_expression, parse_items, parse_place
 from tuner.spaces.source.kinds import is_pure, keeps_value, plain_type, writable
-from tuner.spaces.source.operators.base import fresh_key, fresh_name
+from tuner.spaces.source.operators.base import Keys, fresh_name
 from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.operators.naming import RETURN, declared_as_text
 from tuner.spaces.source.operators.opening.references import dereferenced, references, with_pointers
@@ -261,7 +261,8 @@ class _Lists:
         self._function = function
         self._reader = reader
         self._types = reader.types
-        self._keys: set[str] = set()
+        self._names: set[str] = set()
+        self._keys = Keys(function)
 
     def function(self) -> Function:
         """The function without such lists, where they can be told."""
@@ -338,11 +339,13 @@ class _Lists:
         ]
         if size == Number(str(count)):
             return made
-        var = fresh_name(self._function, "at", self._keys)
-        key = fresh_key(self._function, var, self._keys)
-        self._keys.add(var)
+        var = fresh_name(self._function, "at", self._names)
+        self._names.add(var)
         clear = ExprStmt(Assign("=", Index(array, Name(var)), Number("0")))
-        return [*made, For(key, "int", var, Number(str(count)), "<", size, Number("1"), (clear,))]
+        return [
+            *made,
+            For(self._keys.new(var), "int", var, Number(str(count)), "<", size, Number("1"), (clear,)),
+        ]
 
     def _members(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
         members = list(self._types.members(decl.type).items())

@@ -6,13 +6,19 @@ May not change what is computed, nor where an element lies.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import MAY_WRAP, Refused, is_integer, is_pure, lasts, plain_type, types_of
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.base import Args, argument, opener, replace_statement
+from tuner.spaces.source.operators.base import (
+    Args,
+    argument,
+    declarations_where,
+    only_declaration,
+    opener,
+    replace_statement,
+)
 from tuner.spaces.source.operators.naming import is_array, names_known
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -31,7 +37,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import children, exchanged, map_expressions, statements, subtrees
+from tuner.spaces.source.walks import children, exchanged, map_expressions, subtrees
 
 __all__ = ["OPERATORS", "kept_subscript", "require_subscripts_only", "whole_type"]
 
@@ -41,20 +47,16 @@ _FIT = "subscripts fit"
 def forward_pointer(function: Function, args: Args) -> Function:
     """Puts an array with a subscript further on in the place of a local pointer into it.
 
-    Args:
-        function: to change.
-        args: ``pointer``, its name.
+    Takes ``pointer``, its name.
     """
     name = argument(args, "pointer")
-    found = [s for s in statements(function.body) if isinstance(s, Decl) and s.name == name]
-    if len(found) != 1 or "*" not in found[0].type or found[0].dims or found[0].init is None:
+    decl = only_declaration(function, name)
+    if decl is None or "*" not in decl.type or decl.dims or decl.init is None:
         raise Refused(f"{name} is not declared once as a pointer with a beginning")
-    decl = found[0]
     if decl.type.count("*") != 1 or "volatile" in decl.type or name in {p.name for p in function.params}:
         raise Refused(f"{name} is no plain pointer")
     if lasts(decl):
         raise Refused(f"{name} keeps its value from one call to the next")
-    assert decl.init is not None
     base, offset = _place(function, decl.init)
     types = types_of(function)
     if plain_type(types.get(base.id, "")) != plain_type(decl.type):
@@ -92,10 +94,9 @@ def _may_change(function: Function, pointer: str) -> bool:
     return False
 
 
-def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for stmt in statements(function.body):
-        if isinstance(stmt, Decl) and "*" in stmt.type and not stmt.dims and stmt.init is not None:
-            yield {"pointer": stmt.name, "assumes": [_FIT]}
+_forward_sites = declarations_where(
+    lambda decl: "*" in decl.type and not decl.dims and decl.init is not None, "pointer", assumes=[_FIT]
+)
 
 
 def _place(function: Function, expr: Expr) -> tuple[Name, Expr | None]:
@@ -105,12 +106,11 @@ def _place(function: Function, expr: Expr) -> tuple[Name, Expr | None]:
             return expr, None
         case Unary(op="&", operand=Index(base=Name() as base, index=index)) if is_array(function, base.id):
             return base, index
-        case Binary(op="+", left=left, right=right):
+        case Binary(op="+" | "-" as op, left=left, right=right):
             base, before = _place(function, left)
-            return base, right if before is None else Binary("+", before, right)
-        case Binary(op="-", left=left, right=right):
-            base, before = _place(function, left)
-            return base, Unary("-", right) if before is None else Binary("-", before, right)
+            if before is None:
+                return base, right if op == "+" else Unary("-", right)
+            return base, Binary(op, before, right)
     raise Refused("where a pointer points to is not known")
 
 
@@ -167,6 +167,6 @@ OPERATORS = (
     opener(
         forward_pointer,
         _forward_sites,
-        summary="an array with a subscript further on in the place of a local pointer into it",
+        "an array with a subscript further on in the place of a local pointer into it",
     ),
 )

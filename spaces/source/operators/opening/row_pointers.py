@@ -7,9 +7,7 @@ another, and no element lies among the rows' addresses. May not change where a r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tuner.spaces.source.kinds import (
     Refused,
@@ -25,7 +23,10 @@ from tuner.spaces.source.operators.base import (
     HOST,
     Args,
     argument,
+    declarations_where,
+    only_declaration,
     opener,
+    place_in_body,
     replace_statement,
     where_it_applies,
 )
@@ -44,7 +45,7 @@ from tuner.spaces.source.syntax import (
     Param,
     Stmt,
 )
-from tuner.spaces.source.walks import bodies, index_chain, map_expressions, opaque_words, statements, subtrees
+from tuner.spaces.source.walks import index_chain, map_expressions, opaque_words, statements, subtrees
 
 __all__ = ["OPERATORS"]
 
@@ -54,11 +55,7 @@ _TO_ARRAYS = re.compile(r"[\w\s]*\(\s*\*[\w\s]*\)\s*(?:\[[^][]*\]\s*)+")
 
 
 def heed_rows(function: Function, _: Args) -> Function:
-    """Lets analyses take pointers to rows for arrays of so many dimensions. The text stays as it is.
-
-    Args:
-        function: to change.
-    """
+    """Lets analyses take pointers to rows for arrays of so many dimensions. The text stays as it is."""
     found = {name for name, levels in _tables(function).items() if _is_heeded(function, name, levels)}
     if not found - function.rows:
         raise Refused("no elements are known to lie in rows that stay where they are")
@@ -68,15 +65,12 @@ def heed_rows(function: Function, _: Args) -> Function:
 def forward_row(function: Function, args: Args) -> Function:
     """Puts an element of the array of rows in the place of one of a local pointer to a row.
 
-    Args:
-        function: to change.
-        args: ``pointer``, its name.
+    Takes ``pointer``, its name.
     """
     name = argument(args, "pointer")
-    found = [s for s in statements(function.body) if isinstance(s, Decl) and s.name == name]
-    if len(found) != 1 or found[0].dims or found[0].type.count("*") != 1 or "volatile" in found[0].type:
+    decl = only_declaration(function, name)
+    if decl is None or decl.dims or decl.type.count("*") != 1 or "volatile" in decl.type:
         raise Refused(f"{name} is not declared once as a plain pointer")
-    decl = found[0]
     if lasts(decl):
         raise Refused(f"{name} keeps its value from one call to the next")
     if (
@@ -97,7 +91,8 @@ def forward_row(function: Function, args: Args) -> Function:
         raise Refused(f"{hidden(function)} is declared again where it means something")
     require_subscripts_only(function, name, types)
     _require_steady(function, rows)
-    _require_known(function, _behind(function.body, decl), types)
+    body, place = place_in_body(function, decl)
+    _require_known(function, body[place + 1 :], types)
     whole_type(index, types)
     kept, index = kept_subscript(function, name, index, types)
 
@@ -154,15 +149,6 @@ def _require_steady(function: Function, name: Name) -> None:
         raise Refused(f"{name.id} is used for more than elements of its rows")
 
 
-def _behind(body: tuple[Stmt, ...], decl: Decl) -> tuple[Stmt, ...]:
-    """What follows a declaration in the body that holds it."""
-    for part in bodies(body):
-        for number, stmt in enumerate(part):
-            if stmt is decl:
-                return part[number + 1 :]
-    raise Refused(f"{decl.name} is declared where it cannot be followed")
-
-
 def _require_known(function: Function, part: tuple[Stmt, ...], types: dict[str, str]) -> None:
     """Refuses what may change where rows lie while a pointer to one still leads to the old one."""
     moved = {n.target for n in subtrees(function.body) if isinstance(n, Assign)}
@@ -188,23 +174,24 @@ def _may_store_address(target: Expr, apart: set[str], types: dict[str, str]) -> 
     return not number or kind.count("*") != len(subscripts)
 
 
-def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for stmt in statements(function.body):
-        if isinstance(stmt, Decl) and "*" in stmt.type and not stmt.dims and isinstance(stmt.init, Index):
-            yield {"pointer": stmt.name, "assumes": [*_ASSUMED, "subscripts fit"]}
+_forward_sites = declarations_where(
+    lambda decl: "*" in decl.type and not decl.dims and isinstance(decl.init, Index),
+    "pointer",
+    assumes=[*_ASSUMED, "subscripts fit"],
+)
 
 
 OPERATORS = (
     opener(
         forward_row,
         _forward_sites,
-        summary="an element of an array of rows in the place of one of a local pointer to a row",
+        "an element of an array of rows in the place of one of a local pointer to a row",
         languages=HOST,
     ),
     opener(
         heed_rows,
         where_it_applies(heed_rows, *_ASSUMED),
-        summary="goes by rows that are found by their addresses",
+        "goes by rows that are found by their addresses",
         languages=HOST,
     ),
 )

@@ -18,7 +18,8 @@ from typing import Any
 
 from tuner.spaces.source.changes import exposed_names
 from tuner.spaces.source.kinds import Refused, hidden, is_integer, is_pure
-from tuner.spaces.source.operators.base import Args, Operator, is_used_outside
+from tuner.spaces.source.lexical import words
+from tuner.spaces.source.operators.base import Args, Site, is_used_outside, opener
 from tuner.spaces.source.operators.naming import names_known
 from tuner.spaces.source.syntax import (
     Assign,
@@ -36,6 +37,7 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import (
     inner_bodies,
     names_in,
+    operands,
     statements,
     substitute,
     transform,
@@ -45,7 +47,6 @@ from tuner.spaces.source.walks import (
 
 __all__ = ["OPERATORS", "plain_locals", "without_hidden_counters"]
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?: [A-Za-z_]\w*)*")
 _NUMBER = re.compile(
     r"(?:(?:unsigned|signed|short|long|int|char|float|double|bool|half|size_t|ptrdiff_t|u?int\d+_t)(?: |$))+"
@@ -62,10 +63,8 @@ Body = tuple[Stmt, ...]
 
 
 def separate_values(function: Function, _: Args) -> Function:
-    """Gives each value of a local in a loop, and each loop that counts, a variable of its own if no later use needs it.
-
-    Args:
-        function: to change.
+    """Gives each value of a local in a loop, and each loop that counts, a variable of its own where no later
+    use needs it.
     """
     made = function
     for decl in _candidates(function):
@@ -75,7 +74,7 @@ def separate_values(function: Function, _: Args) -> Function:
     return made
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _sites(function: Function, _: bool) -> Iterator[Site]:
     if any(_separated(function, decl) is not function for decl in _candidates(function)):
         yield {}
 
@@ -124,7 +123,7 @@ def plain_locals(function: Function) -> list[Decl]:
     # What text names, a `return` too, has to find it where it stands.
     texts = [s.text for s in within if isinstance(s, OpaqueStmt)]
     texts += [text for s in within if isinstance(s, For) for text in s.pragmas]
-    taken = {*exposed_names(function), *_WORD.findall(" ".join(texts))}
+    taken = exposed_names(function) | words(" ".join(texts))
     return [
         d
         for d in declared
@@ -278,21 +277,12 @@ class _Separating:
 
     def _uses_in(self, stmt: Stmt) -> bool:
         """Whether the name is the local's anywhere in a statement."""
-        head: Any = ()
-        match stmt:
-            case For() if self._is_own(stmt):
-                return False
-            case For(var=var):
-                if var == self._name:
-                    return True
-                head = (stmt.start, stmt.limit, stmt.step)
-            case If(condition=condition):
-                head = condition
-            case Block():
-                pass
-            case _:
-                return self._name in names_in(stmt) | written_names(stmt)
-        return self._name in names_in(head) or any(self._uses(part) for part in inner_bodies(stmt))
+        if isinstance(stmt, For) and stmt.var == self._name:
+            return not stmt.type
+        if isinstance(stmt, For | If | Block):
+            asked = self._name in names_in(tuple(operands(stmt)))
+            return asked or any(map(self._uses, inner_bodies(stmt)))
+        return self._name in names_in(stmt) | written_names(stmt)
 
     def _is_live(self, body: Sequence[Stmt], after: bool, leaves: bool | None) -> bool:
         """Whether the value that the local has before statements may be used in them, or where they lead."""
@@ -304,19 +294,11 @@ class _Separating:
             if self._given(stmt) is not None or self._counts(stmt):
                 return False
             rest = self._is_live(body[number + 1 :], after, leaves)
-            match stmt:
-                case For():
-                    head = (
-                        self._name in names_in((stmt.start, stmt.limit, stmt.step)) or stmt.var == self._name
-                    )
-                    return head or rest or self._is_live(stmt.body, rest, rest)
-                case If():
-                    asked = self._name in names_in(stmt.condition)
-                    ways = (self._is_live(part, rest, leaves) for part in (stmt.then, stmt.other))
-                    return asked or any(ways)
-                case Block():
-                    return self._is_live(stmt.body, rest, leaves)
-            return True
+            if not isinstance(stmt, For | If | Block) or self._name in names_in(tuple(operands(stmt))):
+                return True
+            if isinstance(stmt, For):
+                return stmt.var == self._name or rest or self._is_live(stmt.body, rest, rest)
+            return any(self._is_live(part, rest, leaves) for part in inner_bodies(stmt))
         return after
 
 
@@ -326,12 +308,9 @@ def _leave(body: Sequence[Stmt]) -> bool:
 
 
 OPERATORS = (
-    Operator(
-        name="separate_values",
-        summary="locals that are used again for other values, each value with a local of its own",
-        apply=separate_values,
-        sites=_sites,
-        opens=True,
-        members=True,
+    opener(
+        separate_values,
+        _sites,
+        "locals that are used again for other values, each value with a local of its own",
     ),
 )

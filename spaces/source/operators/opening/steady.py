@@ -34,11 +34,7 @@ _NOT_PLAIN = re.compile(
 
 
 def settle_locals(function: Function, _: Args) -> Function:
-    """Makes constants of the local whole numbers that keep the value that they are declared with.
-
-    Args:
-        function: to change.
-    """
+    """Makes constants of the local whole numbers that keep the value that they are declared with."""
     found = _steady(function)
     if not found:
         raise Refused("no local whole number could be a constant")
@@ -89,11 +85,7 @@ def _counting(function: Function) -> set[str]:
 
 
 def read_sizes(function: Function, _: Args) -> Function:
-    """Puts constants in the place of elements that bounds of loops name.
-
-    Args:
-        function: to change.
-    """
+    """Puts constants in the place of elements that bounds of loops name."""
     found = _sizes(function)
     if not found:
         raise Refused("no bound of a loop is an element of an array that stays as it is")
@@ -147,9 +139,7 @@ OPERATORS = (
     opener(
         settle_locals,
         where_it_applies(settle_locals),
-        summary="constants of local whole numbers that nothing changes",
+        "constants of local whole numbers that nothing changes",
     ),
-    opener(
-        read_sizes, where_it_applies(read_sizes), summary="sizes that a file keeps in an array, as constants"
-    ),
+    opener(read_sizes, where_it_applies(read_sizes), "sizes that a file keeps in an array, as constants"),
 )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.lexical import overloads, words
@@ -64,14 +63,8 @@ class _Taken:
     rows: bool = False
 
 
-def take_members(function: Function, args: Args) -> Function:
-    """Reads members into locals at the first use of their structure.
-
-    Args:
-        function: to change.
-        args: none that change anything.
-    """
-    del args
+def take_members(function: Function, _: Args) -> Function:
+    """Reads members into locals at the first use of their structure."""
     # In C++ an operator of the user's own may do anything with a structure.
     overloaded = function.language == "c++" and overloads(function.file)
     if not function.whole or overloaded:
@@ -290,25 +283,19 @@ def _first(body: Sequence[Stmt]) -> Iterator[Expr]:
         if any(isinstance(node, OpaqueStmt) for node in subtrees(stmt)):
             # It may return before what follows.
             return
-        found: tuple[Any, ...] = ()
         match stmt:
             case For(start=start, limit=limit, body=inner):
-                yield from _sure((start, limit))
+                yield from _sure(start, limit)
                 yield from _first(inner)
             case Block(body=inner):
                 yield from _first(inner)
-            case If(condition=condition):
-                found = (condition,)
-            case ExprStmt(expr=expr):
-                found = (expr,)
-            case Decl(init=init):
-                found = (init,)
-        yield from _sure(found)
+            case If(condition=expr) | ExprStmt(expr=expr) | Decl(init=expr):
+                yield from _sure(expr)
         if _may_end(stmt):
             return
 
 
-def _sure(found: tuple[Any, ...]) -> Iterator[Expr]:
+def _sure(*found: Expr | None) -> Iterator[Expr]:
     yield from (e for e in found if e is not None and not _branches(e) and not _may_end(e))
 
 
@@ -332,16 +319,11 @@ def _is_safe(text: str, certain: set[str]) -> bool:
     return all(any(other.startswith(f"{pointer}->") for other in certain) for pointer in followed)
 
 
-def read_members(function: Function, args: Args) -> Function:
+def read_members(function: Function, _: Args) -> Function:
     """Reads members of plain structures and vectors, and lists of first values, where their types are known.
 
     From then on those of functions that are called are read as well.
-
-    Args:
-        function: to change.
-        args: none.
     """
-    del args
     types = types_in(function)
     made = function if types is None else with_members(function, types)
     if types is None or (made.body == function.body and not _opens_calls(function)):
@@ -362,12 +344,12 @@ OPERATORS = (
     opener(
         read_members,
         where_it_applies(read_members),
-        summary="members of structures and first values as what they are, no longer text",
+        "members of structures and first values as what they are, no longer text",
     ),
     opener(
         take_members,
         where_it_applies(take_members, "separate buffers", "elements exist"),
-        summary="members of structures that stay as they are, read once into locals",
+        "members of structures that stay as they are, read once into locals",
         languages=("c", "c++"),
     ),
 )

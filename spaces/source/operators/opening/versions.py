@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import takewhile
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
@@ -25,18 +25,20 @@ from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Refused,
+    Site,
     all_loops,
-    argument,
-    find_loop,
+    attempt,
+    loop_of,
     loops_of,
     opener,
-    rekeyed,
+    place_in_body,
     replace_statement,
     require_known,
     where_it_applies,
 )
-from tuner.spaces.source.operators.bounds import joined
+from tuner.spaces.source.operators.bounds import joined, number
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.rows import needed_rows
 from tuner.spaces.source.scan import scan
@@ -54,7 +56,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import bodies, offered, statements, written_names
+from tuner.spaces.source.walks import offered, statements, written_names
 from tuner.spaces.source.widths import is_signless
 
 __all__ = ["OPERATORS"]
@@ -69,11 +71,7 @@ _Terms = Sequence[tuple[str, int]]
 
 
 def heed_conditions(function: Function, _: Args) -> Function:
-    """Lets analyses go by the conditions around loops, and by rows that begin anywhere. The text stays as it is.
-
-    Args:
-        function: to change.
-    """
+    """Lets analyses go by the conditions around loops, and by rows that begin anywhere. The text stays as it is."""
     if not _gains(function):
         raise Refused("no condition makes a loop known that was not")
     return replace(function, conditions=True)
@@ -83,18 +81,10 @@ def _gains(function: Function) -> bool:
     """Whether a nest is known with its conditions that is not without."""
     made = replace(function, conditions=True)
     return not function.conditions and any(
-        _is_known(made, [loop]) and not _is_known(function, [loop])
+        attempt(_conditions, made, [loop]) is not None and attempt(_conditions, function, [loop]) is None
         for loop in all_loops(function)
         if len(loops_of(loop)) > 1
     )
-
-
-def _is_known(function: Function, part: Sequence[Stmt]) -> bool:
-    try:
-        _conditions(function, part)
-    except Refused:
-        return False
-    return True
 
 
 def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
@@ -104,19 +94,16 @@ def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
 def assume_rows(function: Function, args: Args) -> Function:
     """Makes a version of loops for arrays whose rows do not overlap, beside the loops as they are.
 
-    Args:
-        function: to change.
-        args: ``loop``, the first of them, and ``through``, the last one behind it in the same body.
+    Takes ``loop``, the first of them, and ``through``, the last one behind it in the same body.
     """
-    first, last = (find_loop(function, argument(args, name)) for name in ("loop", "through"))
+    first, last = (loop_of(function, args, name) for name in ("loop", "through"))
     part = _run(function, first, last)
     for loop in part:
         require_known(loop, f"loop {loop.key}")
     if any(isinstance(s, If) and s.spare for s in offered(tuple(part))) or _in_version(function, first):
         raise Refused(f"loop {first.key} has versions already")
     condition = _joined(_needed(function, part), function, part)
-    taken: set[str] = set()
-    guard = If(condition, tuple(part), rekeyed(function, tuple(part), taken), spare=True)
+    guard = If(condition, tuple(part), Keys(function).again(tuple(part)), spare=True)
     made = replace(replace_statement(function, part[0], [guard], also=part[1:]), conditions=True)
     for loop in part:
         _conditions(made, [loop])
@@ -125,16 +112,12 @@ def assume_rows(function: Function, args: Args) -> Function:
 
 def _run(function: Function, first: For, last: For) -> list[For]:
     """Loops that follow each other in one body, with nothing but comments between them."""
-    for body in bodies(function.body):
-        found: list[For] = []
-        for stmt in body:
-            if stmt is first or (found and isinstance(stmt, For)):
-                assert isinstance(stmt, For)
-                found.append(stmt)
-            elif found and not isinstance(stmt, Comment):
-                break
-            if found and stmt is last:
-                return found
+    body, place = place_in_body(function, first)
+    found: list[For] = []
+    for stmt in takewhile(lambda s: isinstance(s, For | Comment), body[place:]):
+        found += [stmt] if isinstance(stmt, For) else []
+        if stmt is last:
+            return found
     raise Refused(f"{last.key} does not follow {first.key}")
 
 
@@ -191,7 +174,7 @@ def _asked(poly: Poly, kinds: Mapping[str, str]) -> tuple[Expr, list[str]]:
     elif below and rest == -1:
         op, rest = ">", 0
     names = [name for name, _ in (*above, *below)]
-    least = _number(-rest)
+    least = number(-rest)
     if _compares(above, below, kinds) and (
         not rest if below else rest <= 0 or not is_signless(kinds[names[0]])
     ):
@@ -217,16 +200,12 @@ def _sum(terms: _Terms, rest: int) -> Expr:
     return joined("+", parts)
 
 
-def _number(value: int) -> Expr:
-    return Number(str(value)) if value >= 0 else Unary("-", Number(str(-value)))
+def _row_sites(function: Function, _: bool) -> Iterator[Site]:
+    return _sites_in(function, function.body)
 
 
-def _row_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[Site]:
     """Neighbouring loops together, or each that needs it; of loops in each other the outermost that can."""
-    yield from _sites_in(function, function.body)
-
-
-def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[dict[str, Any]]:
     runs: list[list[For]] = [[]]
     for stmt in body:
         if isinstance(stmt, For):
@@ -260,29 +239,23 @@ def _enough(function: Function, fitting: Sequence[For], run: Sequence[For]) -> b
     return not needed_rows(scan(function, part), (*facts, *each), types)
 
 
-def _site(first: For, last: For) -> dict[str, Any]:
+def _site(first: For, last: For) -> Site:
     return {"loop": first.key, "through": last.key}
 
 
 def _applies(function: Function, first: For, last: For) -> bool:
     nests = any(isinstance(s, For) for s in statements(first.body))
-    try:
-        return nests and assume_rows(function, _site(first, last)) is not function
-    except Refused:
-        return False
+    return nests and attempt(assume_rows, function, _site(first, last)) is not None
 
 
 OPERATORS = (
     opener(
         heed_conditions,
         where_it_applies(heed_conditions),
-        summary="goes by the conditions around loops",
+        "goes by the conditions around loops",
         languages=HOST,
     ),
     opener(
-        assume_rows,
-        _row_sites,
-        summary="a version of loops for arrays whose rows do not overlap",
-        languages=HOST,
+        assume_rows, _row_sites, "a version of loops for arrays whose rows do not overlap", languages=HOST
     ),
 )

@@ -20,19 +20,20 @@ from tuner.spaces.source.kinds import MAY_WRAP, is_pure, is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Refused,
+    Site,
     all_loops,
     argument,
     counter_type,
-    find_loop,
+    loop_of,
     opener,
+    place_in_body,
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import upper_end
+from tuner.spaces.source.operators.bounds import length, number, upper_end
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
-    Block,
     Decl,
     Expr,
     ExprStmt,
@@ -68,9 +69,7 @@ _JUMPS = frozenset({"goto", "setjmp", "sigsetjmp"})
 def join_steps(function: Function, args: Args) -> Function:
     """Lets a pointer step on once, behind all that it leads to, in each list of statements.
 
-    Args:
-        function: to change.
-        args: ``pointer``, its name.
+    Takes ``pointer``, its name.
     """
     name = argument(args, "pointer")
     if name not in _walking(function):
@@ -110,7 +109,7 @@ def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[S
                 made.append(_stepping(name, ahead))
                 ahead = 0
             within = with_bodies(stmt, lambda part: _joined(part, name))
-            made.append(_moved(within, name, _number(ahead)) if ahead else within)
+            made.append(_moved(within, name, number(ahead)) if ahead else within)
         if ahead and not asked:
             made += [] if ends else [_stepping(name, ahead)]
             ahead = 0
@@ -174,10 +173,6 @@ def _step(stmt: Stmt, name: str) -> int | Expr | None:
     return None
 
 
-def _number(value: int) -> Expr:
-    return Number(str(value)) if value >= 0 else Unary("-", Number(str(-value)))
-
-
 def _stepping(name: str, by: int) -> Stmt:
     return ExprStmt(Assign("+=" if by > 0 else "-=", Name(name), Number(str(abs(by)))))
 
@@ -205,11 +200,9 @@ def _walking(function: Function) -> dict[str, str]:
 def index_pointer(function: Function, args: Args) -> Function:
     """Computes from a loop's counter where a pointer leads that steps on at the end of each iteration.
 
-    Args:
-        function: to change.
-        args: ``loop`` and ``pointer``.
+    Takes ``loop`` and ``pointer``.
     """
-    loop, name = find_loop(function, argument(args, "loop")), argument(args, "pointer")
+    loop, name = loop_of(function, args), argument(args, "pointer")
     require_simple_loop(function, loop)
     if name not in _walking(function) or name not in own_variables(function, loop):
         raise Refused(f"{name} is no pointer that steps on")
@@ -223,7 +216,7 @@ def index_pointer(function: Function, args: Args) -> Function:
     kind = counter_type(function, loop)
     if is_unsigned(kind) and (loop.start != Number("0") or step != 1):
         raise Refused(f"loop {loop.key} counts in an unsigned type")
-    offset = _times(_length(loop, Name(loop.var)), step)
+    offset = _times(length(loop, Name(loop.var)), step)
     made = replace(loop, body=_moved(body, name, offset))
     return replace_statement(function, loop, [made, *_behind(function, loop, name, step)])
 
@@ -238,11 +231,6 @@ def _is_steady(function: Function, loop: For, step: Expr) -> bool:
     )
 
 
-def _length(loop: For, end: Expr) -> Expr:
-    """How many iterations there are before one."""
-    return end if loop.start == Number("0") else Binary("-", end, loop.start)
-
-
 def _times(count: Expr, step: int | Expr) -> Expr:
     """What so many steps come to."""
     if isinstance(step, Expr):
@@ -253,15 +241,13 @@ def _times(count: Expr, step: int | Expr) -> Expr:
 
 def _behind(function: Function, loop: For, name: str, step: int | Expr) -> list[Stmt]:
     """The step over all that the loop went through, where anything asks for the pointer again."""
-    for body in _lists(function.body):
-        at = next((i for i, stmt in enumerate(body) if stmt is loop), None)
-        if at is not None:
-            own = any(isinstance(s, Decl) and s.name == name for s in body[:at])
-            # A region may be come to again.
-            if (own or (body is function.body and function.whole)) and not _is_asked(name, body[at + 1 :]):
-                return []
+    body, at = place_in_body(function, loop)
+    own = any(isinstance(s, Decl) and s.name == name for s in body[:at])
+    # A region may be come to again.
+    if (own or (body is function.body and function.whole)) and not _is_asked(name, body[at + 1 :]):
+        return []
     end = upper_end(loop)
-    stepping = ExprStmt(Assign("+=", Name(name), _times(_length(loop, end), step)))
+    stepping = ExprStmt(Assign("+=", Name(name), _times(length(loop, end), step)))
     if any(_has_iterations(each, loop) for each in all_loops(function)):
         return [stepping]
     return [If(Binary("<", loop.start, end), (stepping,), ())]
@@ -273,25 +259,12 @@ def _has_iterations(around: For, loop: For) -> bool:
     return same and around is not loop and any(part is loop for part in statements(around.body))
 
 
-def _lists(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """All lists of statements in one, itself first."""
-    yield body
-    for stmt in body:
-        match stmt:
-            case For(body=inner) | Block(body=inner):
-                yield from _lists(inner)
-            case If(then=then, other=other):
-                yield from _lists(then)
-                yield from _lists(other)
+def _join_sites(function: Function, _: bool) -> Iterator[Site]:
+    found = (n for n in _walking(function) if _with_joined(function, n).body != function.body)
+    yield from ({"pointer": name} for name in found)
 
 
-def _join_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for name in _walking(function):
-        if _with_joined(function, name).body != function.body:
-            yield {"pointer": name}
-
-
-def _index_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _index_sites(function: Function, _: bool) -> Iterator[Site]:
     for name in _walking(function):
         for loop in all_loops(function):
             if any(_step(stmt, name) is not None for stmt in loop.body):
@@ -299,10 +272,6 @@ def _index_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS = (
-    opener(join_steps, _join_sites, summary="lets a pointer step on once, behind all that it leads to"),
-    opener(
-        index_pointer,
-        _index_sites,
-        summary="a subscript from the counter in the place of a pointer that walks",
-    ),
+    opener(join_steps, _join_sites, "lets a pointer step on once, behind all that it leads to"),
+    opener(index_pointer, _index_sites, "a subscript from the counter in the place of a pointer that walks"),
 )

@@ -19,13 +19,14 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
     body_of,
     define,
-    find_loop,
     fresh_name,
+    loop_of,
     loops_of,
     not_independent,
     parameter,
@@ -177,14 +178,12 @@ def parallelise(function: Function, args: Args) -> Function:
     What is declared inside belongs to each iteration; what is added up in a variable of outside becomes a ``reduction``
     where the edit may add up in another order. Any other variable of outside that is written to refuses it.
 
-    Args:
-        function: to change.
-        args: ``loop``, ``schedule``; ``parameters``: the chunk, for ``dynamic``.
+    Takes ``loop``, ``schedule``; ``parameters``: the chunk, for ``dynamic``.
     """
     if not function.openmp:
         raise Refused("the kernel is not built with OpenMP")
     _require_on_loops(function)
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     for other in _team_loops(function):
         if any(f is loop for f in loops_of(other)) or any(f is other for f in loops_of(loop)):
@@ -258,7 +257,7 @@ def _require_independent(function: Function, loop: For, sums: list[str]) -> None
         raise Refused(reason)
 
 
-def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+def _sites(function: Function, reassociate: bool) -> Iterator[Site]:
     if not function.openmp:
         return
     inner = {id(f) for loop in all_loops(function) for f in loops_of(loop) if f is not loop}
@@ -271,9 +270,7 @@ def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
         yield {"loop": loop.key, "schedule": "dynamic", "parameters": [chunk], **freedom}
 
 
-OPERATORS = (
-    Operator(parallelise, _sites, summary="has OpenMP's threads share a loop", languages=HOST, openmp=True),
-)
+OPERATORS = (Operator(parallelise, _sites, "has OpenMP's threads share a loop", languages=HOST, openmp=True),)
 
 
 def require_same_stores(made: Function, loop: For, changed: For) -> None:

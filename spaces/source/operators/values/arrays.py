@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,16 +11,22 @@ from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
+    attempt,
+    declarations_where,
     define,
-    find_loop,
+    for_each_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
-    new_key,
+    only_declaration,
     parameter,
     replace_statement,
     require_known,
@@ -52,11 +58,9 @@ def pack(function: Function, args: Args) -> Function:
 
     The elements of the whole tile are read, also where the body would skip some of them.
 
-    Args:
-        function: to change.
-        args: ``loop``, one over tiles; ``array``; ``swap`` to store the tile transposed.
+    Takes ``loop``, one over tiles; ``array``; ``swap`` to store the tile transposed.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     array = argument(args, "array")
     require_known(loop, f"loop {loop.key}")
     found = analyse(function, [loop], args)
@@ -74,9 +78,9 @@ def pack(function: Function, args: Args) -> Function:
     for point in points:
         place = Index(place, subtract(Name(point.var), point.start))
     copy: For | ExprStmt = ExprStmt(Assign("=", place, reference))
-    taken: set[str] = set()
+    keys = Keys(function)
     for point in sorted(points, key=lambda p: _innermost(reference, p)):
-        copy = replace(point, key=new_key(function, point.var, taken), body=(copy,), pragmas=())
+        copy = replace(point, key=keys.new(point.var), body=(copy,), pragmas=())
 
     body = exchanged(loop.body, reference, place)
     buffer = Decl(kind, name, tuple(sizes), None, "__attribute__((aligned(64)))")
@@ -125,7 +129,7 @@ def _innermost(reference: Index, point: For) -> int:
     return 0
 
 
-def _size(function: Function, point: For) -> Expr:
+def _size(function: Function, point: For) -> Name:
     """How many points a tile has at most: the step of the loop whose counter the point loop starts from."""
     if isinstance(point.start, Name):
         for tile in all_loops(function):
@@ -134,37 +138,26 @@ def _size(function: Function, point: For) -> Expr:
     raise Refused(f"loop {point.key} does not run over a tile")
 
 
-def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        if not isinstance(loop.step, Name):
-            continue
-        arrays = {n.id for n in subtrees(loop.body) if isinstance(n, Name)} & {
-            p.name for p in function.params if p.is_array
-        }
-        for array in sorted(arrays - written_names(loop.body)):
-            try:
-                points = _tile_of(loop, array)[1]
-                sizes = [_size(function, p) for p in points]
-            except Refused:
-                continue
-            bound = " * ".join(size.id for size in sizes if isinstance(size, Name))
-            limits = [f"{bound} <= {_LARGEST}"]
-            for turned in (False, True) if len(points) > 1 else (False,):
-                yield {
-                    "loop": loop.key,
-                    "array": array,
-                    "swap": turned,
-                    "constraints": limits,
-                    "assumes": ["elements exist"],
-                }
+@for_each_loop
+def _pack_sites(function: Function, loop: For) -> Iterator[Site]:
+    arrays = {p.name for p in function.params if p.is_array} - written_names(loop.body)
+    used = (
+        {n.id for n in subtrees(loop.body) if isinstance(n, Name)} if isinstance(loop.step, Name) else set()
+    )
+    for array in sorted(arrays & used):
+        sizes = attempt(lambda array: [_size(function, p).id for p in _tile_of(loop, array)[1]], array)
+        for turned in (False, True)[: len(sizes)] if sizes else ():
+            site = {"loop": loop.key, "array": array, "swap": turned}
+            limits = [f"{' * '.join(sizes or ())} <= {_LARGEST}"]
+            yield site | {"constraints": limits, "assumes": ["elements exist"]}
 
 
 def _local_array(function: Function, args: Args) -> Decl:
     name = argument(args, "array")
-    found = [n for n in subtrees(function.body) if isinstance(n, Decl) and n.name == name]
-    if len(found) != 1 or not found[0].dims or found[0].init is not None:
+    found = only_declaration(function, name)
+    if found is None or not found.dims or found.init is not None:
         raise Refused(f"{name} is not one local array without initial values")
-    depth = len(found[0].dims)
+    depth = len(found.dims)
     for node in subtrees(function.body):
         if isinstance(node, Unary) and node.op == "&" and name in names_in(node):
             raise Refused(f"the address of {name} is taken")
@@ -173,15 +166,13 @@ def _local_array(function: Function, args: Args) -> Decl:
     if whole != uses * depth:
         raise Refused(f"{name} is used as a whole")
     require_known(function.body, "the function")
-    return found[0]
+    return found
 
 
 def pad(function: Function, args: Args) -> Function:
     """Makes the rows of a local array longer, so that columns do not fall on the same cache sets.
 
-    Args:
-        function: to change.
-        args: ``array``; one of ``parameters``.
+    Takes ``array``; one of ``parameters``.
     """
     decl = _local_array(function, args)
     if len(decl.dims) < 2:
@@ -195,9 +186,7 @@ def pad(function: Function, args: Args) -> Function:
 def swap_layout(function: Function, args: Args) -> Function:
     """Exchanges the last two dimensions of a local array.
 
-    Args:
-        function: to change.
-        args: ``array``.
+    Takes ``array``.
     """
     decl = _local_array(function, args)
     if len(decl.dims) < 2:
@@ -220,40 +209,30 @@ def swap_layout(function: Function, args: Args) -> Function:
 def align(function: Function, args: Args) -> Function:
     """Lets a local array begin with a cache line, which every local array may.
 
-    Args:
-        function: to change.
-        args: ``array``.
+    Takes ``array``.
     """
     name = argument(args, "array")
-    found = [d for d in subtrees(function.body) if isinstance(d, Decl) and d.name == name]
-    if len(found) != 1 or not found[0].dims or "static" in found[0].type.split():
+    found = only_declaration(function, name)
+    if found is None or not found.dims or "static" in found.type.split():
         raise Refused(f"{name} is not one local array")
-    if found[0].suffix:
+    if found.suffix:
         raise Refused(f"{name} is told about already")
-    told = replace(found[0], suffix="__attribute__((aligned(64)))")
-    return replace(function, body=transform(function.body, lambda n: told if n is found[0] else n))
+    told = replace(found, suffix="__attribute__((aligned(64)))")
+    return replace(function, body=transform(function.body, lambda n: told if n is found else n))
 
 
-def _array_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for node in subtrees(function.body):
-        if isinstance(node, Decl) and node.dims and not node.suffix:
-            yield {"array": node.name}
+_array_sites = declarations_where(lambda decl: decl.dims and not decl.suffix, "array")
+_local_sites = declarations_where(lambda decl: len(decl.dims) > 1, "array")
 
 
-def _local_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for node in subtrees(function.body):
-        if isinstance(node, Decl) and len(node.dims) > 1:
-            yield {"array": node.name}
-
-
-def _pad_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+def _pad_sites(function: Function, _: bool) -> Iterator[Site]:
     for site in _local_sites(function, False):
         yield {**site, "parameters": [parameter(function, f"PAD_{site['array']}", (0, 1, 4, 8, 16), 0)]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(pack, _pack_sites, summary="copies a tile into a local buffer", languages=HOST),
-    Operator(align, _array_sites, summary="aligns a local array", languages=HOST, members=True),
-    Operator(pad, _pad_sites, summary="pads the rows of a local array", members=True),
-    Operator(swap_layout, _local_sites, summary="swaps the dimensions of a local array", members=True),
+OPERATORS = (
+    Operator(pack, _pack_sites, "copies a tile into a local buffer", languages=HOST),
+    knowing_members(align, _array_sites, "aligns a local array", languages=HOST),
+    knowing_members(pad, _pad_sites, "pads the rows of a local array"),
+    knowing_members(swap_layout, _local_sites, "swaps the dimensions of a local array"),
 )

@@ -10,24 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.spaces.source.accesses import own_variables, update_of
-from tuner.spaces.source.kinds import is_pure, is_unsigned, types_of
+from tuner.spaces.source.kinds import is_pure, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
-    Operator,
     Refused,
-    all_loops,
+    Site,
     argument,
-    counter_type,
-    find_loop,
+    for_each_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
+    place_in_body,
+    reassociating,
     replace_statement,
+    require_leave,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add, upper_end
+from tuner.spaces.source.operators.bounds import add, length, require_no_wrap, upper_end
 from tuner.spaces.source.operators.values.vectors import LANES, type_of
 from tuner.spaces.source.syntax import (
     Assign,
@@ -65,20 +67,16 @@ class _Progression:
 def from_counter(function: Function, args: Args) -> Function:
     """Computes a variable that grows evenly from a loop's counter: another order of additions.
 
-    Args:
-        function: to change.
-        args: ``loop`` and ``variable``; ``reassociate`` has to be true.
+    Takes ``loop`` and ``variable``; ``reassociate`` has to be true.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("a variable from the counter adds in another order, which numerics does not allow")
-    loop = find_loop(function, argument(args, "loop"))
+    require_leave(args, "a variable from the counter adds in another order, which numerics does not allow")
+    loop = loop_of(function, args)
     name = argument(args, "variable")
     require_simple_loop(function, loop)
     found = next((one for one in _progressions(function, loop) if one.name == name), None)
     if found is None:
         raise Refused(f"{name} does not grow by the same amount in each iteration of loop {loop.key}")
-    if loop.start != Number("0") and is_unsigned(counter_type(function, loop)):
-        raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
+    require_no_wrap(function, loop)
     before, after = (fresh_name(function, f"{name}_{when}") for when in ("before", "now"))
     statements = loop.body
     body = [
@@ -101,7 +99,7 @@ def _count(loop: For, found: _Progression, more: int) -> Expr:
     """The variable after so many iterations of a loop, and some more."""
     start = loop.start
     if isinstance(start, Number):
-        counted: Expr = Name(loop.var) if start == Number("0") else Binary("-", Name(loop.var), start)
+        counted = length(loop, Name(loop.var))
         times: Expr = Cast(found.kind, add(counted, Number(str(more))))
     else:
         times = Binary("-", Cast(found.kind, Name(loop.var)), Cast(found.kind, start))
@@ -112,17 +110,13 @@ def _count(loop: For, found: _Progression, more: int) -> Expr:
 
 def _at_end(function: Function, loop: For, found: _Progression) -> list[Stmt]:
     """What the variable is behind the loop, where anything asks."""
-    if any(part is loop for part in function.body) and not _is_asked(function, loop, found.name):
+    body, at = place_in_body(function, loop)
+    if body is function.body and found.name not in names_in(body[at + 1 :]):
         return []
     end = upper_end(loop)
-    length = end if loop.start == Number("0") else Binary("-", end, loop.start)
-    grown = Assign(f"{found.op}=", Name(found.name), Binary("*", Cast(found.kind, length), found.by))
+    times = Cast(found.kind, length(loop, end))
+    grown = Assign(f"{found.op}=", Name(found.name), Binary("*", times, found.by))
     return [If(Binary("<", loop.start, end), (ExprStmt(grown),), ())]
-
-
-def _is_asked(function: Function, loop: For, name: str) -> bool:
-    rest = function.body[next(i for i, part in enumerate(function.body) if part is loop) + 1 :]
-    return name in names_in(rest)
 
 
 def _progressions(function: Function, loop: For) -> Iterator[_Progression]:
@@ -149,21 +143,20 @@ def _progressions(function: Function, loop: For) -> Iterator[_Progression]:
             yield _Progression(name=name, kind=kind, op=found.op, by=found.value, at=at)
 
 
-def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function) if reassociate else ():
-        for one in _progressions(function, loop):
-            # Where nothing else in the loop asks for it, it is a sum.
-            others = (*loop.body[: one.at], *loop.body[one.at + 1 :])
-            if one.name in names_in(others):
-                yield {"loop": loop.key, "variable": one.name, "reassociate": True}
+@reassociating
+@for_each_loop
+def _sites(function: Function, loop: For) -> Iterator[Site]:
+    for one in _progressions(function, loop):
+        # Where nothing else in the loop asks for it, it is a sum.
+        if one.name in names_in((*loop.body[: one.at], *loop.body[one.at + 1 :])):
+            yield {"loop": loop.key, "variable": one.name, "reassociate": True}
 
 
 OPERATORS = (
-    Operator(
+    knowing_members(
         from_counter,
         _sites,
-        summary="computes what grows evenly from the counter (another order of additions)",
+        "computes what grows evenly from the counter (another order of additions)",
         languages=HOST,
-        members=True,
     ),
 )

@@ -6,20 +6,22 @@ assumption, which the edit states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import is_floating, is_integer, is_pure, plain_type, types_of
 from tuner.spaces.source.operators.base import (
     Args,
-    Operator,
     Refused,
+    Site,
     all_loops,
     analyse,
     argument,
-    find_loop,
+    for_each_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
     replace_statement,
     require_known,
@@ -50,21 +52,16 @@ __all__ = ["OPERATORS", "references"]
 def references(part: Any, array: str) -> list[Index]:
     """Complete references to an array's elements."""
     inner = {id(n.base) for n in subtrees(part) if isinstance(n, Index)}
-    found = []
-    for node in subtrees(part):
-        if isinstance(node, Index) and id(node) not in inner and index_chain(node)[0] == Name(array):
-            found.append(node)
-    return found
+    chains = (n for n in subtrees(part) if isinstance(n, Index) and id(n) not in inner)
+    return [n for n in chains if index_chain(n)[0] == Name(array)]
 
 
 def scalar_replace(function: Function, args: Args) -> Function:
     """Keeps an element that a loop updates in a local variable while the loop runs.
 
-    Args:
-        function: to change.
-        args: ``loop`` and ``array``; ``member``, the text of the member of an element that is kept.
+    Takes ``loop`` and ``array``; ``member``, the text of the member of an element that is kept.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     array = argument(args, "array")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
@@ -83,12 +80,7 @@ def scalar_replace(function: Function, args: Args) -> Function:
     kind = plain_type(types_of(function).get(array, ""))
     if not kind:
         raise Refused(f"the type of {array} is not known")
-    name = fresh_name(function, f"{array}_value")
-
-    body = exchanged(loop.body, element, Name(name))
-    before = Decl(kind, name, (), element)
-    after = ExprStmt(Assign("=", element, Name(name)))
-    return replace_statement(function, loop, [before, replace(loop, body=body), after])
+    return _in_variable(function, loop, element, kind, Name(fresh_name(function, f"{array}_value")))
 
 
 def _written_element(loop: For, array: str) -> Index | None:
@@ -137,29 +129,38 @@ def _member_replaced(function: Function, loop: For, array: str, text: str) -> Fu
     if not (is_floating(kind) or is_integer(kind)):
         raise Refused(f"{text} is no number")
     name = Name(fresh_name(function, "_".join((array, *at.path, "value"))))
-    body = exchanged(loop.body, place, name)
+    return _in_variable(function, loop, place, kind, name)
+
+
+def _in_variable(function: Function, loop: For, place: Expr, kind: str, name: Name) -> Function:
+    """A place in a variable while a loop runs."""
     before, after = Decl(kind, name.id, (), place), ExprStmt(Assign("=", place, name))
-    return replace_statement(function, loop, [before, replace(loop, body=body), after])
+    changed = replace(loop, body=exchanged(loop.body, place, name))
+    return replace_statement(function, loop, [before, changed, after])
 
 
-def _member_sites(function: Function) -> Iterator[dict[str, Any]]:
-    paths = member_paths(function)
-    for loop in all_loops(function) if paths else ():
-        targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
-        for place in dict.fromkeys(t for t in targets if place_of(t).path):
-            base = root_of(place)
-            if isinstance(base, Name) and names_in(place).isdisjoint(written_names(loop) - {base.id}):
-                text = expression_text(place)
-                yield {"loop": loop.key, "array": base.id, "member": text, "assumes": ["elements exist"]}
+@for_each_loop
+def _member_sites(_: Function, loop: For) -> Iterator[Site]:
+    targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
+    for place in dict.fromkeys(t for t in targets if place_of(t).path):
+        base = root_of(place)
+        if isinstance(base, Name) and names_in(place).isdisjoint(written_names(loop) - {base.id}):
+            text = expression_text(place)
+            yield {"loop": loop.key, "array": base.id, "member": text, "assumes": ["elements exist"]}
 
 
-def _replace_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    yield from _member_sites(function)
-    for loop in all_loops(function):
-        for array in sorted(written_names(loop.body) - member_paths(function).keys()):
-            element = _written_element(loop, array)
-            if element is not None and names_in(element).isdisjoint(written_names(loop) - {array}):
-                yield {"loop": loop.key, "array": array, "assumes": ["elements exist"]}
+@for_each_loop
+def _element_sites(function: Function, loop: For) -> Iterator[Site]:
+    for array in sorted(written_names(loop.body) - member_paths(function).keys()):
+        element = _written_element(loop, array)
+        if element is not None and names_in(element).isdisjoint(written_names(loop) - {array}):
+            yield {"loop": loop.key, "array": array, "assumes": ["elements exist"]}
+
+
+def _replace_sites(function: Function, _: bool) -> Iterator[Site]:
+    if member_paths(function):
+        yield from _member_sites(function, False)
+    yield from _element_sites(function, False)
 
 
 def accumulate_in_place(function: Function, args: Args) -> Function:
@@ -167,11 +168,9 @@ def accumulate_in_place(function: Function, args: Args) -> Function:
 
     That takes the accumulator out of the way of fission and of tiling the summing loop.
 
-    Args:
-        function: to change.
-        args: ``loop``, whose body holds the variable; ``variable``.
+    Takes ``loop``, whose body holds the variable; ``variable``.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     name = argument(args, "variable")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
@@ -208,32 +207,24 @@ def _stored(stmt: Stmt, name: str) -> Index | None:
     return None
 
 
-def _in_place_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        for stmt in loop.body:
-            if (
-                isinstance(stmt, Decl)
-                and stmt.init is not None
-                and any(_stored(s, stmt.name) for s in loop.body)
-            ):
-                yield {"loop": loop.key, "variable": stmt.name}
+@for_each_loop
+def _in_place_sites(_: Function, loop: For) -> Iterator[Site]:
+    for decl in (s for s in loop.body if isinstance(s, Decl) and s.init is not None):
+        if any(_stored(s, decl.name) for s in loop.body):
+            yield {"loop": loop.key, "variable": decl.name}
 
 
 def hoist(function: Function, args: Args) -> Function:
     """Computes an expression that a loop does not change once, before the loop.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``expression``, its text.
+    Takes ``loop``; ``expression``, its text.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     text = argument(args, "expression")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
-    for expr in _invariant(function, loop):
-        if expression_text(expr) == text:
-            break
-    else:
+    expr = next((e for e in _invariant(function, loop) if expression_text(e) == text), None)
+    if expr is None:
         raise Refused(f"loop {loop.key} does not hold {text!r}, or changes it")
     kind = type_of(expr, types_of(function))
     name = fresh_name(function, "invariant")
@@ -273,28 +264,14 @@ def _added_products(loop: For) -> list[Expr]:
     return [p for p in bare if isinstance(p, Binary) and p.op == "*"]
 
 
-def _hoist_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function):
-        seen = set()
-        for expr in _invariant(function, loop):
-            text = expression_text(expr)
-            if text not in seen:
-                seen.add(text)
-                yield {"loop": loop.key, "expression": text, "assumes": ["elements exist"]}
+@for_each_loop
+def _hoist_sites(function: Function, loop: For) -> Iterator[Site]:
+    for text in dict.fromkeys(map(expression_text, _invariant(function, loop))):
+        yield {"loop": loop.key, "expression": text, "assumes": ["elements exist"]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        scalar_replace,
-        _replace_sites,
-        summary="keeps an element in a local variable during a loop",
-        members=True,
-    ),
-    Operator(
-        accumulate_in_place,
-        _in_place_sites,
-        summary="sums in the element that the sum is stored to",
-        members=True,
-    ),
-    Operator(hoist, _hoist_sites, summary="computes an invariant before the loop", members=True),
+OPERATORS = (
+    knowing_members(scalar_replace, _replace_sites, "keeps an element in a local variable during a loop"),
+    knowing_members(accumulate_in_place, _in_place_sites, "sums in the element that the sum is stored to"),
+    knowing_members(hoist, _hoist_sites, "computes an invariant before the loop"),
 )

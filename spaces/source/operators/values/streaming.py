@@ -12,24 +12,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.core.compilers import CLANG
 from tuner.spaces.source.kinds import is_floating, is_pure, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
+    Keys,
     Operator,
     Refused,
-    all_loops,
-    argument,
-    copied_range,
+    Site,
     counter_type,
+    counts_without_sign,
     define,
-    find_loop,
+    for_each_loop,
     fresh_name,
+    loop_of,
     loops_of,
     parameter,
     replace_statement,
@@ -95,14 +95,11 @@ def stream_stores(function: Function, args: Args) -> Function:
     (rows whose length is no multiple of a vector) is a plain one. After the outermost loop a fence orders the stores
     before all that follow, as plain ones would have been for another thread.
 
-    Args:
-        function: to change.
-        args: ``loop``; one of ``parameters``: lanes, a power of 2.
+    Takes ``loop``; one of ``parameters``: lanes, a power of 2.
     """
-    loop = find_loop(function, argument(args, "loop"))
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
-    kind = counter_type(function, loop)
-    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+    if counts_without_sign(counter_type(function, loop)):
         raise Refused(f"loop {loop.key} counts in an unsigned type")
     top = next(s for s in function.body if any(n is loop for n in statements((s,))))
     if any(isinstance(s, OpaqueStmt) for s in statements((top,))):
@@ -122,21 +119,13 @@ def stream_stores(function: Function, args: Args) -> Function:
         names=_names(made, "stored"),
     )
     made = replace(made, preamble=(*made.preamble, _aligned_type(stream.aligned, element, width)))
-    parts = _around(
-        made, loop, width, _Body(first=first, stmts=_vectors(loop.body, lanes, stream), size=element)
-    )
+    address = Cast(_ADDRESS, Unary("&", first))
+    distance = Binary("/", Unary("-", address), Number(str(element_size(element))))
+    vectors = replace(loop, step=width, body=_vectors(loop.body, lanes, stream), pragmas=())
+    parts = _around(made, loop, vectors, distance)
     return _fenced(
         replace_statement(made, given, parts), function.body.index(top), len(parts) if top is given else 1
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Body:
-    """The loop's body in vectors; the place that it first stores to, at its first iteration; the element type."""
-
-    first: Expr
-    stmts: tuple[Stmt, ...]
-    size: str
 
 
 def _names(function: Function, stem: str) -> Iterator[str]:
@@ -228,20 +217,17 @@ def _streamed(turned: Stmt, given: Stmt, lanes: Lanes, stream: _Stream) -> list[
     ]
 
 
-def _around(function: Function, loop: For, width: Expr, body: _Body) -> list[Stmt]:
-    """Single elements up to the first whole vector, the vectors, and the elements left over."""
-    kind = counter_type(function, loop)
-    bare = writable(kind)
+def _around(function: Function, loop: For, vectors: For, distance: Expr) -> list[Stmt]:
+    """Single elements up to the first whole vector, so far away, the vectors, and the elements left over."""
+    bare = writable(counter_type(function, loop))
     whole, head = (fresh_name(function, f"{loop.var}_{n}") for n in ("aligned", "head"))
     end = upper_end(loop)
-    taken = {f.key for f in all_loops(function)}
-    distance = Binary(
-        "/", Unary("-", Cast(_ADDRESS, Unary("&", body.first))), Number(str(element_size(body.size)))
-    )
+    keys = Keys(function)
+    width = vectors.step
     rest = left_over(replace(loop, start=Name(head)), width, end)
-    main = replace(loop, start=Name(head), op="<", limit=rest, step=width, body=body.stmts, pragmas=())
+    main = replace(vectors, start=Name(head), op="<", limit=rest)
     first, last = (
-        copied_range(function, replace(loop, pragmas=()), start, limit, taken)
+        keys.over(replace(loop, pragmas=()), start, limit)
         for start, limit in ((loop.start, Name(head)), (rest, end))
     )
     return [
@@ -261,24 +247,17 @@ def _fenced(function: Function, place: int, count: int) -> Function:
     return replace(function, body=(*function.body[:at], _FENCE, *function.body[at:]))
 
 
-def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+@for_each_loop
+def _sites(function: Function, loop: For) -> Iterator[Site]:
     # Of stores past the caches clang alone has a function for any vector.
-    arrays = _only_written(function) if function.compiler == CLANG else ()
-    for loop in all_loops(function):
-        inner = loops_of(loop.body)
-        unrolled = all(map(is_fully_unrolled, inner))
-        if not (unrolled and any(_is_stored(loop, a) for a in arrays)):
-            continue
-        try:
-            lanes = LANES[element_type(function, loop)]
-        except Refused:
-            continue
-        yield {
-            "loop": loop.key,
-            "parameters": [parameter(function, f"LANES_{loop.var}", lanes, lanes[-1])],
-        }
+    if function.compiler != CLANG or not all(map(is_fully_unrolled, loops_of(loop.body))):
+        return
+    if any(_is_stored(loop, a) for a in _only_written(function)):
+        lanes = LANES[element_type(function, loop)]
+        found = parameter(function, f"LANES_{loop.var}", lanes, lanes[-1])
+        yield {"loop": loop.key, "parameters": [found]}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(stream_stores, _sites, summary="stores what is not read again past the caches", languages=HOST),
+OPERATORS = (
+    Operator(stream_stores, _sites, "stores what is not read again past the caches", languages=HOST),
 )

@@ -6,32 +6,32 @@ That is another order of additions. May not decide whether that is allowed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from tuner.spaces.source.accesses import own_variables, update_of
-from tuner.spaces.source.kinds import plain_type, types_of, writable
+from tuner.spaces.source.kinds import types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
-    Operator,
+    Keys,
     Refused,
-    all_loops,
+    Site,
     argument,
     body_of,
-    copied_range,
     counter_type,
     define,
-    find_loop,
+    for_each_loop,
     fresh_name,
+    knowing_members,
+    loop_of,
     loops_of,
-    new_key,
-    parameter,
-    rekeyed,
+    parameters,
+    reassociating,
     replace_statement,
+    require_copies,
     require_independent,
+    require_leave,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
@@ -44,6 +44,7 @@ from tuner.spaces.source.operators.values.vectors import (
     type_of,
     vector_statement,
     vector_type,
+    with_lanes,
 )
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -66,20 +67,14 @@ from tuner.spaces.source.walks import index_chain, names_in, substitute, subtree
 
 __all__ = ["OPERATORS"]
 
-_MOST_NODES = 4000
-"""Of what copies of a body are made of."""
-
 
 def partial_sums(function: Function, args: Args) -> Function:
     """Adds up in several vectors at once and joins them after the loop: another order of additions.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
+    Takes ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("partial sums add in another order, which numerics does not allow")
-    loop = find_loop(function, argument(args, "loop"))
+    require_leave(args, "partial sums add in another order, which numerics does not allow")
+    loop = loop_of(function, args)
     require_simple_loop(function, loop)
     require_independent(function, loop, args)
     kinds = types_of(function)
@@ -88,14 +83,11 @@ def partial_sums(function: Function, args: Args) -> Function:
     if element not in LANES or any(type_of(t, kinds) != element for t in sums.values()):
         raise Refused(f"loop {loop.key} does not sum in one floating-point type")
     made, (vectors, width) = define(function, args, 2)
-    text = width.id
-    vector = fresh_name(made, f"{element}_{text.lower()}")
-    narrow = fresh_name(made, f"float_{text.lower()}") if element == "double" else ""
-    summed = _summed(made, loop, sums, (vector, element, narrow), (vectors, width))
-    types = [vector_type(vector, element, text)]
+    made, lanes = with_lanes(made, loop, element, width)
+    narrow = fresh_name(made, f"float_{width.id.lower()}") if element == "double" else ""
+    summed = _summed(made, loop, sums, replace(lanes, narrow=narrow), (vectors, width))
     if any(isinstance(n, Call) and n.function == WIDENS for n in subtrees(tuple(summed))):
-        types.append(vector_type(narrow, "float", text))
-    made = replace(made, preamble=(*made.preamble, *types))
+        made = replace(made, preamble=(*made.preamble, vector_type(narrow, "float", width.id)))
     return replace_statement(made, loop, summed)
 
 
@@ -127,41 +119,24 @@ def _sums(loop: For) -> dict[str, Expr]:
 
 
 def _summed(
-    function: Function,
-    loop: For,
-    sums: dict[str, Expr],
-    types: tuple[str, str, str],
-    sizes: tuple[Name, Name],
+    function: Function, loop: For, sums: dict[str, Expr], lanes: Lanes, sizes: tuple[Name, Name]
 ) -> list[Stmt]:
-    vector, element, narrow = types
+    element, vector = lanes.element, lanes.vector
     vectors, width = sizes
     kind = counter_type(function, loop)
-    kinds = {n: plain_type(k) for n, k in types_of(function).items()}
-    kinds |= dict.fromkeys(sums, element)
     names = {old: fresh_name(function, old) for old in sums}
-    base, part, lane, steps = (
-        fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane", "steps")
-    )
+    stems = (f"{loop.var}_block", "part", "lane", "steps")
+    base, part, lane, steps = (fresh_name(function, stem) for stem in stems)
     size = Binary("*", vectors, width)
-    lanes = Lanes(
-        element=element,
-        vector=vector,
-        counter=loop.var,
-        kinds=kinds,
-        const=frozenset(n for n, k in types_of(function).items() if "const" in k.split()),
-        wide=frozenset(names.values()),
-        steps=steps,
-        narrow=narrow,
-    )
+    kinds = {**lanes.kinds, **dict.fromkeys(sums, element)}
+    lanes = replace(lanes, kinds=kinds, wide=frozenset(names.values()), steps=steps)
     offset = Binary("/", Binary("-", Name(loop.var), Name(base)), width)
     by_target = {target: Index(Name(names[old]), offset) for old, target in sums.items()}
     body: list[Stmt] = []
     for stmt in body_of(loop):
-        update = (
-            update_of(stmt.expr) if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign) else None
-        )
-        if update is not None:
-            stmt = ExprStmt(replace(update.assignment, target=by_target[update.target]))
+        match stmt:
+            case ExprStmt(expr=Assign() as expr) if (update := update_of(expr)) is not None:
+                stmt = ExprStmt(replace(update.assignment, target=by_target[update.target]))
         turned, lanes = vector_statement(stmt, lanes)
         body.append(turned)
     end = upper_end(loop)
@@ -169,50 +144,41 @@ def _summed(
     whole = left_over(loop, size, end)
     unroll = fully_unrolled(function)
     limit = Binary("+", Name(base), size)
-    taken = {f.key for f in all_loops(function)}
-    key = partial(new_key, function, taken=taken)
+    keys = Keys(function)
     points = For(loop.key, kind, loop.var, Name(base), "<", limit, width, tuple(body), unroll)
-    main = For(key(base), kind, base, loop.start, "<", whole, size, (points,))
+    main = For(keys.new(base), kind, base, loop.start, "<", whole, size, (points,))
     plain = replace(loop, key=loop.var, type=kind, pragmas=())
-    tail = copied_range(function, plain, whole, end, taken)
+    tail = keys.over(plain, whole, end)
     zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
     declare: list[Stmt] = [Decl(vector, n, (vectors,)) for n in names.values()]
+
+    def each(var: str, limit: Expr, *stmts: Stmt, pragmas: tuple[str, ...] = ()) -> For:
+        return For(keys.new(var), "int", var, Number("0"), "<", limit, Number("1"), stmts, pragmas)
+
     if steps in names_in(tuple(body)):
-        each = ExprStmt(Assign("=", Index(Name(steps), Name(lane)), Name(lane)))
-        declare += [
-            Decl(vector, steps, ()),
-            For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), (each,)),
-        ]
+        step = ExprStmt(Assign("=", Index(Name(steps), Name(lane)), Name(lane)))
+        declare += [Decl(vector, steps), each(lane, width, step)]
     clear = [ExprStmt(Assign("=", Index(Name(n), Name(part)), splat(zero, lanes))) for n in names.values()]
     parts = {old: Index(Index(Name(names[old]), Name(part)), Name(lane)) for old in sums}
-    join = tuple(ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items())
-    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), join)
-    return [
-        *declare,
-        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
-        main,
-        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), (inner,), unroll),
-        tail,
-    ]
+    join = [ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items()]
+    inner = each(lane, width, *join)
+    cleared, joined = (each(part, vectors, *stmts, pragmas=unroll) for stmts in (clear, [inner]))
+    return [*declare, cleared, main, joined, tail]
 
 
 def several_sums(function: Function, args: Args) -> Function:
     """Adds up in several variables by turns, which are joined after the loop: none waits for the one before.
 
-    Args:
-        function: to change.
-        args: ``loop``; ``count`` from 2 to 8; ``reassociate`` has to be true.
+    Takes ``loop``; ``count`` from 2 to 8; ``reassociate`` has to be true.
     """
-    if args.get("reassociate") is not True:
-        raise Refused("several sums add in another order, which numerics does not allow")
-    loop, count = find_loop(function, argument(args, "loop")), argument(args, "count", int)
+    require_leave(args, "several sums add in another order, which numerics does not allow")
+    loop, count = loop_of(function, args), argument(args, "count", int)
     require_simple_loop(function, loop)
     require_no_wrap(function, loop)
-    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > _MOST_NODES:
-        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
+    require_copies(loop, count)
     kinds = types_of(function)
     sums = _scalar_sums(function, loop)
-    taken = {f.key for f in all_loops(function)}
+    keys = Keys(function)
     made, names = function, set[str]()
     before: list[Stmt] = []
     join: list[Stmt] = []
@@ -227,13 +193,13 @@ def several_sums(function: Function, args: Args) -> Function:
         part = substitute(loop.body, loop.var, add(Name(loop.var), Number(str(number))))
         for name, copy in own.items():
             part = substitute(part, name, Name(copy))
-        copies.append(Block(rekeyed(function, part, taken)))
+        copies.append(Block(keys.again(part)))
     kind, end = counter_type(function, loop), upper_end(loop)
     whole = left_over(loop, Number(str(count)), end)
     main = replace(
         loop, type=kind, op="<", limit=whole, step=Number(str(count)), body=tuple(copies), pragmas=()
     )
-    rest = replace(copied_range(function, loop, whole, end, taken), type=kind)
+    rest = replace(keys.over(loop, whole, end), type=kind)
     return replace_statement(function, loop, [*before, main, *join, rest])
 
 
@@ -264,49 +230,30 @@ def _scalar_sums(function: Function, loop: For) -> list[str]:
     return found
 
 
-def _several_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
-    for loop in all_loops(function) if reassociate else ():
-        if len(loops_of(loop)) > 1:
-            continue
-        try:
-            _scalar_sums(function, loop)
-        except Refused:
-            continue
+@reassociating
+@for_each_loop
+def _several_sites(function: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) == 1 and _scalar_sums(function, loop):
         for count in (2, 4, 8):
             yield {"loop": loop.key, "count": count, "reassociate": True}
 
 
-def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
-    if not reassociate:
+@reassociating
+@for_each_loop
+def _sum_sites(function: Function, loop: For) -> Iterator[Site]:
+    if len(loops_of(loop)) > 1:
         return
-    kinds = types_of(function)
-    for loop in all_loops(function):
-        if len(loops_of(loop)) > 1:
-            continue
-        try:
-            sums = _sums(loop)
-        except Refused:
-            continue
-        element = type_of(next(iter(sums.values())), kinds)
-        if element in LANES:
-            lanes = LANES[element]
-            first = parameter(function, f"PARTS_{loop.var}", (1, 2, 4, 8), 4)
-            second = parameter(function, f"LANES_{loop.var}", lanes, lanes[-1], [first["name"]])
-            yield {"loop": loop.key, "reassociate": True, "parameters": [first, second]}
+    lanes = LANES.get(type_of(next(iter(_sums(loop).values())), types_of(function)))
+    if lanes is not None:
+        sizes = (f"PARTS_{loop.var}", (1, 2, 4, 8), 4), (f"LANES_{loop.var}", lanes, lanes[-1])
+        yield {"loop": loop.key, "reassociate": True, "parameters": parameters(function, *sizes)}
 
 
-OPERATORS: Iterable[Operator] = (
-    Operator(
-        partial_sums,
-        _sum_sites,
-        summary="adds up in several vectors (another order of additions)",
-        languages=HOST,
-        members=True,
+OPERATORS = (
+    knowing_members(
+        partial_sums, _sum_sites, "adds up in several vectors (another order of additions)", languages=HOST
     ),
-    Operator(
-        several_sums,
-        _several_sites,
-        summary="adds up in several variables by turns (another order of additions)",
-        members=True,
+    knowing_members(
+        several_sums, _several_sites, "adds up in several variables by turns (another order of additions)"
     ),
 )

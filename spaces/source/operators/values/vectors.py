@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.affine import Poly, polynomial
 from tuner.spaces.source.kinds import plain_type, types_of, writable
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.operators.base import Refused, fresh_name
@@ -182,15 +182,18 @@ def _widened(expr: Expr, lanes: Lanes) -> tuple[Expr, bool] | None:
 
 def _counted(whole: Expr, number: Expr, lanes: Lanes) -> tuple[Expr, bool]:
     """A whole number as one of the vector's, where it counts with the lanes."""
-    poly = polynomial(number, {lanes.counter})
-    if poly is None or not lanes.steps:
+    moving = _moving(number, lanes)
+    if moving is None or not lanes.steps:
         raise Refused(f"{expression_text(whole)} has no vector form")
-    with_counter = {m: c for m, c in poly.items() if lanes.counter in m}
-    if not with_counter:
-        return whole, False
-    if with_counter != {(lanes.counter,): 1}:
+    if moving not in ({}, {(lanes.counter,): 1}):
         raise Refused(f"{expression_text(whole)} does not count by one")
-    return Binary("+", whole, Name(lanes.steps)), True
+    return (Binary("+", whole, Name(lanes.steps)), True) if moving else (whole, False)
+
+
+def _moving(number: Expr, lanes: Lanes) -> Poly | None:
+    """What of a whole number moves with the lanes; ``None`` where that is not known."""
+    poly = polynomial(number, {lanes.counter})
+    return None if poly is None else {m: c for m, c in poly.items() if lanes.counter in m}
 
 
 def _as_wide(value: Expr, lanes: Lanes) -> Expr:
@@ -215,13 +218,12 @@ def _element(expr: Index, lanes: Lanes, *, write: bool) -> tuple[Expr, bool]:
         return expr, True
     if any(lanes.counter in names_in(s) for s in subscripts[:-1]):
         raise Refused(f"{expression_text(expr)} is not next to its neighbour's")
-    poly = polynomial(subscripts[-1], {lanes.counter})
-    if poly is None:
+    moving = _moving(subscripts[-1], lanes)
+    if moving is None:
         raise Refused(f"a subscript of {base.id} is not affine")
-    with_counter = {m: c for m, c in poly.items() if lanes.counter in m}
-    if not with_counter:
+    if not moving:
         return expr, False
-    if with_counter != {(lanes.counter,): 1}:
+    if moving != {(lanes.counter,): 1}:
         raise Refused(f"{expression_text(expr)} is not next to its neighbour's")
     const = "" if write or base.id not in lanes.const else "const "
     return Unary("*", Cast(f"{const}{lanes.vector} *", Unary("&", expr))), True
