@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tuner.spec.first.indexing import NARROW
-from tuner.spec.first.uses import Use
+from tuner.spec.first.uses import NARROW, Use
 from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import counters, extents, least, reach

@@ -9,13 +9,27 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.spec.first.device_shapes import WORK_ITEMS, axis_sizes, counts_on_block
+from tuner.core.errors import SpecError
+from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.operators.devices.counting import counts_on_group
+from tuner.spaces.source.regions import read_program
 from tuner.spec.first.values import divided_by, first_value, floating_scalars, initial_values
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.macros import macros_of, of_problem, spread
 from tuner.spec.reading.signature import Function
 
-__all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "fixed_note", "loops_over", "reads_next"]
+__all__ = [
+    "LOOPED_ALONE",
+    "MISSING_BLOCK",
+    "array_extents",
+    "axis_sizes",
+    "counts_on_block",
+    "device_spec",
+    "fixed_note",
+    "loops_over",
+    "one_block_each",
+    "reads_next",
+]
 
 MISSING_BLOCK = 16
 """A value for macros that only a build defines: right for the side of a work-group."""
@@ -36,6 +50,9 @@ _SIZE = re.compile(
 )
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\d+)[ \t]*$", re.MULTILINE)
 _REQUIRED = re.compile(r"reqd_work_group_size\s*\(([^)]*)\)")
+_BLOCK_NUMBERS = tuple(rf"blockIdx\s*\.\s*{axis}\b" for axis in "xyz")
+WORK_ITEMS = tuple(rf"get_global_id\s*\(\s*{axis}\s*\)" for axis in "012")
+"""OpenCL's number of a work-item along each axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,3 +304,83 @@ def _quoted(name: str) -> str:
 
 def _noted(text: str, comment: str) -> str:
     return f"{text}{' ' * max(2, 40 - len(text))}# {comment}" if comment else text
+
+
+def axis_sizes(
+    body: str, sizes: Sequence[str], dimensions: int, numbers: Sequence[str] = _BLOCK_NUMBERS
+) -> list[str]:
+    """The size that bounds each axis, x first; empty where one is not found. ``numbers`` are patterns by axis.
+
+    >>> axis_sizes("int c = blockIdx.x * 8 + threadIdx.x, r = blockIdx.y; if (r >= rows || c >= cols) return;",
+    ...            ["rows", "cols"], 2)
+    ['cols', 'rows']
+    """
+    found = []
+    for number in numbers[:dimensions]:
+        names = re.findall(rf"\b(\w+)\s*=\s*[^;=,]*?\b{number}", body)
+        bounds = [size for name in names for size in _bounds_of(name, body, sizes)]
+        if not bounds:
+            return []
+        found.append(bounds[0])
+    return found if len(set(found)) == len(found) or len(set(sizes)) < dimensions else []
+
+
+def one_block_each(body: str, axis: str) -> bool:
+    """Whether a block's number along an axis is itself an index, with no threads beside it: a block for each row.
+
+    >>> one_block_each("int row = blockIdx.x; for (int c = threadIdx.x; c < cols; c += blockDim.x) s += x[c];", "x")
+    True
+    """
+    number = rf"\bblockIdx\s*\.\s*{axis}\b"
+    with_others = rf"{number}\s*\*|\*\s*\(?\s*(?:\w+\s*\)\s*)?{number}"
+    own = re.search(rf"=\s*(?:\(\w+\)\s*)?{number}\s*[;,]", body) is not None
+    return own and re.search(with_others, body) is None
+
+
+def counts_on_block(text: str, language: str, entry: str, axis: int) -> str:
+    """Why a kernel's results may hang on the size of its blocks along an axis: one clause; empty where they do not.
+
+    >>> counts_on_block("__global__ void k(float *y) { y[blockIdx.x * blockDim.x + threadIdx.x] = 1; }", "cuda", "k", 0)
+    ''
+    >>> counts_on_block("__global__ void k(float *y) { y[blockIdx.x] = threadIdx.x; }", "cuda", "k", 0)
+    'blockIdx.x is used for more than the number of an item'
+    """
+    source = Variant(files=(Source(name="kernel", text=text),))
+    kernel = Kernel(name=entry, entry=entry, language=language, variant=source, folder="")
+    try:
+        found = read_program(kernel).functions.get(entry)
+    except SpecError:
+        found = None
+    return "" if found is None or not found.whole else counts_on_group(found, axis)
+
+
+def array_extents(name: str, body: str, sizes: Sequence[str]) -> list[str]:
+    """The rows and the row length of an array that is indexed by a product with a size; empty where none is.
+
+    >>> array_extents("A", "if (r0 + r < M) s += A[(r0 + r) * K + k];", ["M", "N", "K"])
+    ['M', 'K']
+    >>> array_extents("x", "const float *p = x + (size_t)row * cols;", ["rows", "cols"])
+    ['rows', 'cols']
+    """
+    row = r"(\((?:[^()]|\([^()]*\))*\)|\w+)"
+    cast = r"(?:\(\s*(?:size_t|long|long\s+long)\s*\)\s*)?"
+    used = rf"\b{re.escape(name)}\s*(?:\[|\+)\s*{cast}{row}\s*\*\s*(\w+)"
+    for place, pitch in re.findall(used, body):
+        # A size inside: one more dimension than rows.
+        if pitch not in sizes or set(re.findall(r"\w+", place)) & set(sizes):
+            continue
+        inner = place[1:-1].strip() if place.startswith("(") else place
+        others = [size for size in sizes if size != pitch]
+        rows = [s for s in _bounds_of(inner, body, sizes) if s != pitch] or others or [pitch]
+        return [rows[0], pitch]
+    return []
+
+
+def _bounds_of(text: str, body: str, sizes: Sequence[str]) -> list[str]:
+    """The sizes that an expression is compared with."""
+    written = r"\s*".join(re.escape(part) for part in re.findall(r"\w+|[^\w\s]", text))
+    if not written:
+        return []
+    after = re.findall(rf"(?<![\w.]){written}\s*(?:<=?|>=?)\s*(\w+)", body)
+    before = re.findall(rf"\b(\w+)\s*(?:<=?|>=?)\s*{written}(?![\w.])", body)
+    return [size for size in (*after, *before) if size in sizes]

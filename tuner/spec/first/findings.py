@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tuner.spec.first.accesses import Visitor
-from tuner.spec.first.indexing import index_arrays
-from tuner.spec.first.uses import Use, declare, limits
+from tuner.spec.first.uses import Use, declare, index_arrays, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import parameter_nodes, walk
