@@ -40,8 +40,9 @@ from tuner.evaluators.sandbox.compiling import run_compiler
 __all__ = ["Emulated", "EmulationCompiler"]
 
 _HERE = Path(__file__).parent
-_READ = (str(_HERE), str(_HERE.parent / "cuda" / "include"))
-"""The project's own headers, some of which are those of the CUDA backend, too."""
+_CUDA_HEADERS = str(_HERE.parent / "cuda" / "include")
+_READ = (str(_HERE), _CUDA_HEADERS)
+"""The project's own headers, most of which are those of the CUDA backend, too."""
 _RUNTIME = ("schedule.cc", "detector.cc", "halves.cc")
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _TIMEOUT_S = 60.0
@@ -196,7 +197,8 @@ class EmulationCompiler:
         return folder.joinpath("out.o").read_bytes()
 
     def _includes(self, task: Task) -> list[str]:
-        words = ["-internal-isystem", str(_HERE / "include"), "-internal-isystem", self._headers]
+        folders = (str(_HERE / "include"), _CUDA_HEADERS, self._headers)
+        words = [word for folder in folders for word in ("-internal-isystem", folder)]
         return [*words, *search_words(self._folders(task), task.kernel.folder)]
 
     @staticmethod

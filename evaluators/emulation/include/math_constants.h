@@ -1,2 +1,0 @@
-#pragma once
-#include "../../cuda/include/math_constants.h"
