@@ -19,7 +19,8 @@ from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.readings import Readings
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
-from tuner.evaluators.host.session import FRESH_AFTER, Inputs, made
+from tuner.evaluators.host.runner import CandidateFailed
+from tuner.evaluators.host.session import FRESH_AFTER, Inputs
 from tuner.evaluators.host.supply import Supply, runtime_of
 from tuner.evaluators.sensitivity import check_expectations, nothing_compared
 from tuner.evaluators.workloads import Workload
@@ -151,9 +152,9 @@ class Baseline:
             raise UsageError(f"unknown purpose {purpose!r}", f"one of {', '.join(_PURPOSES)}")
         supply, runtime = self._supply, runtime_of(self._task, resolved)
         return Inputs(
-            verify=lambda: made(lambda: supply.verify(purpose, number, runtime)),
-            timed=lambda problem: made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
-            fresh=lambda problem, look: made(
+            verify=lambda: _made(lambda: supply.verify(purpose, number, runtime)),
+            timed=lambda problem: _made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
+            fresh=lambda problem, look: _made(
                 lambda: supply.fresh(purpose, number, runtime, problem=problem, look=look)
             ),
             looks=lambda problem: not supply.is_large(problem),
@@ -202,3 +203,13 @@ def refuse_constants(task: Task) -> None:
                 f"the argument {argument.name} is constant, which the {task.backend} backend does not have",
                 "remove constant: a pointer is passed",
             )
+
+
+def _made(make: Callable[[], Bundle]) -> Bundle:
+    """A bundle; where the machine ended the reference's process, the session is lost and tried again."""
+    try:
+        return make()
+    except BaselineFailed as failed:
+        if failed.status is not Status.LOST:
+            raise
+        raise CandidateFailed(Status.LOST, failed.message) from None

@@ -18,14 +18,13 @@ from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.nvjitlink import find_nvjitlink
 from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
 from tuner.evaluators.device_code.pipelines import Pipelines, Plan, file_digest, llvmlite_library
-from tuner.evaluators.host.compile_pool import CompilePool, Outcome
+from tuner.evaluators.host.compile_pool import Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import find_toolchain
 
 __all__ = ["DevicePasses", "find_libdevice", "missing_parts", "parts_environment"]
 
 _INSTALL = "pip install 'remix-tuner[cuda-passes]'"
-_WORKER = "tuner.evaluators.cuda.pass_worker"
 _LIBDEVICE = "libdevice.10.bc"
 _WHEEL_FOLDERS = ("cu13/nvvm/libdevice", "cuda_nvcc/nvvm/libdevice", "cu12/nvvm/libdevice")
 
@@ -66,7 +65,7 @@ def parts_environment() -> dict[str, str]:
     }
 
 
-class DevicePasses:
+class DevicePasses(Pipelines):
     """Front end and compile workers for one architecture.
 
     Args:
@@ -84,33 +83,23 @@ class DevicePasses:
             raise MachineError(f"pass pipelines cannot be run for CUDA: {why}", f"{_INSTALL}, or passes: off")
         self._arch = arch
         toolchain = find_toolchain()
-        places = {
-            "llvm": toolchain.library,
-            "nvjitlink": find_nvjitlink(),
-        }
-        try:
-            pool = CompilePool(
-                json.dumps(places), workers=max(1, workers), timeout_s=timeout_s, program=_WORKER
-            )
-        except MachineError as error:
-            raise MachineError(
-                "LLVM, llvmlite or nvJitLink cannot be loaded", f"reinstall: {_INSTALL}"
-            ) from error
-        front = DeviceFrontEnd(toolchain, arch, libdevice=find_libdevice(), workers=max(1, workers))
-        self._pipelines = Pipelines(front, pool)
-        self.describe = f"LLVM {pool.host['llvm']}, code by {pool.host['generator']}"
+        super().__init__(
+            lambda workers: DeviceFrontEnd(toolchain, arch, libdevice=find_libdevice(), workers=workers),
+            "tuner.evaluators.cuda.pass_worker",
+            json.dumps({"llvm": toolchain.library, "nvjitlink": find_nvjitlink()}),
+            workers=workers,
+            timeout_s=timeout_s,
+            broken=("LLVM, llvmlite or nvJitLink cannot be loaded", f"reinstall: {_INSTALL}"),
+        )
+        self.describe = f"LLVM {self._pool.host['llvm']}, code by {self._pool.host['generator']}"
         """Who runs the passes and who makes the code, for people."""
-
-    def close(self) -> None:
-        """Ends all processes; safe to call twice."""
-        self._pipelines.close()
 
     def compile(self, task: Task, work: Sequence[tuple[BuildRequest, str]]) -> list[Outcome]:
         """One outcome for each candidate with the pipeline that it is to have, in order.
 
         Those that are ``ok`` have the header and blobs of NVRTC's worker.
         """
-        return self._pipelines.compile([(self._plan(task, request), pipeline) for request, pipeline in work])
+        return self.compile_plans([(self._plan(task, request), pipeline) for request, pipeline in work])
 
     def _plan(self, task: Task, request: BuildRequest) -> Plan | Outcome:
         resolved = request.resolved

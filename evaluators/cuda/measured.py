@@ -5,7 +5,8 @@ Made for one task. Compiles nothing but the float64 reference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -164,28 +165,18 @@ class DeviceRuns:
         rounds: list[list[Outputs]] = []
         took = [float("inf")] * len(workloads)
         number = 0
-        worker = self._pool.take(fresh=False)
         try:
-            loaded = self._load(worker, build, resolved, wide=False)
-            for byte in (POISON, OTHER_POISON):
-                outputs: list[Outputs] = []
-                for number, workload in enumerate(workloads):
-                    slab = loaded.place(0, workload, byte=byte)
-                    seconds = loaded.run(0, workload, limit_s=self._task.measure.limit_s)
-                    took[number] = min(took[number], seconds)
-                    damage = slab.damage()
-                    if damage:
-                        raise CandidateFailed(Status.WRONG_RESULT, f"{damage} in {workload.name}")
-                    outputs.append({n: a.copy() for n, a in slab.outputs().items()})
-                rounds.append(outputs)
-            loaded.close()
+            with self._loaded(build, resolved, wide=False) as loaded:
+                for byte in (POISON, OTHER_POISON):
+                    outputs: list[Outputs] = []
+                    for number, workload in enumerate(workloads):
+                        place = f" in {workload.name}"
+                        found, seconds = self._called(loaded, workload, byte=byte, place=place)
+                        took[number] = min(took[number], seconds)
+                        outputs.append(found)
+                    rounds.append(outputs)
         except CandidateFailed as failed:
-            worker.close()
             raise baseline_failed(failed, number) from None
-        except BaseException:
-            worker.close()
-            raise
-        self._pool.give_back(worker, keep=True)
         return Runs(first=rounds[0], second=rounds[1], call_s=took)
 
     def _run_double(
@@ -195,39 +186,47 @@ class DeviceRuns:
         results: list[Outputs | None] = []
         if build is None:
             return [None] * len(workloads)
-        worker = self._pool.take(fresh=False)
         try:
-            loaded = self._load(worker, build, resolved, wide=True)
-            for workload in workloads:
-                slab = loaded.place(0, workload)
-                loaded.run(0, workload, limit_s=self._task.measure.limit_s)
-                damage = slab.damage()
-                if damage:
-                    raise CandidateFailed(Status.WRONG_RESULT, damage)
-                results.append({n: a.copy() for n, a in slab.outputs().items()})
-            loaded.close()
+            with self._loaded(build, resolved, wide=True) as loaded:
+                for workload in workloads:
+                    results.append(self._called(loaded, workload)[0])
         except CandidateFailed as failed:
             name = workloads[len(results)].name
             reference.findings.fallbacks[name] = f"the float64 build fails: {failed.message}"
-            worker.close()
+        return results + [None] * (len(workloads) - len(results))
+
+    def _called(
+        self, loaded: Loaded, workload: Workload, *, byte: int = POISON, place: str = ""
+    ) -> tuple[Outputs, float]:
+        """Outputs of one call, and its seconds; raises ``CandidateFailed``."""
+        slab = loaded.place(0, workload, byte=byte)
+        seconds = loaded.run(0, workload, limit_s=self._task.measure.limit_s)
+        damage = slab.damage()
+        if damage:
+            raise CandidateFailed(Status.WRONG_RESULT, f"{damage}{place}")
+        return {n: a.copy() for n, a in slab.outputs().items()}, seconds
+
+    @contextmanager
+    def _loaded(self, build: Build, resolved: Resolved, *, wide: bool) -> Iterator[Loaded]:
+        """A build on a worker, which is ended where something fails."""
+        worker = self._pool.take(fresh=False)
+        try:
+            loaded = Loaded(
+                worker,
+                self._task,
+                code=build.code,
+                made=self._compiler.made(build),
+                resolved=resolved,
+                arch=self._device.limits,
+                wide=wide,
+                clock=self._clock,
+            )
+            yield loaded
+            loaded.close()
         except BaseException:
             worker.close()
             raise
-        else:
-            self._pool.give_back(worker, keep=True)
-        return results + [None] * (len(workloads) - len(results))
-
-    def _load(self, worker: Any, build: Build, resolved: Resolved, *, wide: bool) -> Loaded:
-        return Loaded(
-            worker,
-            self._task,
-            code=build.code,
-            made=self._compiler.made(build),
-            resolved=resolved,
-            arch=self._device.limits,
-            wide=wide,
-            clock=self._clock,
-        )
+        self._pool.give_back(worker, keep=True)
 
     def _notes(self, reference: Reference, supply: Supply, group: Group) -> dict[str, Any]:
         findings = reference.findings

@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest_json
+from tuner.core.errors import MachineError
 from tuner.core.types import Status, Value
-from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome, with_debug_logging
+from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.frontend import FrontEnd, Source, Unit
 
@@ -58,13 +59,33 @@ class Pipelines:
     """A front end with its compile workers; both are closed with it.
 
     Args:
-        front: makes unoptimised IR.
-        pool: of workers that know both kinds of job.
+        front: makes unoptimised IR, told how many candidates are compiled at once.
+        program: of the workers, which know both kinds of job.
+        load: what a worker loads.
+        workers: how many candidates are compiled at once.
+        timeout_s: wall time of one candidate's passes and code.
+        broken: what is said where that cannot be loaded, and the cure.
+
+    Raises:
+        MachineError: it cannot be loaded.
     """
 
-    def __init__(self, front: FrontEnd, pool: CompilePool) -> None:
-        self._front = front
-        self._pool = pool
+    def __init__(
+        self,
+        front: Callable[[int], FrontEnd],
+        program: str,
+        load: str,
+        *,
+        workers: int,
+        timeout_s: float,
+        broken: tuple[str, str],
+    ) -> None:
+        workers = max(1, workers)
+        try:
+            self._pool = CompilePool(load, workers=workers, timeout_s=timeout_s, program=program)
+        except MachineError as error:
+            raise MachineError(*broken) from error
+        self._front = front(workers)
         self._prepared: OrderedDict[str, Outcome] = OrderedDict()
 
     def close(self) -> None:
@@ -72,7 +93,7 @@ class Pipelines:
         self._front.close()
         self._pool.close()
 
-    def compile(self, work: Sequence[tuple[Plan | Outcome, str]]) -> list[Outcome]:
+    def compile_plans(self, work: Sequence[tuple[Plan | Outcome, str]]) -> list[Outcome]:
         """One outcome for each candidate with its pipeline, in order.
 
         The headers of those that are ``ok`` hold what both jobs have answered; a plan that failed stays what it is.
@@ -104,19 +125,11 @@ class Pipelines:
 
     def _finished(self, job: Job, outcome: Outcome, prepared: Outcome, front_s: float) -> Outcome:
         if outcome.status is Status.CRASHED:
-            return self._named(job, outcome)
+            return replace(outcome, message=self._pool.crashed_in(job, outcome))
         if outcome.status is not Status.OK:
             return outcome
         seconds = {"frontend": front_s, **outcome.header["seconds"]}
         return replace(outcome, header={**prepared.header, **outcome.header, "seconds": seconds})
-
-    def _named(self, job: Job, outcome: Outcome) -> Outcome:
-        """A crash with the pass that it happened in."""
-        (again,) = self._pool.run([with_debug_logging(job)])
-        ran = [line for line in again.log.splitlines() if line.startswith("Running pass: ")]
-        if again.status is not Status.CRASHED or not ran:
-            return outcome
-        return replace(outcome, message=f"{outcome.message} in {ran[-1].removeprefix('Running pass: ')}")
 
     def _prepare(self, units: Mapping[int, Unit], plans: Mapping[int, Plan]) -> dict[int, Outcome]:
         """What became of each front end's module; equal ones are prepared once."""

@@ -256,19 +256,23 @@ class Runner:
         """Maps a bundle in the child; raises as :meth:`receive`."""
         low, high = (edge // PAGE for edge in _SPACE)
         base = self._random.randrange(low, high) * PAGE
-        memory = bundle.borrow()
-        attached = Attached(bundle=bundle, base=base, memory=memory, variables=self._variables)
+        attached = Attached(bundle=bundle, base=base, memory=bundle.borrow(), variables=self._variables)
         self._attached.append(attached)
-        rows = bundle.layout.rows(base)
-        message = words_of([ATTACH, base, bundle.layout.space_bytes, len(rows) // 6, *rows])
-        self.send(message, "mapping", [bundle.inputs, memory.descriptor])
-        patience_s = _START_S + bundle.layout.space_bytes / FILLED_BYTES_PER_S
+        patience_s = self._ask_to_map(attached)
         answer = self.expect(self.receive(patience_s, "mapping"), MAPPED, 2)
         if answer[1]:
             self.close()
             reason = os.strerror(answer[1])
             raise CandidateFailed(Status.OUT_OF_RESOURCES, f"its buffers cannot be mapped: {reason}")
         return attached
+
+    def _ask_to_map(self, attached: Attached) -> float:
+        """Sends what the child is to map; the seconds that it may take."""
+        bundle, base = attached.bundle, attached.base
+        rows = bundle.layout.rows(base)
+        message = words_of([ATTACH, base, bundle.layout.space_bytes, len(rows) // 6, *rows])
+        self.send(message, "mapping", [bundle.inputs, attached.memory.descriptor])
+        return _START_S + bundle.layout.space_bytes / FILLED_BYTES_PER_S
 
     def run(self, attached: Attached, numbers: Sequence[int], limits_s: Sequence[float]) -> list[float]:
         """Calls the kernel once on each of some entries.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import mmap
 import os
 import resource
 import signal
@@ -17,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from tuner.evaluators.sandbox import landlock, seccomp
-from tuner.evaluators.sandbox.confine import program_folders, set_limits
+from tuner.evaluators.sandbox.confine import become, mapped_bytes, program_folders, set_limits
 
 __all__ = ["confine"]
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_NOBODY = 65534
 _FILE_BYTES = 1 << 30
 _DRIVERS = ("/etc", "/proc", "/sys", "/opt", "/run", "/var/lib")
 """Where drivers read their settings, beside the folders of programs: nothing of any user's."""
@@ -49,7 +47,7 @@ def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages
         at = descriptor + 1
     os.closerange(at, 1 << 16)
     if request["uid"] is not None:
-        _become(int(request["uid"]))
+        become(int(request["uid"]))
     libc = ctypes.CDLL(None, use_errno=True)
     # After the change of user, which clears it.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -64,7 +62,7 @@ def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages
         resource.RLIMIT_CPU: request["cpu_s"],
     }
     if request["memory_bytes"] is not None:
-        limits[resource.RLIMIT_AS] = _mapped_bytes() + request["memory_bytes"]
+        limits[resource.RLIMIT_AS] = mapped_bytes() + request["memory_bytes"]
     if request["processes"] is not None:
         limits[resource.RLIMIT_NPROC] = request["processes"]
     set_limits(limits)
@@ -82,19 +80,3 @@ def _named_drivers() -> list[str]:
     folders = [os.path.dirname(library) for library in libraries]
     folders += os.environ.get("LD_LIBRARY_PATH", "").split(":")
     return [path for path in dict.fromkeys([vendors, *folders]) if path.startswith("/") and path != "/"]
-
-
-def _become(uid: int) -> None:
-    for candidate in (uid, _NOBODY):
-        try:
-            os.setgroups([])
-            os.setresgid(candidate, candidate, candidate)
-            os.setresuid(candidate, candidate, candidate)
-        except OSError:
-            continue
-        return
-
-
-def _mapped_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[0]) * mmap.PAGESIZE
