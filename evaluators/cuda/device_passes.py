@@ -11,22 +11,58 @@ import json
 from collections.abc import Sequence
 
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.types import BuildRequest, Status, Task
+from tuner.core.expressions import parse
+from tuner.core.types import (
+    Argument,
+    ArgumentRole,
+    BuildRequest,
+    Kernel,
+    MeasurePolicy,
+    Problem,
+    Resolved,
+    Source,
+    Status,
+    Task,
+    Variant,
+    VerifyPolicy,
+)
 from tuner.evaluators.cuda.clang_flags import clang_flags
 from tuner.evaluators.cuda.device_frontend import DeviceFrontEnd, device_source
 from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.nvjitlink import find_nvjitlink
 from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
+from tuner.evaluators.device_code.catalogue import probed_catalogue
 from tuner.evaluators.device_code.pipelines import Pipelines, Plan, file_digest, llvmlite_library
 from tuner.evaluators.host.compile_pool import Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.spaces.catalogue import Catalogue
 
-__all__ = ["DevicePasses", "find_libdevice", "missing_parts", "parts_environment"]
+__all__ = ["DevicePasses", "device_catalogue", "find_libdevice", "missing_parts", "parts_environment"]
 
 _INSTALL = "pip install 'remix-tuner[cuda-passes]'"
 _LIBDEVICE = "libdevice.10.bc"
 _WHEEL_FOLDERS = ("cu13/nvvm/libdevice", "cuda_nvcc/nvvm/libdevice", "cu12/nvvm/libdevice")
+_ARCH = "sm_80"
+_WORKERS = 2
+_SAMPLE = """
+static __device__ float term(const float *x, int i) { return x[i] > 0 ? sinf(x[i]) : -x[i]; }
+extern "C" __global__ void probe(const float *x, float *y, int n) {
+    __shared__ float part[128];
+    float sum = 0;
+    for (int i = blockIdx.x * 128 + threadIdx.x; i < n; i += gridDim.x * 128) sum += term(x, i);
+    for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(~0u, sum, by);
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int k = 0; k < 4; k++)
+        for (int j = 0; j < 4; j++) sum += part[(threadIdx.x + k * j) % 128] * x[k];
+    switch (n & 3) {
+        case 0: y[0] = sum; break;
+        case 1: atomicAdd(&y[1], sum); break;
+        default: y[2] = sum / n;
+    }
+}
+"""
 
 
 def find_libdevice() -> str:
@@ -126,3 +162,46 @@ class DevicePasses(Pipelines):
     def _capability(self) -> int:
         """As ``__CUDA_ARCH__`` has it: 900 for ``sm_90``."""
         return 10 * int("".join(c for c in self._arch if c.isdigit()))
+
+
+def device_catalogue() -> Catalogue:
+    """The passes of the LLVM in use that run on CUDA's device code; see :func:`probed_catalogue`.
+
+    Raises:
+        MachineError: LLVM does not list its passes, or a part is missing.
+    """
+    return probed_catalogue("cuda", [parts_environment(), _SAMPLE], _compile_sample)
+
+
+def _compile_sample(pipelines: Sequence[str]) -> list[Outcome]:
+    task = _task()
+    resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+    request = BuildRequest(trial=0, variant=task.kernel.variant, resolved=resolved)
+    device = DevicePasses(_ARCH, workers=_WORKERS)
+    try:
+        return device.compile(task, [(request, pipeline) for pipeline in pipelines])
+    finally:
+        device.close()
+
+
+def _task() -> Task:
+    size = (parse("n"),)
+    return Task(
+        kernel=Kernel(
+            name="probe",
+            entry="probe",
+            language="cuda",
+            variant=Variant(files=(Source(name="probe.cu", text=_SAMPLE),)),
+            folder="",
+        ),
+        backend="cuda",
+        target=_ARCH,
+        arguments=(
+            Argument(name="x", dtype="float32", shape=size),
+            Argument(name="y", dtype="float32", shape=size, role=ArgumentRole.OUTPUT),
+            Argument(name="n", dtype="int32", value=parse("n")),
+        ),
+        problems=(Problem(sizes={"n": 4}),),
+        verify=VerifyPolicy(),
+        measure=MeasurePolicy(),
+    )

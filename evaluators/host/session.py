@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ class WrongResult(CandidateFailed):
 
 
 @dataclass(slots=True, kw_only=True)
-class CheckedSession:
+class CheckedSession(ABC):
     """A session's life: the candidate is verified, then timed, until it fails or the session is closed.
 
     Attributes:
@@ -158,17 +159,17 @@ class CheckedSession:
         self._closed = True
         self._let_go()
 
+    @abstractmethod
     def _run_all(self) -> float:
         """The largest error in units of its allowance; raises ``CandidateFailed``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _measured(self, problem: int, calls: int) -> Measurement:
         """One batch; raises ``CandidateFailed``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _let_go(self) -> None:
         """Ends what the session runs, or gives it back."""
-        raise NotImplementedError
 
     def _open(self) -> None:
         if self._closed:
@@ -311,8 +312,7 @@ class HostSession(CheckedSession):
         windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=self.inputs.flush_bytes)
         self._run_windows(attached, windows, batch, call_s=call_s)
         self._call_s[problem] = float(np.median(batch.times_s))
-        notes |= self._said(sizes)
-        notes |= {"windows": len(windows), "sets": len(bundle.layout.entries)}
+        notes |= {**self._said(sizes), "windows": len(windows), "sets": len(bundle.layout.entries)}
 
     def _sizes(self, bundle: Bundle, call_s: float) -> Sizes:
         inputs = self.inputs

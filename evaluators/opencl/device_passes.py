@@ -18,8 +18,14 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.program import Program
-from tuner.evaluators.opencl.spirv import SpirvFrontEnd, clang_options, spirv_source, triple_of
-from tuner.evaluators.opencl.translator import INSTALL, translator
+from tuner.evaluators.opencl.spirv import (
+    INSTALL,
+    SpirvFrontEnd,
+    clang_options,
+    spirv_source,
+    translator,
+    triple_of,
+)
 from tuner.spaces.catalogue import Catalogue
 
 __all__ = ["SpirvPasses", "missing_parts", "parts_environment", "spirv_catalogue"]
