@@ -25,8 +25,8 @@ from tuner.evaluators.cuda.device import Device, WorkerPool, describe_device
 from tuner.evaluators.cuda.device_passes import device_catalogue, missing_parts, parts_environment
 from tuner.evaluators.cuda.driver import LIBRARY
 from tuner.evaluators.cuda.emulated import EmulatedRuns
-from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import check_flags, short_names
+from tuner.evaluators.cuda.jobs import entry_expression
 from tuner.evaluators.cuda.limits import architecture
 from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch

@@ -15,9 +15,8 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Value
 from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
 from tuner.evaluators.cuda.device_passes import DevicePasses
-from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, short_names
-from tuner.evaluators.cuda.jobs import behind, for_device, job_of
+from tuner.evaluators.cuda.jobs import behind, entry_expression, for_device, job_of
 from tuner.evaluators.cuda.layouts import Layouts, NoLayout, widened
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.messages import one_line

@@ -28,7 +28,7 @@ from tuner.core.types import (
 )
 from tuner.evaluators.cuda.clang_flags import clang_flags
 from tuner.evaluators.cuda.device_frontend import DeviceFrontEnd, device_source
-from tuner.evaluators.cuda.entries import entry_expression
+from tuner.evaluators.cuda.jobs import entry_expression
 from tuner.evaluators.cuda.nvjitlink import find_nvjitlink
 from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
 from tuner.evaluators.device_code.catalogue import probed_catalogue

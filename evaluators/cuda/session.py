@@ -26,7 +26,7 @@ from tuner.evaluators.host.freshness import FRESH_SETS, LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, judge_output
 from tuner.evaluators.host.readings import Lane
 from tuner.evaluators.host.runner import CandidateFailed
-from tuner.evaluators.host.session import FRESH_AFTER, CheckedSession, WrongResult
+from tuner.evaluators.host.session import FRESH_AFTER, CheckedSession
 
 __all__ = ["CudaSession", "Inputs"]
 
@@ -153,7 +153,7 @@ class CudaSession(CheckedSession):
         label = group.workloads[number].name
         damage = slab.damage()
         if damage:
-            raise WrongResult(f"{damage} in {label}", {"workload": label})
+            raise CandidateFailed(Status.WRONG_RESULT, f"{damage} in {label}", {"workload": label})
         worst = 0.0
         for name, got in slab.outputs().items():
             found = judge_output(
@@ -164,7 +164,9 @@ class CudaSession(CheckedSession):
                 accepted=self.inputs.accepted,
             )
             if isinstance(found, Failure):
-                raise WrongResult(f"{found.message} in {label}", {"workload": label, **found.detail})
+                raise CandidateFailed(
+                    Status.WRONG_RESULT, f"{found.message} in {label}", {"workload": label, **found.detail}
+                )
             worst = max(worst, min(found.worst, 1e300))
         return worst
 

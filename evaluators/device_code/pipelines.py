@@ -1,7 +1,8 @@
 """Candidates with a pass pipeline: clang, then passes and code in worker processes, several at once.
 
 The workers know two kinds of job: ``prepare`` (a front end's module with everything but the kernel hidden) and
-``compile`` (one pipeline and the target's code). May not load or run what they make.
+``compile`` (one pipeline and the target's code). May not load or run what they make. Also what the words of
+``compare: ["clang -O3"]`` mean to clang and LLVM.
 """
 
 from __future__ import annotations
@@ -12,23 +13,33 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from tuner.core.canonical import digest_json
-from tuner.core.errors import MachineError
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Status, Value
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.frontend import FrontEnd, Source, Unit
 
-__all__ = ["OWN_PIPELINE", "Pipelines", "Plan", "chosen_pipeline", "file_digest", "llvmlite_library"]
+__all__ = [
+    "OWN_PIPELINE",
+    "Pipelines",
+    "Plan",
+    "chosen_pipeline",
+    "clang_words",
+    "file_digest",
+    "is_clang",
+    "llvmlite_library",
+]
 
 OWN_PIPELINE = "default<O3>"
 """The one pipeline that is not run here: it stands for the device compiler's own, which is the baseline."""
 
 _PREPARED_KEPT = 512
 _LOG_BYTES = 1 << 20
+_LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
 
 
 def chosen_pipeline(pipeline: str | None) -> str:
@@ -178,3 +189,25 @@ def file_digest(path: str) -> str:
         return ""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_clang(command: Sequence[str]) -> bool:
+    """Whether a command names clang; the one in use is taken, with the LLVM that passes are run by."""
+    return PurePath(command[0]).name in ("clang", "clang++")
+
+
+def clang_words(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The pipeline of clang's level, the last one written, and the other flags.
+
+    >>> clang_words(["clang", "-O3", "-DN=4"])
+    ('default<O3>', ('-DN=4',))
+
+    Raises:
+        SpecError: no level, or one that LLVM does not have.
+    """
+    levels = [word for word in command[1:] if word.startswith("-O")]
+    if not levels or levels[-1] not in _LEVELS:
+        said = levels[-1] if levels else "none"
+        raise SpecError(f"{' '.join(command)}: the level is {said}", f"one of {', '.join(_LEVELS)}")
+    others = tuple(word for word in command[1:] if not word.startswith("-O"))
+    return f"default<{levels[-1][1:]}>", others

@@ -21,8 +21,13 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
 from tuner.evaluators.cuda.device_part import device_headers, device_variant
 from tuner.evaluators.cuda.flags import PRE_INCLUDES, macro_line, pre_included, split_words
-from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
-from tuner.evaluators.emulation.limits import architecture_macro
+from tuner.evaluators.emulation.launch import (
+    ENTRY,
+    MOST_STATICS,
+    SharedVariable,
+    architecture_macro,
+    emulated_source,
+)
 from tuner.evaluators.emulation.rewriting import (
     GAP_BYTES,
     SECTION,

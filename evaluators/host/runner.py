@@ -13,6 +13,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
@@ -68,12 +69,11 @@ _MEANINGS = {
 
 
 class CandidateFailed(Exception):
-    """The candidate did something that ends its trial."""
+    """The candidate did something that ends its trial; the detail is for the record."""
 
-    def __init__(self, status: Status, message: str) -> None:
+    def __init__(self, status: Status, message: str, detail: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.status = status
-        self.message = message
+        self.status, self.message, self.detail = status, message, dict(detail or {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

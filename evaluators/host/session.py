@@ -40,7 +40,7 @@ from tuner.evaluators.host.timing import (
 )
 from tuner.evaluators.lane import load_notes
 
-__all__ = ["FRESH_AFTER", "CheckedSession", "HostSession", "Inputs", "WrongResult"]
+__all__ = ["FRESH_AFTER", "CheckedSession", "HostSession", "Inputs"]
 
 FRESH_AFTER = {"search": 3, "confirm": 1}
 """Batches of a problem after which a candidate is looked at on new inputs, by purpose."""
@@ -85,14 +85,6 @@ class Inputs:
     readings: Readings
 
 
-class WrongResult(CandidateFailed):
-    """An output or something beside it is wrong."""
-
-    def __init__(self, message: str, detail: Mapping[str, Any]) -> None:
-        super().__init__(Status.WRONG_RESULT, message)
-        self.detail = detail
-
-
 @dataclass(slots=True, kw_only=True)
 class CheckedSession(ABC):
     """A session's life: the candidate is verified, then timed, until it fails or the session is closed.
@@ -121,8 +113,7 @@ class CheckedSession(ABC):
             detail = {"worst": min(self._run_all(), 1e300)}
         except CandidateFailed as failed:
             self._fail(failed)
-            status, message = failed.status, failed.message
-            detail = dict(failed.detail) if isinstance(failed, WrongResult) else {}
+            status, message, detail = failed.status, failed.message, failed.detail
         wall_s = time.perf_counter() - begin
         self._verdict = Verdict(status=status, message=message, detail=detail, wall_s=wall_s)
         return self._verdict
@@ -265,7 +256,7 @@ class HostSession(CheckedSession):
         runner.resume()
         if failure is not None:
             varied = _VARIED if self.task.kernel.openmp else ""
-            raise WrongResult(failure.message + varied, failure.detail)
+            raise CandidateFailed(Status.WRONG_RESULT, failure.message + varied, failure.detail)
         return worst
 
     def _attach(self, problem: int) -> Attached:

@@ -16,22 +16,24 @@ from pathlib import Path
 
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError
+from tuner.core.reaching import reachable
 from tuner.core.types import Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.device_code.pipelines import chosen_pipeline
 from tuner.evaluators.host.compile_pool import Outcome
+from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.compiler import Compiled, Compiler
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import SpirvPasses
-from tuner.evaluators.opencl.launches import launches_of, refusing
-from tuner.evaluators.opencl.limits import Refusal, features, inspect
+from tuner.evaluators.opencl.limits import features, inspect, launches_of
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.process import OpenClZygote
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.sandbox.compiling import run_compiler
 
 __all__ = ["Builder", "declared_local_bytes"]
+
 _TIMEOUT_S = 20.0
 _MOST_BYTES = 64 << 20
 _ASSEMBLY = "program.s"
@@ -137,7 +139,7 @@ class Builder:
             return None
         try:
             self._inspect(resolved, program, compiled)
-        except Refusal:
+        except CandidateFailed:
             return None
         return program
 
@@ -149,7 +151,7 @@ class Builder:
             return None
 
     def _inspect(self, resolved: Resolved, program: Program, compiled: Compiled) -> Mapping[str, object]:
-        shape = refusing(launches_of(self._task, resolved, wide=program.wide))
+        shape = launches_of(self._task, resolved, wide=program.wide)
         geometries = [shape(problem.sizes) for problem in self._task.problems]
         entry = self._task.kernel.entry
         # PoCL says zero of what another kernel that this one calls declares, and of what its compiler left out.
@@ -175,7 +177,7 @@ class Builder:
             return Build(status=compiled.status, message=compiled.message, seconds=seconds, artifacts=log)
         try:
             found = self._inspect(resolved, program, compiled)
-        except Refusal as refusal:
+        except CandidateFailed as refusal:
             return Build(status=refusal.status, message=refusal.message, seconds=seconds, artifacts=log)
         shape = launches_of(self._task, resolved)
         geometries = [shape(problem.sizes) for problem in self._task.problems]
@@ -227,12 +229,7 @@ def declared_local_bytes(program: Program, clang: str | None) -> int | None:
     used = {name: set(_SYMBOL.findall(body)) for name, body in _FUNCTION.findall(assembly)}
     if program.entry not in used:
         return None
-    reached, todo = set[str](), [program.entry]
-    while todo:
-        name = todo.pop()
-        if name not in reached:
-            reached.add(name)
-            todo += used.get(name, ())
+    reached = reachable([program.entry], lambda name: used.get(name, ()))
     return sum(size for name, size in sizes.items() if name in reached)
 
 
