@@ -31,8 +31,13 @@ from tuner.evaluators.cuda.device_frontend import DeviceFrontEnd, device_source
 from tuner.evaluators.cuda.jobs import entry_expression
 from tuner.evaluators.cuda.nvjitlink import find_nvjitlink
 from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
-from tuner.evaluators.device_code.catalogue import probed_catalogue
-from tuner.evaluators.device_code.pipelines import Pipelines, Plan, file_digest, llvmlite_library
+from tuner.evaluators.device_code.pipelines import (
+    Pipelines,
+    Plan,
+    file_digest,
+    llvmlite_library,
+    probed_catalogue,
+)
 from tuner.evaluators.host.compile_pool import Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import find_toolchain

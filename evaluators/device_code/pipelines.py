@@ -3,12 +3,17 @@
 The workers know two kinds of job: ``prepare`` (a front end's module with everything but the kernel hidden) and
 ``compile`` (one pipeline and the target's code). May not load or run what they make. Also what the words of
 ``compare: ["clang -O3"]`` mean to clang and LLVM.
+
+The catalogue of passes for device code is the host's, less what does not run there: every pass that a search might use
+is run alone on a small kernel and turned into the target's code. Some ask for a target machine that the LLVM in use
+cannot give, others leave IR that the target's code generator does not take. Which are useful is not decided here.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +24,13 @@ from typing import Any
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Status, Value
+from tuner.evaluators.host.catalogue import alone, pass_catalogue
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
+from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.frontend import FrontEnd, Source, Unit
+from tuner.evaluators.host.toolchain import cache_folder, find_toolchain, write_fact
+from tuner.spaces.catalogue import Catalogue
 
 __all__ = [
     "OWN_PIPELINE",
@@ -32,6 +41,7 @@ __all__ = [
     "file_digest",
     "is_clang",
     "llvmlite_library",
+    "probed_catalogue",
 ]
 
 OWN_PIPELINE = "default<O3>"
@@ -40,6 +50,8 @@ OWN_PIPELINE = "default<O3>"
 _PREPARED_KEPT = 512
 _LOG_BYTES = 1 << 20
 _LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
+_FORMAT = 2
+_PREFIX = "function(sroa,early-cse,simplifycfg,loop-simplify,lcssa)"
 
 
 def chosen_pipeline(pipeline: str | None) -> str:
@@ -211,3 +223,34 @@ def clang_words(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         raise SpecError(f"{' '.join(command)}: the level is {said}", f"one of {', '.join(_LEVELS)}")
     others = tuple(word for word in command[1:] if not word.startswith("-O"))
     return f"default<{levels[-1][1:]}>", others
+
+
+def probed_catalogue(
+    name: str,
+    depends_on: Any,
+    compile_sample: Callable[[Sequence[str]], Sequence[Outcome]],
+) -> Catalogue:
+    """The passes of the LLVM in use that run on a target's code.
+
+    Args:
+        name: of the target, for the file's name.
+        depends_on: what the result holds for, plain JSON: parts with versions, the sample's text.
+        compile_sample: compiles the sample with each of some pipelines; only called where nothing is kept.
+
+    Raises:
+        MachineError: LLVM does not list its passes, or a part is missing.
+    """
+    with HostCompiler(find_toolchain()) as compiler:
+        host = pass_catalogue(compiler)
+    key = digest_json([_FORMAT, _PREFIX, depends_on, host.to_json()])
+    path = cache_folder() / f"{name}-passes-{key[:16]}.json"
+    try:
+        return Catalogue.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, SpecError):
+        pass
+    passes = host.usable
+    outcomes = compile_sample([f"{_PREFIX},{alone(p, host)}" for p in passes])
+    broken = {p.name for p, o in zip(passes, outcomes, strict=True) if o.status is not Status.OK}
+    catalogue = replace(host, broken=host.broken | broken)
+    write_fact(path, json.dumps(catalogue.to_json()))
+    return catalogue

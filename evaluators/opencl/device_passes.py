@@ -10,8 +10,13 @@ from collections.abc import Sequence
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Source, Status
-from tuner.evaluators.device_code.catalogue import probed_catalogue
-from tuner.evaluators.device_code.pipelines import Pipelines, Plan, file_digest, llvmlite_library
+from tuner.evaluators.device_code.pipelines import (
+    Pipelines,
+    Plan,
+    file_digest,
+    llvmlite_library,
+    probed_catalogue,
+)
 from tuner.evaluators.host.compile_pool import Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import find_toolchain

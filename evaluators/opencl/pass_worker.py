@@ -17,8 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from tuner.evaluators.device_code.generators import Generator, make_generator
-from tuner.evaluators.device_code.modules import DeviceModule
+from tuner.evaluators.device_code.generators import DeviceModule, Generator, make_generator
 from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
 from tuner.evaluators.host.llvm_library import Library, PassOptions
 

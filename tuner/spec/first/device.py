@@ -12,7 +12,7 @@ from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.operators.devices.counting import counts_on_group
 from tuner.spaces.source.regions import read_program
-from tuner.spec.first.members import Line
+from tuner.spec.first.members import Line, quoted
 from tuner.spec.first.values import divided_by, first_value, floating_scalars, initial_values
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.macros import macros_of, of_problem, spread
@@ -120,13 +120,15 @@ class _Writer:
         elif axes == 1 and loops_over(self._sizes[:1], self._body):
             # Work that grows with the square of the size.
             size = LOOPED_ALONE
-        headers = f", include: [{', '.join(map(_quoted, include))}]" if include else ""
+        headers = (
+            f", include: [{', '.join(quoted(each, always=True) for each in include)}]" if include else ""
+        )
         local = [n for n, t in parameters if t.local]
         lines = [
             Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
             ),
-            Line(f"kernel: {{source: {_quoted(file)}, entry: {self._function.name}{headers}}}"),
+            Line(f"kernel: {{source: {quoted(file, always=True)}, entry: {self._function.name}{headers}}}"),
         ]
         if self._sizes:
             usual = ", ".join(f"{n}: {size}" for n in self._sizes)
@@ -265,10 +267,6 @@ def loops_over(sizes: Sequence[str], text: str) -> bool:
         if any(re.search(rf"<=?\s*{re.escape(size)}\b", condition) for size in sizes):
             return True
     return False
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def axis_sizes(

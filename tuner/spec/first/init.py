@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.core.errors import BaselineError, UsageError
@@ -24,7 +24,7 @@ from tuner.spec.first.functions import chosen, described, named_from_outside, wi
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.project import OLD_DIALECT, Opened, Project, opened, read_source
+from tuner.spec.first.project import OLD_DIALECT, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
 from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.first_values import call_values
@@ -133,27 +133,10 @@ def _opencl(project: Project) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kernel:
-    """The function that is called: of the source itself, a loop of it, or an instance of a template.
-
-    Attributes:
-        function: with a name for every parameter.
-        reader: of the source that has it.
-        file: that the spec names.
-        outlined: the loop, where it is one.
-        beside: text of the file, where the spec brings it.
-    """
-
-    function: Function
-    reader: SourceReader
-    file: str
-    outlined: Outlined | None = None
-    beside: str = ""
-
-
 def host_first_spec(project: Project) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
+
+    The kernel is a function of the source itself, a loop of it, or an instance of a template.
 
     Raises:
         UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
@@ -161,44 +144,38 @@ def host_first_spec(project: Project) -> FirstSpec:
     """
     source = opened(project)
     command, unnamed = build_compiler(project.compiler, project.compiled, openmp=source.openmp)
-    kernel = _kernel(project, source)
-    headers = list(source.headers)
-    if kernel.beside and project.name != project.path.name:
-        # What the instance includes lies elsewhere than the instance, which lies beside the spec.
-        headers.insert(0, os.path.dirname(project.name))
+    reader, file, headers = source.reader, project.name, list(source.headers)
+    entry, outlined, beside = project.entry, None, dict[str, str]()
+    if project.loop is not None:
+        outlined = _outlined(reader, entry, project.loop)
+        entry, reader = outlined.entry, reader.with_text(outlined.text)
+    function = chosen(reader, reader.files[0].text, project.path.name, entry).with_names()
+    if function.template:
+        name, text, reader = _instance(reader, function, project.path.name)
+        function, outlined = reader.defined(name)[0].with_names(), None
+        file = f"{project.path.stem}_instance{project.path.suffix}"
+        beside = {file: f'#include "{project.path.name}"\n\n{text}'}
+        if project.name != project.path.name:
+            # What the instance includes lies elsewhere than the instance, which lies beside the spec.
+            headers.insert(0, os.path.dirname(project.name))
+    first = _first_kernel(project, function, reader, outlined, source.everything)
+    doubts = (*doubts_of(project.compiled, project.folder or project.beside), *unnamed, *first.doubts)
     first = replace(
-        _first_kernel(project, kernel, source),
+        first,
+        file=file,
+        include=[*headers, *first.include],
+        doubts=doubts,
         threads=len(os.sched_getaffinity(0)) if source.openmp else None,
         compiler=command,
         reassociate=project.reassociate,
     )
-    doubts = (*doubts_of(project.compiled, project.folder or project.beside), *unnamed, *first.doubts)
-    spec = host_spec(replace(first, include=[*headers, *first.include], doubts=doubts))
-    return replace(spec, beside={kernel.file: kernel.beside}) if kernel.beside else spec
+    return replace(host_spec(first), beside=beside)
 
 
-def _kernel(project: Project, source: Opened) -> _Kernel:
-    reader, file = source.reader, project.name
-    entry, outlined = project.entry, None
-    if project.loop is not None:
-        outlined = _outlined(reader, entry, project.loop)
-        entry, reader = outlined.entry, reader.with_text(outlined.text)
-    function = chosen(reader, reader.files[0].text, project.path.name, entry)
-    if not function.template:
-        return _Kernel(function=function.with_names(), reader=reader, file=file, outlined=outlined)
-    name, text, reader = _instance(reader, function.with_names(), project.path.name)
-    function = reader.defined(name)[0]
-    return _Kernel(
-        function=function.with_names(),
-        reader=reader,
-        file=f"{project.path.stem}_instance{project.path.suffix}",
-        beside=f'#include "{project.path.name}"\n\n{text}',
-    )
-
-
-def _first_kernel(project: Project, kernel: _Kernel, source: Opened) -> FirstKernel:
+def _first_kernel(
+    project: Project, function: Function, reader: SourceReader, outlined: Outlined | None, everything: str
+) -> FirstKernel:
     """The kernel with what it needs beside its own text."""
-    function, reader, outlined = kernel.function, kernel.reader, kernel.outlined
     exposed = reader.exposing(function.name)
     symbol = str(function.tree.get("mangledName") or function.name)
     include = [project.beside / each for each in reader.include]
@@ -207,14 +184,14 @@ def _first_kernel(project: Project, kernel: _Kernel, source: Opened) -> FirstKer
     files = (*reader.files, *map(read_source, further.files))
     lookup = function_lookup(replace(reader, files=files, include=(*reader.include, *places)))
     whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
-    everything = source.everything if outlined is None else f"{source.everything}\n{outlined.opening}"
+    everything += "" if outlined is None else f"\n{outlined.opening}"
     flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
     flat = named_from_outside(flat, reader)
     flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))
     callers = {name for each in files for name in callers_of(each.text, function.name)}
     values = call_values(function, filter(None, map(lookup, sorted(callers))))
     return FirstKernel(
-        file=kernel.file,
+        file=project.name,
         flat=flat,
         findings=examine(flat.function, flat.lookup),
         macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
