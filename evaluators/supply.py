@@ -50,16 +50,22 @@ class Supply(Generic[Made]):
         self._made.clear()
 
     def _known(
-        self, purpose: str, number: int, runtime: Mapping[str, Value], use: Use, make: Callable[[str], Made]
+        self,
+        purpose: str,
+        number: int,
+        runtime: Mapping[str, Value],
+        use: Use,
+        make: Callable[[str, int], Made],
     ) -> Made:
-        """What is kept for a use, or what is made now, under a key of its own."""
+        """What is kept for a use, or what is made now: under a key of its own, for a number that search has not."""
+        number = number if purpose == "confirm" else 0
         key = self._key(purpose, number, runtime)
         group = self._made.setdefault(key, {})
         self._made.move_to_end(key)
         while len(self._made) > self._kept + 1:
             self._discard(self._made.pop(next(k for k in self._made if k != self._pinned)))
         if use not in group:
-            group[use] = make("/".join([key, *map(str, use)]))
+            group[use] = make("/".join([key, *map(str, use)]), number)
             self._added(group)
         return group[use]
 

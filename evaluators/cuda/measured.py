@@ -23,7 +23,7 @@ from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.placing import is_pinned
 from tuner.evaluators.cuda.session import CudaSession, Inputs
 from tuner.evaluators.cuda.slabs import widens
-from tuner.evaluators.cuda.supply import Group, Runs, Supply
+from tuner.evaluators.cuda.supply import Runs, Supply
 from tuner.evaluators.host.bundles import POISON
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.readings import Lane
@@ -32,7 +32,6 @@ from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.lane import TimingLane
 from tuner.evaluators.sensitivity import check_expectations, nothing_compared
-from tuner.evaluators.verification import Expectation
 from tuner.evaluators.workloads import Workload
 
 __all__ = ["DeviceRuns"]
@@ -108,7 +107,8 @@ class DeviceRuns:
                 supply.timed("search", 0, runtime, problem=problem)
         except BaselineFailed as failed:
             return BaselineReport(status=failed.status, message=failed.message, reference=reference.kind)
-        blind = nothing_compared(group.workloads, _expectations(group), self._task.verify)
+        expectations = [{n: e.expectation for n, e in entry.items()} for entry in group.expected]
+        blind = nothing_compared(group.workloads, expectations, self._task.verify)
         if blind:
             return BaselineReport(status=Status.WRONG_RESULT, message=blind, reference=reference.kind)
         return BaselineReport(
@@ -116,7 +116,14 @@ class DeviceRuns:
             reference=reference.kind,
             own_error=dict(reference.findings.own_error),
             call_s=tuple(max(s, 1e-7) for s in supply.call_s),
-            notes=self._notes(reference, supply, group),
+            notes={
+                "workloads": [w.name for w in group.workloads],
+                "dropped": dict(supply.dropped),
+                **reference.notes(),
+                "inputs": "compared with what they were after every call that is checked",
+                "clocks": self._watch.sample(),
+                "warnings": check_expectations(group.workloads, expectations, self._task.verify),
+            },
         )
 
     def open(
@@ -227,21 +234,3 @@ class DeviceRuns:
             worker.close()
             raise
         self._pool.give_back(worker, keep=True)
-
-    def _notes(self, reference: Reference, supply: Supply, group: Group) -> dict[str, Any]:
-        findings = reference.findings
-        return {
-            "workloads": [w.name for w in group.workloads],
-            "dropped": dict(supply.dropped),
-            "fallbacks": dict(findings.fallbacks),
-            "deterministic": not findings.unstable,
-            "unstable": sorted(findings.unstable),
-            "partly_written": sorted(findings.untouched),
-            "inputs": "compared with what they were after every call that is checked",
-            "clocks": self._watch.sample(),
-            "warnings": check_expectations(group.workloads, _expectations(group), self._task.verify),
-        }
-
-
-def _expectations(group: Group) -> list[dict[str, Expectation]]:
-    return [{name: known.expectation for name, known in entry.items()} for entry in group.expected]

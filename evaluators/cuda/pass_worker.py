@@ -106,12 +106,8 @@ def main(arguments: Sequence[str]) -> int:
         library = Library(places["llvm"])
         generator = make_generator(library, "NVPTX")
         linker = NvJitLink(places["nvjitlink"])
-
-        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
-            return _Worker(library, generator, linker).work
-
         greeting = {"llvm": library.version, "generator": generator.name, "nvjitlink": linker.version}
-        return greeting, begin
+        return greeting, lambda options, log: _Worker(library, generator, linker).work
 
     return run_zygote(load)
 

@@ -88,9 +88,8 @@ class Supply(supply.Supply[Group]):
             BaselineFailed: the baseline fails on a workload that the spec asks for.
             SpecError: a workload that cannot be made.
         """
-        number = number if purpose == "confirm" else 0
 
-        def make(key: str) -> Group:
+        def make(key: str, number: int) -> Group:
             planned = plan_workloads(self._task, self._base, purpose=purpose, number=number)
             group = self._verification(key, [p for p in planned if p.name not in self.dropped], runtime)
             for plan, seconds in zip(group.plans, group.call_s, strict=True):
@@ -102,12 +101,11 @@ class Supply(supply.Supply[Group]):
 
     def timed(self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int) -> Group:
         """One problem's timed sets; raises as :meth:`verify`."""
-        number = number if purpose == "confirm" else 0
 
         def count(first: Workload) -> int:
             return max(_LEAST_SETS, min(_MOST_SETS, _SETS_BYTES // slab_bytes(self._task, first)))
 
-        def make(key: str) -> Group:
+        def make(key: str, number: int) -> Group:
             plans, workloads = self._timed_workloads(purpose, number, runtime, problem, count=count)
             return self._expect(key, plans, workloads, runtime)
 

@@ -97,11 +97,10 @@ class Supply(supply.Supply[Group]):
             runtime: the candidate's run-time scalars.
             plans: instead of all that are small enough; such a group is the caller's to close.
         """
-        number = number if purpose == "confirm" else 0
         if plans is not None:
             return self._make(plans, runtime, f"{self._key(purpose, number, runtime)}/emulated")
 
-        def make(key: str) -> Group:
+        def make(key: str, number: int) -> Group:
             return self._make(self.plans(purpose, number), runtime, key)
 
         return self._known(purpose, number, runtime, ("emulated",), make)

@@ -113,9 +113,8 @@ class Supply(supply.Supply[Bundle]):
             BaselineFailed: the baseline fails on a workload that the spec asks for.
             SpecError: a workload that cannot be made.
         """
-        number = number if purpose == "confirm" else 0
 
-        def make(key: str) -> Bundle:
+        def make(key: str, number: int) -> Bundle:
             plans = list(plan_workloads(self._task, self._base, purpose=purpose, number=number))
             return self._verification(key, plans, runtime)
 
@@ -123,9 +122,8 @@ class Supply(supply.Supply[Bundle]):
 
     def timed(self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int) -> Bundle:
         """The bundle of one problem's timed sets; raises as :meth:`verify`."""
-        number = number if purpose == "confirm" else 0
 
-        def make(key: str) -> Bundle:
+        def make(key: str, number: int) -> Bundle:
             if self._constant:
                 return self.verify(purpose, number, runtime)
             entries = 1
@@ -148,9 +146,8 @@ class Supply(supply.Supply[Bundle]):
         self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int, look: int
     ) -> Bundle:
         """The bundle of further sets that no timed batch repeats, others for each look; raises as :meth:`verify`."""
-        number = number if purpose == "confirm" else 0
 
-        def make(key: str) -> Bundle:
+        def make(key: str, number: int) -> Bundle:
             # After the last one that a timed batch, or a look before this one, may use.
             first = _MOST_SETS + FRESH_SETS * look
             plans = timed_sets(

@@ -14,7 +14,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tuner.evaluators.device_code.generators import DeviceModule, Generator, make_generator
@@ -158,11 +158,8 @@ def main(arguments: Sequence[str]) -> int:
     def load() -> tuple[dict[str, Any], Any]:
         library = Library(arguments[0])
         generator = make_generator(library, "SPIRV")
-
-        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
-            return _Worker(library, generator).work
-
-        return {"llvm": library.version, "generator": generator.name}, begin
+        greeting = {"llvm": library.version, "generator": generator.name}
+        return greeting, lambda options, log: _Worker(library, generator).work
 
     return run_zygote(load)
 
