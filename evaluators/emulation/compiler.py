@@ -47,7 +47,7 @@ __all__ = ["Emulated", "EmulationCompiler"]
 _HERE = Path(__file__).parent
 _CUDA_HEADERS = str(_HERE.parent / "cuda" / "include")
 _READ = (str(_HERE), _CUDA_HEADERS)
-"""The project's own headers, most of which are those of the CUDA backend, too."""
+"""The project's own headers; those that stand for the C library's are the CUDA backend's, too."""
 _RUNTIME = ("schedule.cc", "detector.cc", "halves.cc")
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _TIMEOUT_S = 60.0

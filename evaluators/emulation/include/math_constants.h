@@ -1,0 +1,2 @@
+#pragma once
+#include "../../cuda/include/math_constants.h"
