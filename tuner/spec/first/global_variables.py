@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 from tuner.core.errors import BaselineError
 from tuner.core.reaching import reachable
+from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
 from tuner.spec.reading.lookup import functions_of
@@ -25,8 +26,6 @@ from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenc
 __all__ = ["Globals", "with_globals"]
 
 _COMPARED = ("<", "<=", ">", ">=", "==", "!=")
-
-Lookup = Callable[[str], Function | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,10 @@ from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
 from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function
 
-__all__ = ["NARROW", "Use", "declare", "index_arrays", "limits"]
+__all__ = ["NARROW", "Lookup", "Use", "declare", "index_arrays", "limits"]
+
+Lookup = Callable[[str], Function | None]
+"""Gives other functions of a file and its headers by name."""
 
 _LARGE = 1000
 """A size by which extents are compared."""
@@ -168,7 +171,7 @@ def limits(uses: Iterable[Use]) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def index_arrays(function: Function, lookup: Callable[[str], Function | None]) -> frozenset[int]:
+def index_arrays(function: Function, lookup: Lookup) -> frozenset[int]:
     """Positions of the pointer arguments whose elements may reach an index, a loop's bound or an unknown function.
 
     Args:
@@ -178,9 +181,7 @@ def index_arrays(function: Function, lookup: Callable[[str], Function | None]) -
     return _positions(function, lookup, ())
 
 
-def _positions(
-    function: Function, lookup: Callable[[str], Function | None], within: tuple[str, ...]
-) -> frozenset[int]:
+def _positions(function: Function, lookup: Lookup, within: tuple[str, ...]) -> frozenset[int]:
     tree = function.tree
     reached = {name for node in walk(tree) for part in _places(node, lookup, within) for name in _names(part)}
     flows = list(_flows(tree))
@@ -197,7 +198,7 @@ def _positions(
     )
 
 
-def _places(node: Node, lookup: Callable[[str], Function | None], within: tuple[str, ...]) -> Iterator[Node]:
+def _places(node: Node, lookup: Lookup, within: tuple[str, ...]) -> Iterator[Node]:
     """The parts of a node whose value decides where or how often."""
     kind = node.get("kind", "")
     inner = [child or {} for child in node.get("inner", [])]
@@ -214,9 +215,7 @@ def _places(node: Node, lookup: Callable[[str], Function | None], within: tuple[
         yield from _handed_over(inner, lookup, within)
 
 
-def _handed_over(
-    inner: list[Node], lookup: Callable[[str], Function | None], within: tuple[str, ...]
-) -> Iterator[Node]:
+def _handed_over(inner: list[Node], lookup: Lookup, within: tuple[str, ...]) -> Iterator[Node]:
     """The arguments of a call of which it is not known that they are plain data."""
     name = next(
         (str(n["referencedDecl"].get("name", "")) for n in walk(inner[0]) if "referencedDecl" in n), ""
