@@ -5,7 +5,7 @@ For backends whose kernels run on bundles (:mod:`tuner.evaluators.host.bundles`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.readings import Readings
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
-from tuner.evaluators.host.session import FRESH_AFTER, Inputs, made
+from tuner.evaluators.host.runner import CandidateFailed
+from tuner.evaluators.host.session import FRESH_AFTER, Inputs
 from tuner.evaluators.host.supply import Supply, runtime_of
 from tuner.evaluators.sensitivity import check_expectations, nothing_compared
 from tuner.evaluators.workloads import Workload
@@ -118,22 +119,31 @@ class Baseline:
         blind = nothing_compared(supply.workloads, expectations, self._task.verify)
         if blind:
             return BaselineReport(status=Status.WRONG_RESULT, message=blind, reference=oracle.kind)
-        warnings = list(check_expectations(supply.workloads, expectations, self._task.verify))
+        warnings = check_expectations(supply.workloads, expectations, self._task.verify)
         further, notes = look(supply.workloads) if look is not None else ((), {})
         supply.forget()
-        warnings += [
-            f"the buffers of one call take {supply.bytes_of(number) / (1 << 30):.1f} GiB: one set of inputs is "
-            "timed, and a kernel that stores its answer would not be found out"
-            for number in range(len(self._task.problems))
-            if supply.is_large(number)
-        ]
         return BaselineReport(
             status=Status.OK,
             reference=oracle.kind,
             own_error=dict(oracle.findings.own_error),
             call_s=tuple(max(s, _LEAST_CALL_S) for s in supply.call_s),
-            notes=self._notes(oracle, supply, verify) | {"warnings": [*warnings, *further], **notes},
+            notes={
+                "workloads": list(verify.labels),
+                "dropped": dict(supply.dropped),
+                **oracle.notes(),
+                "inputs": self._inputs,
+                "warnings": [*warnings, *self._large(supply), *further],
+                **notes,
+            },
         )
+
+    def _large(self, supply: Supply) -> Iterator[str]:
+        """What is said of problems of which few sets of inputs fit into memory."""
+        for number in filter(supply.is_large, range(len(self._task.problems))):
+            yield (
+                f"the buffers of one call take {supply.bytes_of(number) / (1 << 30):.1f} GiB: one set of inputs is "
+                "timed, and a kernel that stores its answer would not be found out"
+            )
 
     def inputs(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> Inputs:
         """What a session of one build runs on.
@@ -151,9 +161,9 @@ class Baseline:
             raise UsageError(f"unknown purpose {purpose!r}", f"one of {', '.join(_PURPOSES)}")
         supply, runtime = self._supply, runtime_of(self._task, resolved)
         return Inputs(
-            verify=lambda: made(lambda: supply.verify(purpose, number, runtime)),
-            timed=lambda problem: made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
-            fresh=lambda problem, look: made(
+            verify=lambda: _made(lambda: supply.verify(purpose, number, runtime)),
+            timed=lambda problem: _made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
+            fresh=lambda problem, look: _made(
                 lambda: supply.fresh(purpose, number, runtime, problem=problem, look=look)
             ),
             looks=lambda problem: not supply.is_large(problem),
@@ -181,18 +191,6 @@ class Baseline:
             self._supply.close()
             self._supply = None
 
-    def _notes(self, oracle: Oracle, supply: Supply, verify: Bundle) -> dict[str, Any]:
-        findings = oracle.findings
-        return {
-            "workloads": list(verify.labels),
-            "dropped": dict(supply.dropped),
-            "fallbacks": dict(findings.fallbacks),
-            "deterministic": not findings.unstable,
-            "unstable": sorted(findings.unstable),
-            "partly_written": sorted(findings.untouched),
-            "inputs": self._inputs,
-        }
-
 
 def refuse_constants(task: Task) -> None:
     """Raises ``SpecError`` where an argument is to fill a variable: bundles hold what is passed."""
@@ -202,3 +200,13 @@ def refuse_constants(task: Task) -> None:
                 f"the argument {argument.name} is constant, which the {task.backend} backend does not have",
                 "remove constant: a pointer is passed",
             )
+
+
+def _made(make: Callable[[], Bundle]) -> Bundle:
+    """A bundle; where the machine ended the reference's process, the session is lost and tried again."""
+    try:
+        return make()
+    except BaselineFailed as failed:
+        if failed.status is not Status.LOST:
+            raise
+        raise CandidateFailed(Status.LOST, failed.message) from None

@@ -8,6 +8,7 @@ under emulation, and times nothing.
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,21 +18,22 @@ import numpy as np
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport, LoadedImage, Session
 from tuner.core.streams import seed_for, stream
-from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
-from tuner.evaluators.cuda.catalogue import device_catalogue
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Value, Variant
 from tuner.evaluators.cuda.compiler import CudaCompiler, check_architecture, nvrtc_library
+from tuner.evaluators.cuda.cubin import kernel_symbols, variables
 from tuner.evaluators.cuda.device import Device, WorkerPool, describe_device
-from tuner.evaluators.cuda.device_passes import missing_parts, parts_environment
+from tuner.evaluators.cuda.device_passes import device_catalogue, missing_parts, parts_environment
 from tuner.evaluators.cuda.driver import LIBRARY
 from tuner.evaluators.cuda.emulated import EmulatedRuns
 from tuner.evaluators.cuda.flags import check_flags, short_names
+from tuner.evaluators.cuda.jobs import entry_expression
 from tuner.evaluators.cuda.limits import architecture
 from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.nvrtc import Nvrtc
 from tuner.evaluators.cuda.other_compilers import build_with
 from tuner.evaluators.cuda.placing import is_pinned
-from tuner.evaluators.cuda.replacement import image_of
+from tuner.spaces.launch import geometry
 
 __all__ = ["CudaBackend", "CudaEvaluation"]
 
@@ -254,3 +256,49 @@ class CudaEvaluation:
         """Ends all workers; safe to call twice."""
         self._runs.close()
         self._compiler.close()
+
+
+def image_of(task: Task, code: bytes, resolved: Resolved) -> LoadedImage:
+    """What is loaded in the place of the recorded kernel.
+
+    Args:
+        task: that was tuned.
+        code: of the winner's build, a cubin.
+        resolved: the winner's configuration.
+
+    Raises:
+        UsageError: it is no cubin, its kernel cannot be told from others, or kernels may write to variables of it.
+    """
+    name = task.kernel.name
+    try:
+        symbols, found = kernel_symbols(code), variables(code)
+    except ValueError:
+        raise UsageError(f"the winner of {name} is no cubin", "tune again with this version") from None
+    written = sorted(variable for variable, constant in found.items() if not constant)
+    if written:
+        raise UsageError(
+            f"the winner of {name} has the variable {written[0]}, which kernels may write to",
+            "the application's own would not follow; declare it __constant__, or pass it as an argument",
+        )
+    values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
+    launch = resolved.launch_of(task)
+    return LoadedImage(
+        code=code,
+        symbol=_symbol(symbols, entry_expression(task.kernel.entry, values), name),
+        constants=tuple(sorted(found)),
+        geometries=tuple(geometry(launch, values, problem.sizes) for problem in task.problems),
+    )
+
+
+def _symbol(symbols: list[str], entry: str, name: str) -> str:
+    """The kernel that an entry names among those of an image."""
+    base = entry.partition("<")[0].strip().rpartition("::")[2]
+    mangled = re.compile(rf"_Z.*(?<!\d){len(base)}{re.escape(base)}")
+    same = [s for s in symbols if s == base] or [s for s in symbols if mangled.match(s)]
+    if len(same) != 1 and len(symbols) != 1:
+        shown = ", ".join(sorted(symbols)) or "none"
+        raise UsageError(
+            f"the winner of {name} has several kernels that may be {entry}: {shown}",
+            "leave the others out of the source, and tune again",
+        )
+    return (same or symbols)[0]

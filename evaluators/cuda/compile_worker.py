@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.evaluators.cuda.cubin import code_key, resources, variable_sizes
-from tuner.evaluators.cuda.nvrtc import Nvrtc, NvrtcError
+from tuner.evaluators.cuda.nvrtc import Compiled, Nvrtc, NvrtcError
 from tuner.evaluators.cuda.ptx import instruction_mix, parameters
-from tuner.evaluators.host.compile_worker import JobFailed, Work, run_zygote
+from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
 
-__all__ = ["main"]
+__all__ = ["code_answer", "main"]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,60 +38,74 @@ def main(arguments: Sequence[str]) -> int:
     return run_zygote(load, read=(os.path.dirname(os.path.realpath(arguments[0])), *arguments[1:]))
 
 
-def _compile(
-    library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]
-) -> tuple[dict[str, Any], list[bytes]]:
-    """One source with its headers; the answer has the kernel's symbol, resources, instruction mix and key."""
+def _compile(library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
+    """One source with its headers; the answer is :func:`code_answer`'s."""
     started = time.perf_counter()
-    texts = [m.decode() for m in modules]
-    entry = header["entry"]
+    constants = header["constants"]
     try:
-        made = library.compile(
-            texts[0],
-            name=header["names"][0],
-            headers=dict(zip(header["names"][1:], texts[1:], strict=True)),
-            entries=[entry, *(f"&{name}" for name in header["constants"])],
-            options=header["options"],
-        )
+        made = _compiled(library, header, modules, [header["entry"], *(f"&{name}" for name in constants)])
     except NvrtcError as error:
         # The pool shortens an error to one line, so the whole log travels in an answer of its own.
         return {"failed": str(error)}, []
-    compiled = time.perf_counter()
-    symbol = made.symbols[entry]
+    seconds = {"nvrtc": time.perf_counter() - started}
+    symbol = made.symbols[header["entry"]]
+    return code_answer(symbol, made.cubin, made.ptx, made.log, constants=constants, seconds=seconds)
+
+
+def _layout(library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
+    """The PTX of one source with its headers, no kernel asked for."""
     try:
-        found = resources(made.cubin, symbol, made.log)
-        key = code_key(made.cubin, symbol, made.log)
+        return {}, [_compiled(library, header, modules, []).ptx.encode()]
+    except NvrtcError as error:
+        return {"failed": str(error)}, []
+
+
+def _compiled(
+    library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes], entries: Sequence[str]
+) -> Compiled:
+    text, *headers = (m.decode() for m in modules)
+    name, *names = header["names"]
+    return library.compile(
+        text,
+        name=name,
+        headers=dict(zip(names, headers, strict=True)),
+        entries=entries,
+        options=header["options"],
+    )
+
+
+def code_answer(
+    symbol: str, cubin: bytes, ptx: str, log: str, *, constants: Sequence[str], seconds: Mapping[str, float]
+) -> Answer:
+    """What is told of a kernel's code: its symbol, resources, instruction mix and key; then cubin and PTX.
+
+    Args:
+        symbol: of the kernel.
+        cubin: its machine code.
+        ptx: what that was made from.
+        log: of the assembler.
+        constants: variables whose sizes are told.
+        seconds: that were taken so far, by what took them; reading the code is added.
+
+    Raises:
+        JobFailed: the kernel is not in it.
+    """
+    begin = time.perf_counter()
+    try:
+        found = resources(cubin, symbol, log)
+        key = code_key(cubin, symbol, log)
     except ValueError as error:
         raise JobFailed(str(error)) from None
     answer = {
         "symbol": symbol,
         "key": key,
-        "log": made.log,
+        "log": log,
         "resources": {name: getattr(found, name) for name in found.__slots__},
-        "mix": instruction_mix(made.ptx, symbol),
-        "parameters": parameters(made.ptx, symbol),
-        "constants": variable_sizes(made.cubin, header["constants"]),
-        "seconds": {"nvrtc": compiled - started, "features": time.perf_counter() - compiled},
+        "mix": instruction_mix(ptx, symbol),
+        "parameters": parameters(ptx, symbol),
+        "constants": variable_sizes(cubin, constants),
     }
-    return answer, [made.cubin, made.ptx.encode()]
-
-
-def _layout(
-    library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]
-) -> tuple[dict[str, Any], list[bytes]]:
-    """The PTX of one source with its headers, no kernel asked for."""
-    texts = [m.decode() for m in modules]
-    try:
-        made = library.compile(
-            texts[0],
-            name=header["names"][0],
-            headers=dict(zip(header["names"][1:], texts[1:], strict=True)),
-            entries=[],
-            options=header["options"],
-        )
-    except NvrtcError as error:
-        return {"failed": str(error)}, []
-    return {}, [made.ptx.encode()]
+    return {**answer, "seconds": {**seconds, "features": time.perf_counter() - begin}}, [cubin, ptx.encode()]
 
 
 if __name__ == "__main__":

@@ -8,16 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Value
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
+from tuner.evaluators.cuda.cubin import Resources
 from tuner.evaluators.cuda.device_passes import DevicePasses
-from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, short_names
-from tuner.evaluators.cuda.jobs import behind, for_device, job_of
+from tuner.evaluators.cuda.jobs import behind, entry_expression, for_device, job_of
 from tuner.evaluators.cuda.layouts import Layouts, NoLayout, widened
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.messages import one_line
@@ -296,11 +295,7 @@ class CudaCompiler:
         if small:
             return Build(status=Status.OUT_OF_RESOURCES, message=small)
         found: Mapping[str, int] = header["resources"]
-        usage = Usage(
-            registers=found["registers"],
-            static_shared_bytes=found["shared_bytes"],
-            most_threads=found["most_threads"],
-        )
+        usage = Resources(**found).usage
         try:
             shapes = [geometry_of(task, resolved, p.sizes) for p in task.problems]
         except SpecError as error:
@@ -310,24 +305,18 @@ class CudaCompiler:
             if why:
                 return Build(status=Status.OUT_OF_RESOURCES, message=why, seconds=dict(header["seconds"]))
         name = digest(cubin)
+        launches = [[list(shape.grid), list(shape.block), shape.shared_bytes] for shape in shapes]
+        scalars = dict(sorted(resolved.scalars.items()))
         made = self._made[name] = Made(symbol=str(header["symbol"]), usage=usage, layouts=layouts)
         return Build(
             status=Status.OK,
             code=cubin,
             digest=name,
-            key=digest_json([header["key"], self.arch, [_plain(s) for s in shapes], _scalars(resolved)]),
+            key=digest_json([header["key"], self.arch, launches, scalars]),
             features=_features(found, header["mix"], usage, shapes[0], self.limits),
             seconds=dict(header["seconds"]),
             artifacts={"ptx": ptx.decode(), "log": str(header["log"]), "made": made.to_json()},
         )
-
-
-def _plain(shape: Geometry) -> list[Any]:
-    return [list(shape.grid), list(shape.block), shape.shared_bytes]
-
-
-def _scalars(resolved: Resolved) -> dict[str, Value]:
-    return dict(sorted(resolved.scalars.items()))
 
 
 def _features(

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.evaluators.cuda.limits import Usage
+from tuner.evaluators.elf import HEADER, Section, Symbol, sections_of, symbols_of
 
 __all__ = [
     "Resources",
@@ -25,10 +26,6 @@ __all__ = [
     "variables",
 ]
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_NOBITS = 8
 _OBJECT = 1
 _MAX_THREADS = 0x05
 _SIZED = 0x04
@@ -99,16 +96,16 @@ def resources(cubin: bytes, symbol: str, log: str) -> Resources:
         raise ValueError(f"the assembler's log does not mention {symbol}")
     stack = _STACK.search(said)
     frame, stores, loads = (int(g) for g in stack.groups()) if stack else (0, 0, 0)
-    constants = sum(_size(cubin, s) for n, s in sections.items() if _is_constant(n, symbol))
+    info = sections.get(f".nv.info.{symbol}")
     return Resources(
         registers=int(registers[1]),
         spill_bytes=stores + loads,
         local_bytes=frame,
         shared_bytes=_first(_SHARED, said),
-        constant_bytes=constants,
-        code_bytes=_size(cubin, sections[f".text.{symbol}"]),
+        constant_bytes=sum(s.size for n, s in sections.items() if _is_constant(n, symbol)),
+        code_bytes=sections[f".text.{symbol}"].size,
         barriers=_first(_BARRIERS, said),
-        most_threads=_most_threads(_data(cubin, sections.get(f".nv.info.{symbol}"))),
+        most_threads=_most_threads(b"" if info is None else info.data),
     )
 
 
@@ -127,19 +124,18 @@ def variables(cubin: bytes) -> dict[str, bool]:
 
     What the compiler made for itself (tables, texts of ``printf``) and shared memory are left out.
     """
-    kinds = [name for name, _ in _headers(cubin)]
-    found = {}
-    for name, number, _ in _objects(cubin):
-        kind = kinds[number] if number < len(kinds) else ""
-        if name.startswith(("$", "__nv_", ".")) or not kind.startswith((".nv.global", ".nv.constant3")):
-            continue
-        found[name] = kind.startswith(".nv.constant3")
-    return found
+    sections = _read(cubin)
+    named = [(s.name, sections[s.section].name) for s in _objects(sections) if s.section < len(sections)]
+    return {
+        name: kind.startswith(".nv.constant3")
+        for name, kind in named
+        if kind.startswith((".nv.global", ".nv.constant3")) and not name.startswith(("$", "__nv_", "."))
+    }
 
 
 def variable_sizes(cubin: bytes, names: Sequence[str]) -> dict[str, int]:
     """Bytes of the variables of these names that a cubin's symbols tell of; the others are left out."""
-    return {name: size for name, _, size in _objects(cubin) if name in names}
+    return {s.name: s.size for s in _objects(_read(cubin)) if s.name in names}
 
 
 def code_key(cubin: bytes, symbol: str, log: str) -> str:
@@ -156,8 +152,8 @@ def code_key(cubin: bytes, symbol: str, log: str) -> str:
             continue
         if name.startswith(".nv.shared.") and name != f".nv.shared.{symbol}":
             continue
-        state.update(f"{name.replace(symbol, '')}\0{_size(cubin, sections[name])}\0".encode())
-        state.update(_data(cubin, sections[name]))
+        state.update(f"{name.replace(symbol, '')}\0{sections[name].size}\0".encode())
+        state.update(sections[name].data)
     found = resources(cubin, symbol, log)
     state.update(f"{found.registers} {found.local_bytes} {found.most_threads}".encode())
     return state.hexdigest()
@@ -174,49 +170,20 @@ def _is_constant(name: str, symbol: str) -> bool:
     return found is not None and found[1] in (None, symbol)
 
 
-_Place = tuple[int, int, int]
+def _sections(cubin: bytes) -> dict[str, Section]:
+    """By name."""
+    return {section.name: section for section in _read(cubin)}
 
 
-def _headers(cubin: bytes) -> list[tuple[str, _Place]]:
-    """Name, and kind, offset and size, of each section in order."""
-    if len(cubin) < _HEADER.size or cubin[:4] != b"\x7fELF":
+def _read(cubin: bytes) -> list[Section]:
+    if len(cubin) < HEADER.size or cubin[:4] != b"\x7fELF":
         raise ValueError("not a cubin")
-    fields = _HEADER.unpack_from(cubin)
-    at, size, count, names_index = fields[6], fields[11], fields[12], fields[13]
-    headers = [_SECTION.unpack_from(cubin, at + i * size) for i in range(count)]
-    names = headers[names_index][4]
-    return [(_text(cubin, names + h[0]), (h[1], h[4], h[5])) for h in headers]
+    return sections_of(cubin)
 
 
-def _sections(cubin: bytes) -> dict[str, _Place]:
-    """Kind, offset and size by name."""
-    return dict(_headers(cubin))
-
-
-def _objects(cubin: bytes) -> Iterator[tuple[str, int, int]]:
-    """Name, number of the section, and size of what symbols name as data."""
-    sections = _sections(cubin)
-    texts = sections.get(".strtab")
-    table = _data(cubin, sections.get(".symtab"))
-    for at in range(0, len(table) - _SYMBOL.size + 1, _SYMBOL.size):
-        name_at, info, _, section, _, size = _SYMBOL.unpack_from(table, at)
-        # NVRTC's are local symbols, which a driver finds as well.
-        if texts is not None and section and info & 0xF == _OBJECT:
-            yield _text(cubin, texts[1] + name_at), section, size
-
-
-def _text(cubin: bytes, at: int) -> str:
-    return cubin[at : cubin.index(b"\0", at)].decode("utf-8", "replace")
-
-
-def _size(cubin: bytes, place: _Place) -> int:
-    return place[2]
-
-
-def _data(cubin: bytes, place: _Place | None) -> bytes:
-    if place is None or place[0] == _NOBITS:
-        return b""
-    return cubin[place[1] : place[1] + place[2]]
+def _objects(sections: Sequence[Section]) -> list[Symbol]:
+    """What symbols name as data; NVRTC's are local symbols, which a driver finds as well."""
+    return [symbol for symbol in symbols_of(sections) if symbol.section and symbol.kind == _OBJECT]
 
 
 def _most_threads(info: bytes) -> int:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tuner.core.errors import SpecError
-from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Variant
+from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
 from tuner.evaluators.cuda.device_part import device_headers, device_variant
-from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import nvrtc_options
 from tuner.evaluators.host.compile_pool import Job
 from tuner.evaluators.host.frontend import macro_flags
 
-__all__ = ["behind", "for_device", "job_of", "layout_job"]
+__all__ = ["behind", "entry_expression", "for_device", "job_of", "layout_job"]
 
 _LOG_BYTES = 1 << 20
 _SOURCES = (".cu",)
@@ -114,3 +114,20 @@ def _program(variant: Variant) -> tuple[list[str], list[str]]:
         return [f.name for f in files], [f.text for f in files]
     text = "".join(f'#include "{f.name}"\n' for f in sources)
     return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
+
+
+def entry_expression(entry: str, values: Mapping[str, Value]) -> str:
+    """The name expression of a configuration: parameters inside template arguments become their values.
+
+    >>> entry_expression("conv<float, TILE>", {"TILE": 4})
+    'conv<float, 4>'
+    """
+    name, bracket, arguments = entry.partition("<")
+
+    def value(found: re.Match[str]) -> str:
+        given = values.get(found[0])
+        if isinstance(given, bool):
+            return "true" if given else "false"
+        return found[0] if given is None else str(given)
+
+    return name.strip() + bracket + re.sub(r"\b[A-Za-z_]\w*\b", value, arguments)

@@ -17,7 +17,6 @@ from tuner.evaluators.cuda.flags import short_names
 from tuner.evaluators.cuda.jobs import behind, for_device, layout_job
 from tuner.evaluators.cuda.messages import one_line
 from tuner.evaluators.cuda.parcels import QUESTIONS, Layout, questions, read_answers
-from tuner.evaluators.cuda.widening import WIDE
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.spaces.c_declarations import declarations
 
@@ -28,6 +27,24 @@ _ERROR = re.compile(
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_SAME_IN_DOUBLE = (
+    *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
+    *("ceil", "round", "trunc", "rint", "fmod", "erf", "hypot", "copysign"),
+)
+WIDE = "\n".join(
+    [
+        "#define float double",
+        *(f"#define float{n} double{n}" for n in (1, 2, 3, 4)),
+        *(f"#define make_float{n} make_double{n}" for n in (1, 2, 3, 4)),
+        *(f"#define {name}f {name}" for name in _SAME_IN_DOUBLE),
+        *(f"#define __{name}f {name}" for name in ("exp", "log", "sin", "cos", "pow")),
+        "#define __fdividef(a, b) ((a) / (b))",
+        "#define __ldg(p) (*(p))",
+        "#line 1\n",
+    ]
+)
+"""In front of a source, the same computation in double; what it misses shows as a reference that is strange."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

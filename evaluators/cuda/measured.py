@@ -5,7 +5,8 @@ Made for one task. Compiles nothing but the float64 reference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.placing import is_pinned
 from tuner.evaluators.cuda.session import CudaSession, Inputs
 from tuner.evaluators.cuda.slabs import widens
-from tuner.evaluators.cuda.supply import Group, Runs, Supply
+from tuner.evaluators.cuda.supply import Runs, Supply
 from tuner.evaluators.host.bundles import POISON
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.readings import Lane
@@ -31,7 +32,6 @@ from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.lane import TimingLane
 from tuner.evaluators.sensitivity import check_expectations, nothing_compared
-from tuner.evaluators.verification import Expectation
 from tuner.evaluators.workloads import Workload
 
 __all__ = ["DeviceRuns"]
@@ -107,7 +107,8 @@ class DeviceRuns:
                 supply.timed("search", 0, runtime, problem=problem)
         except BaselineFailed as failed:
             return BaselineReport(status=failed.status, message=failed.message, reference=reference.kind)
-        blind = nothing_compared(group.workloads, _expectations(group), self._task.verify)
+        expectations = [{n: e.expectation for n, e in entry.items()} for entry in group.expected]
+        blind = nothing_compared(group.workloads, expectations, self._task.verify)
         if blind:
             return BaselineReport(status=Status.WRONG_RESULT, message=blind, reference=reference.kind)
         return BaselineReport(
@@ -115,7 +116,14 @@ class DeviceRuns:
             reference=reference.kind,
             own_error=dict(reference.findings.own_error),
             call_s=tuple(max(s, 1e-7) for s in supply.call_s),
-            notes=self._notes(reference, supply, group),
+            notes={
+                "workloads": [w.name for w in group.workloads],
+                "dropped": dict(supply.dropped),
+                **reference.notes(),
+                "inputs": "compared with what they were after every call that is checked",
+                "clocks": self._watch.sample(),
+                "warnings": check_expectations(group.workloads, expectations, self._task.verify),
+            },
         )
 
     def open(
@@ -164,28 +172,18 @@ class DeviceRuns:
         rounds: list[list[Outputs]] = []
         took = [float("inf")] * len(workloads)
         number = 0
-        worker = self._pool.take(fresh=False)
         try:
-            loaded = self._load(worker, build, resolved, wide=False)
-            for byte in (POISON, OTHER_POISON):
-                outputs: list[Outputs] = []
-                for number, workload in enumerate(workloads):
-                    slab = loaded.place(0, workload, byte=byte)
-                    seconds = loaded.run(0, workload, limit_s=self._task.measure.limit_s)
-                    took[number] = min(took[number], seconds)
-                    damage = slab.damage()
-                    if damage:
-                        raise CandidateFailed(Status.WRONG_RESULT, f"{damage} in {workload.name}")
-                    outputs.append({n: a.copy() for n, a in slab.outputs().items()})
-                rounds.append(outputs)
-            loaded.close()
+            with self._loaded(build, resolved, wide=False) as loaded:
+                for byte in (POISON, OTHER_POISON):
+                    outputs: list[Outputs] = []
+                    for number, workload in enumerate(workloads):
+                        place = f" in {workload.name}"
+                        found, seconds = self._called(loaded, workload, byte=byte, place=place)
+                        took[number] = min(took[number], seconds)
+                        outputs.append(found)
+                    rounds.append(outputs)
         except CandidateFailed as failed:
-            worker.close()
             raise baseline_failed(failed, number) from None
-        except BaseException:
-            worker.close()
-            raise
-        self._pool.give_back(worker, keep=True)
         return Runs(first=rounds[0], second=rounds[1], call_s=took)
 
     def _run_double(
@@ -195,54 +193,44 @@ class DeviceRuns:
         results: list[Outputs | None] = []
         if build is None:
             return [None] * len(workloads)
-        worker = self._pool.take(fresh=False)
         try:
-            loaded = self._load(worker, build, resolved, wide=True)
-            for workload in workloads:
-                slab = loaded.place(0, workload)
-                loaded.run(0, workload, limit_s=self._task.measure.limit_s)
-                damage = slab.damage()
-                if damage:
-                    raise CandidateFailed(Status.WRONG_RESULT, damage)
-                results.append({n: a.copy() for n, a in slab.outputs().items()})
-            loaded.close()
+            with self._loaded(build, resolved, wide=True) as loaded:
+                for workload in workloads:
+                    results.append(self._called(loaded, workload)[0])
         except CandidateFailed as failed:
             name = workloads[len(results)].name
             reference.findings.fallbacks[name] = f"the float64 build fails: {failed.message}"
-            worker.close()
+        return results + [None] * (len(workloads) - len(results))
+
+    def _called(
+        self, loaded: Loaded, workload: Workload, *, byte: int = POISON, place: str = ""
+    ) -> tuple[Outputs, float]:
+        """Outputs of one call, and its seconds; raises ``CandidateFailed``."""
+        slab = loaded.place(0, workload, byte=byte)
+        seconds = loaded.run(0, workload, limit_s=self._task.measure.limit_s)
+        damage = slab.damage()
+        if damage:
+            raise CandidateFailed(Status.WRONG_RESULT, f"{damage}{place}")
+        return {n: a.copy() for n, a in slab.outputs().items()}, seconds
+
+    @contextmanager
+    def _loaded(self, build: Build, resolved: Resolved, *, wide: bool) -> Iterator[Loaded]:
+        """A build on a worker, which is ended where something fails."""
+        worker = self._pool.take(fresh=False)
+        try:
+            loaded = Loaded(
+                worker,
+                self._task,
+                code=build.code,
+                made=self._compiler.made(build),
+                resolved=resolved,
+                arch=self._device.limits,
+                wide=wide,
+                clock=self._clock,
+            )
+            yield loaded
+            loaded.close()
         except BaseException:
             worker.close()
             raise
-        else:
-            self._pool.give_back(worker, keep=True)
-        return results + [None] * (len(workloads) - len(results))
-
-    def _load(self, worker: Any, build: Build, resolved: Resolved, *, wide: bool) -> Loaded:
-        return Loaded(
-            worker,
-            self._task,
-            code=build.code,
-            made=self._compiler.made(build),
-            resolved=resolved,
-            arch=self._device.limits,
-            wide=wide,
-            clock=self._clock,
-        )
-
-    def _notes(self, reference: Reference, supply: Supply, group: Group) -> dict[str, Any]:
-        findings = reference.findings
-        return {
-            "workloads": [w.name for w in group.workloads],
-            "dropped": dict(supply.dropped),
-            "fallbacks": dict(findings.fallbacks),
-            "deterministic": not findings.unstable,
-            "unstable": sorted(findings.unstable),
-            "partly_written": sorted(findings.untouched),
-            "inputs": "compared with what they were after every call that is checked",
-            "clocks": self._watch.sample(),
-            "warnings": check_expectations(group.workloads, _expectations(group), self._task.verify),
-        }
-
-
-def _expectations(group: Group) -> list[dict[str, Expectation]]:
-    return [{name: known.expectation for name, known in entry.items()} for entry in group.expected]
+        self._pool.give_back(worker, keep=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
+from tuner.evaluators.cuda.nvrtc import library_file
 
 __all__ = ["NvJitLink", "NvJitLinkError", "find_nvjitlink"]
 
@@ -26,11 +26,7 @@ class NvJitLinkError(Exception):
 
 def find_nvjitlink() -> str:
     """Path of libnvJitLink: the pip wheel's, else a toolkit's; empty where there is none."""
-    for folder in (*wheel_folders(_WHEEL_FOLDERS), *toolkit_folders("lib64"), *toolkit_folders("lib")):
-        for name in _NAMES:
-            if (folder / name).is_file():
-                return str(folder / name)
-    return ""
+    return library_file(_WHEEL_FOLDERS, _NAMES)
 
 
 class NvJitLink:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ctypes import byref, c_size_t, string_at
 
-from tuner.evaluators.device_code.modules import DeviceModule
+from tuner.evaluators.device_code.generators import DeviceModule
 from tuner.evaluators.host.llvm_library import LLVMError, PassOptions
 
 __all__ = ["MARK", "TRIPLE", "NvptxModule"]

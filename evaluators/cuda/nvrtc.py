@@ -22,6 +22,7 @@ __all__ = [
     "NvrtcError",
     "find_headers",
     "find_library",
+    "library_file",
     "toolkit_folders",
     "wheel_folders",
 ]
@@ -54,17 +55,21 @@ def find_library() -> str:
 
     ``CUDA_HOME`` or ``CUDA_PATH`` names a toolkit that is looked at before ``/usr/local/cuda``.
     """
-    for folder in (*wheel_folders(_WHEEL_FOLDERS), *toolkit_folders("lib64"), *toolkit_folders("lib")):
-        for name in _NAMES:
-            if (folder / name).is_file():
-                return str(folder / name)
-    for name in _NAMES:
+    found = library_file(_WHEEL_FOLDERS, _NAMES)
+    for name in _NAMES if not found else ():
         try:
             ctypes.CDLL(name)
         except OSError:
             continue
         return name
-    return ""
+    return found
+
+
+def library_file(wheel: Sequence[str], names: Sequence[str]) -> str:
+    """Path of a library: in these folders of pip's wheels, else in a toolkit; empty where there is none."""
+    folders = (*wheel_folders(wheel), *toolkit_folders("lib64"), *toolkit_folders("lib"))
+    paths = (folder / name for folder in folders for name in names)
+    return next((str(path) for path in paths if path.is_file()), "")
 
 
 def find_headers() -> tuple[str, ...]:

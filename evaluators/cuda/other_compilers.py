@@ -19,9 +19,9 @@ from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Ta
 from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.cubin import has_kernel
 from tuner.evaluators.cuda.device_part import device_variant
-from tuner.evaluators.cuda.entries import entry_expression
+from tuner.evaluators.cuda.jobs import entry_expression
 from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
-from tuner.evaluators.device_code.compared import clang_words, is_clang
+from tuner.evaluators.device_code.pipelines import clang_words, is_clang
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.sandbox.compiler_runs import CompilerRuns, first_error
 

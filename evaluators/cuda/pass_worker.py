@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from tuner.evaluators.cuda.cubin import code_key, resources, variable_sizes
+from tuner.evaluators.cuda.compile_worker import code_answer
 from tuner.evaluators.cuda.nvjitlink import NvJitLink, NvJitLinkError
 from tuner.evaluators.cuda.nvptx import TRIPLE, NvptxModule
-from tuner.evaluators.cuda.ptx import instruction_mix, parameters
 from tuner.evaluators.device_code.generators import Generator, make_generator
 from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
 from tuner.evaluators.host.llvm_library import Library, PassOptions
@@ -62,7 +61,7 @@ class _Worker:
             module.close()
 
     def _compile(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
-        """One pipeline; the answer is that of :mod:`tuner.evaluators.cuda.compile_worker`."""
+        """One pipeline; the answer is :func:`tuner.evaluators.cuda.compile_worker.code_answer`'s."""
         started = time.perf_counter()
         arch, symbol = header["arch"], header["symbol"]
         module = NvptxModule(self._library, modules[0])
@@ -83,27 +82,8 @@ class _Worker:
         finally:
             module.close()
         ptx, cubin, log = code
-        coded = time.perf_counter()
-        try:
-            found = resources(cubin, symbol, log)
-            key = code_key(cubin, symbol, log)
-        except ValueError as error:
-            raise JobFailed(str(error)) from None
-        answer = {
-            "symbol": symbol,
-            "key": key,
-            "log": log,
-            "resources": {name: getattr(found, name) for name in found.__slots__},
-            "mix": instruction_mix(ptx, symbol),
-            "parameters": parameters(ptx, symbol),
-            "constants": variable_sizes(cubin, header["constants"]),
-            "seconds": {
-                "passes": passed - started,
-                "codegen": coded - passed,
-                "features": time.perf_counter() - coded,
-            },
-        }
-        return answer, [cubin, ptx.encode()]
+        seconds = {"passes": passed - started, "codegen": time.perf_counter() - passed}
+        return code_answer(symbol, cubin, ptx, log, constants=header["constants"], seconds=seconds)
 
     def _code(self, module: NvptxModule, header: Mapping[str, Any]) -> tuple[str, bytes, str]:
         """PTX, cubin, and the assembler's log."""
@@ -126,12 +106,8 @@ def main(arguments: Sequence[str]) -> int:
         library = Library(places["llvm"])
         generator = make_generator(library, "NVPTX")
         linker = NvJitLink(places["nvjitlink"])
-
-        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
-            return _Worker(library, generator, linker).work
-
         greeting = {"llvm": library.version, "generator": generator.name, "nvjitlink": linker.version}
-        return greeting, begin
+        return greeting, lambda options, log: _Worker(library, generator, linker).work
 
     return run_zygote(load)
 

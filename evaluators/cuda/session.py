@@ -6,15 +6,13 @@ a status, never an exception. Decides nothing about other candidates.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import UsageError
-from tuner.core.types import Build, Measurement, Resolved, Status, Task, Verdict
+from tuner.core.types import Build, Measurement, Resolved, Status, Verdict
 from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.cuda.compiler import Made
 from tuner.evaluators.cuda.device import WorkerPool
@@ -28,7 +26,7 @@ from tuner.evaluators.host.freshness import FRESH_SETS, LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, judge_output
 from tuner.evaluators.host.readings import Lane
 from tuner.evaluators.host.runner import CandidateFailed
-from tuner.evaluators.host.session import FRESH_AFTER
+from tuner.evaluators.host.session import FRESH_AFTER, CheckedSession
 
 __all__ = ["CudaSession", "Inputs"]
 
@@ -78,19 +76,16 @@ class Inputs:
 
 
 @dataclass(slots=True, kw_only=True)
-class CudaSession:
+class CudaSession(CheckedSession):
     """A :class:`tuner.core.protocols.Session`.
 
     Attributes:
-        task: what is tuned.
         build, made, resolved: the candidate.
         inputs: what to run on and where.
         purpose, number: which process this is.
         runtime: the run-time scalars of the arguments.
-        rng: for the order of timed sets and for addresses.
     """
 
-    task: Task
     build: Build
     made: Made
     resolved: Resolved
@@ -98,76 +93,25 @@ class CudaSession:
     purpose: str
     number: int
     runtime: Mapping[str, Any]
-    rng: np.random.Generator
     _loaded: Loaded | None = None
-    _failed: CandidateFailed | None = None
-    _verdict: Verdict | None = None
-    _call_s: dict[int, float] = field(default_factory=dict)
     _placed: int | None = None
     _believed: set[int] = field(default_factory=set)
-    _batches: dict[int, int] = field(default_factory=dict)
-    _closed: bool = False
 
     def verify(self) -> Verdict:
-        """Runs every workload once and compares; the same answer every time."""
-        if self._verdict is not None:
-            return self._verdict
-        self._check_open()
-        group = self.inputs.supply.verify(self.purpose, self.number, self.runtime)
-        begin = time.perf_counter()
-        status, message, detail = Status.OK, "", dict[str, Any]()
-        try:
-            detail = {"worst": self._run_all(group)}
-        except _Wrong as wrong:
-            status, message, detail = Status.WRONG_RESULT, wrong.message, dict(wrong.detail)
-            self._fail(wrong)
-        except CandidateFailed as failed:
-            status, message = failed.status, failed.message
-            self._fail(failed)
-        wall_s = time.perf_counter() - begin
-        self._verdict = Verdict(status=status, message=message, detail=detail, wall_s=wall_s)
-        return self._verdict
-
-    def measure(self, *, problem: int, calls: int) -> Measurement:
-        """Times one batch of single calls.
-
-        Raises:
-            UsageError: the session was not verified or is closed, or there is no such problem.
-        """
+        """As its base; making the inputs is not of the candidate's time."""
         if self._verdict is None:
-            raise UsageError("a session is timed after it was verified", "call verify() first")
-        if not 0 <= problem < len(self.task.problems) or calls < 1:
-            raise UsageError(
-                f"there is no batch of {calls} calls of problem {problem}",
-                "at least one call of a problem of the task",
-            )
-        if self._failed is not None:
-            return _refusal(problem, self._failed)
-        self._check_open()
-        group = self.inputs.supply.timed(self.purpose, self.number, self.runtime, problem=problem)
-        try:
-            return self._measure(group, problem, calls)
-        except CandidateFailed as failed:
-            self._fail(failed)
-            return _refusal(problem, failed)
+            self._open()
+            self._verification()
+        return CheckedSession.verify(self)
 
-    def close(self) -> None:
-        """Gives the worker back, or ends it; safe to call twice."""
-        self._closed = True
-        self._release(keep=self._failed is None and self.purpose == "search")
+    def _verification(self) -> Group:
+        return self.inputs.supply.verify(self.purpose, self.number, self.runtime)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise UsageError("the session is closed", "open another one")
-
-    def _fail(self, failed: CandidateFailed) -> None:
-        self._failed = failed
-        # A wrong candidate may have written anywhere: what comes next starts in a clean process.
-        self._release(keep=False)
-
-    def _release(self, *, keep: bool) -> None:
+    def _let_go(self) -> None:
         if self._loaded is not None:
             self._loaded.close()
+            # A wrong candidate may have written anywhere: what comes next starts in a clean process.
+            keep = self._failed is None and self.purpose == "search"
             self.inputs.pool.give_back(self._loaded.worker, keep=keep)
             self._loaded = None
 
@@ -190,8 +134,8 @@ class CudaSession:
                 raise
         return self._loaded
 
-    def _run_all(self, group: Group) -> float:
-        loaded = self._load()
+    def _run_all(self) -> float:
+        group, loaded = self._verification(), self._load()
         worst = 0.0
         for number, workload in enumerate(group.workloads):
             slab = loaded.place(0, workload)
@@ -209,7 +153,7 @@ class CudaSession:
         label = group.workloads[number].name
         damage = slab.damage()
         if damage:
-            raise _Wrong(f"{damage} in {label}", {"workload": label})
+            raise CandidateFailed(Status.WRONG_RESULT, f"{damage} in {label}", {"workload": label})
         worst = 0.0
         for name, got in slab.outputs().items():
             found = judge_output(
@@ -220,11 +164,15 @@ class CudaSession:
                 accepted=self.inputs.accepted,
             )
             if isinstance(found, Failure):
-                raise _Wrong(f"{found.message} in {label}", {"workload": label, **found.detail})
+                raise CandidateFailed(
+                    Status.WRONG_RESULT, f"{found.message} in {label}", {"workload": label, **found.detail}
+                )
             worst = max(worst, min(found.worst, 1e300))
         return worst
 
-    def _measure(self, group: Group, problem: int, calls: int) -> Measurement:
+    def _measured(self, problem: int, calls: int) -> Measurement:
+        """One batch of single calls."""
+        group = self.inputs.supply.timed(self.purpose, self.number, self.runtime, problem=problem)
         loaded = self._load()
         if self._placed != problem:
             loaded.drop(range(_MOST_SETS))
@@ -360,17 +308,5 @@ class CudaSession:
         )
 
 
-class _Wrong(CandidateFailed):
-    """An output or something beside it is wrong."""
-
-    def __init__(self, message: str, detail: Mapping[str, Any]) -> None:
-        super().__init__(Status.WRONG_RESULT, message)
-        self.detail = detail
-
-
 def _limit(call_s: float) -> float:
     return max(_LEAST_LIMIT_S, _SLOWER * call_s)
-
-
-def _refusal(problem: int, failed: CandidateFailed) -> Measurement:
-    return Measurement(status=failed.status, problem=problem, message=failed.message)

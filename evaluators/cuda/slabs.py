@@ -7,8 +7,6 @@ Lays out, fills and reads; it starts nothing. What outputs have to be never gets
 from __future__ import annotations
 
 import math
-import mmap
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +19,7 @@ from tuner.core.types import Argument, ArgumentRole, Parcel, Task
 from tuner.evaluators.cuda.parcels import Layout, in_call_order, members_of
 from tuner.evaluators.cuda.placing import Stretch, place
 from tuner.evaluators.distributions import dtype_of
-from tuner.evaluators.host.bundles import POISON
+from tuner.evaluators.host.bundles import POISON, SharedBytes
 from tuner.evaluators.workloads import Workload
 
 __all__ = ["GUARD_BYTES", "Region", "Slab", "slab_bytes", "widens"]
@@ -53,7 +51,7 @@ class Region:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-class Slab:
+class Slab(SharedBytes):
     """The buffers of one workload in a memory file that a device worker copies to the device and back.
 
     Args:
@@ -69,10 +67,7 @@ class Slab:
         self._wide = wide
         self.regions, self.stretches, self.size = _lay_out(task, workload, shift=shift, wide=wide)
         self._places = {r.name: r.offset for r in self.regions}
-        self.descriptor = os.memfd_create("slab", os.MFD_CLOEXEC)
-        os.ftruncate(self.descriptor, self.size)
-        self._map = mmap.mmap(self.descriptor, self.size)
-        self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        super().__init__("slab", self.size)
 
     def fill(self, byte: int = POISON) -> None:
         """Initial values where there are such, ``byte`` in outputs and scratch, poison around them."""
@@ -161,19 +156,6 @@ class Slab:
     def spans(self, *roles: ArgumentRole) -> list[tuple[int, int]]:
         """Offset and size of every buffer with one of these roles."""
         return [(r.offset, r.size_bytes) for r in self.regions if r.role in roles]
-
-    def close(self) -> None:
-        """Gives the memory back; views that are left keep it alive."""
-        if self.descriptor < 0:
-            return
-        os.close(self.descriptor)
-        self.descriptor = -1
-        self.bytes = np.empty(0, np.uint8)
-        try:
-            self._map.close()
-        except BufferError:
-            # A view is still in use somewhere; the map goes with it.
-            pass
 
     def _view(self, region: Region) -> Array:
         data = self.bytes[region.offset : region.offset + region.size_bytes]

@@ -1,22 +1,16 @@
-"""Workloads with what they must produce, made when they are first needed; the ones used last are kept.
-
-The inputs of the search are made once; every confirming process has inputs of its own. Expected values stay here.
-"""
+"""Workloads of a device with what they must produce, which stays here."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.canonical import digest_json
-from tuner.core.errors import SpecError
 from tuner.core.streams import seed_for
 from tuner.core.types import Task, Value
+from tuner.evaluators import supply
 from tuner.evaluators.cuda.slabs import slab_bytes
 from tuner.evaluators.host.bundles import Expected
 from tuner.evaluators.host.freshness import FRESH_SETS
@@ -59,7 +53,7 @@ class Group:
     call_s: list[float] = field(default_factory=list)
 
 
-class Supply:
+class Supply(supply.Supply[Group]):
     """Groups by purpose, number and run-time scalars.
 
     Args:
@@ -81,18 +75,11 @@ class Supply:
         base: Mapping[str, Value],
         cache_bytes: int,
     ) -> None:
-        self._task = task
+        super().__init__(task, base=base, kept=_KEPT)
         self._reference = reference
         self._run = run
         self._double = double
-        self._base = dict(base)
         self._cache_bytes = cache_bytes
-        self._groups: OrderedDict[str, Group] = OrderedDict()
-        self._pinned = self._key("search", 0, self._base)
-        self.call_s: list[float] = [0.0] * len(task.problems)
-        """Rough seconds of the baseline's call by problem."""
-        self.dropped: dict[str, str] = {}
-        """Workloads that the baseline fails on though no spec asks for them, and why."""
 
     def verify(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> Group:
         """The verification's workloads.
@@ -101,31 +88,28 @@ class Supply:
             BaselineFailed: the baseline fails on a workload that the spec asks for.
             SpecError: a workload that cannot be made.
         """
-        number = number if purpose == "confirm" else 0
-        key = f"{self._key(purpose, number, runtime)}/verify"
-        group = self._known(key)
-        if group is None:
-            plans = [
-                p
-                for p in plan_workloads(self._task, self._base, purpose=purpose, number=number)
-                if p.name not in self.dropped
-            ]
-            group = self._verification(key, plans, runtime)
-            self._keep(group)
+
+        def make(key: str, number: int) -> Group:
+            planned = plan_workloads(self._task, self._base, purpose=purpose, number=number)
+            group = self._verification(key, [p for p in planned if p.name not in self.dropped], runtime)
             for plan, seconds in zip(group.plans, group.call_s, strict=True):
                 if plan.timed_problem is not None and plan.distribution == "given" and purpose == "search":
                     self.call_s[plan.timed_problem] = seconds
-        return group
+            return group
+
+        return self._known(purpose, number, runtime, ("verify",), make)
 
     def timed(self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int) -> Group:
         """One problem's timed sets; raises as :meth:`verify`."""
-        number = number if purpose == "confirm" else 0
-        key = f"{self._key(purpose, number, runtime)}/timed/{problem}"
-        group = self._known(key)
-        if group is None:
-            group = self._timed_sets(key, purpose, number, runtime, problem)
-            self._keep(group)
-        return group
+
+        def count(first: Workload) -> int:
+            return max(_LEAST_SETS, min(_MOST_SETS, _SETS_BYTES // slab_bytes(self._task, first)))
+
+        def make(key: str, number: int) -> Group:
+            plans, workloads = self._timed_workloads(purpose, number, runtime, problem, count=count)
+            return self._expect(key, plans, workloads, runtime)
+
+        return self._known(purpose, number, runtime, ("timed", problem), make)
 
     def fresh(self, mark: str, runtime: Mapping[str, Value], *, problem: int) -> Group:
         """One problem's further sets, for one look at one candidate; raises as :meth:`verify`.
@@ -153,18 +137,6 @@ class Supply:
         """Whether a set stays in the cache when it has been touched."""
         return 2 * slab_bytes(self._task, group.workloads[0]) <= self._cache_bytes
 
-    def _timed_sets(
-        self, key: str, purpose: str, number: int, runtime: Mapping[str, Value], problem: int
-    ) -> Group:
-        def plans_of(count: int) -> Sequence[Plan]:
-            return timed_sets(self._task, problem, self._base, purpose=purpose, number=number, count=count)
-
-        first = make_planned(self._task, plans_of(1)[0], runtime)
-        sets = max(_LEAST_SETS, min(_MOST_SETS, _SETS_BYTES // slab_bytes(self._task, first)))
-        plans = plans_of(sets)
-        workloads = [first, *(make_planned(self._task, plan, runtime) for plan in plans[1:])]
-        return self._expect(key, plans, workloads, runtime)
-
     def _verification(self, key: str, plans: list[Plan], runtime: Mapping[str, Value]) -> Group:
         while True:
             workloads = [make_planned(self._task, plan, runtime) for plan in plans]
@@ -182,8 +154,6 @@ class Supply:
     ) -> Group:
         asked: Sequence[Workload] = workloads
         if dict(runtime) != self._base:
-            # A run-time parameter says how, not what: the baseline's own setting tells what is expected, unless
-            # the inputs themselves depend on the parameter.
             asked = self._originals(plans, workloads) or workloads
         runs = self._run(asked)
         expected = self._reference.settle(
@@ -196,33 +166,3 @@ class Supply:
             expected=expected,
             call_s=list(runs.call_s),
         )
-
-    def _originals(self, plans: Sequence[Plan], workloads: Sequence[Workload]) -> list[Workload]:
-        try:
-            made = [make_planned(self._task, plan, self._base) for plan in plans]
-        except SpecError:
-            return []
-        return made if all(map(self._same, workloads, made)) else []
-
-    def _same(self, one: Workload, other: Workload) -> bool:
-        names = [a.name for a in self._task.arguments if a.is_array and a.role.value != "scratch"]
-        return all(
-            one.arrays[n].shape == other.arrays[n].shape and np.array_equal(one.arrays[n], other.arrays[n])
-            for n in names
-        )
-
-    def _key(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> str:
-        return digest_json([purpose, number, dict(runtime)])
-
-    def _known(self, key: str) -> Group | None:
-        group = self._groups.get(key)
-        if group is not None:
-            self._groups.move_to_end(key)
-        return group
-
-    def _keep(self, group: Group) -> None:
-        self._groups[group.key] = group
-        free = [k for k in self._groups if not k.startswith(self._pinned)]
-        most = _KEPT * (1 + len(self._task.problems))
-        for key in free[: max(0, len(free) - most)]:
-            del self._groups[key]

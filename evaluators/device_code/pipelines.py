@@ -1,33 +1,57 @@
 """Candidates with a pass pipeline: clang, then passes and code in worker processes, several at once.
 
 The workers know two kinds of job: ``prepare`` (a front end's module with everything but the kernel hidden) and
-``compile`` (one pipeline and the target's code). May not load or run what they make.
+``compile`` (one pipeline and the target's code). May not load or run what they make. Also what the words of
+``compare: ["clang -O3"]`` mean to clang and LLVM.
+
+The catalogue of passes for device code is the host's, less what does not run there: every pass that a search might use
+is run alone on a small kernel and turned into the target's code. Some ask for a target machine that the LLVM in use
+cannot give, others leave IR that the target's code generator does not take. Which are useful is not decided here.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from tuner.core.canonical import digest_json
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Status, Value
-from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome, with_debug_logging
+from tuner.evaluators.host.catalogue import alone, pass_catalogue
+from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
+from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.frontend import FrontEnd, Source, Unit
+from tuner.evaluators.host.toolchain import cache_folder, find_toolchain, write_fact
+from tuner.spaces.catalogue import Catalogue
 
-__all__ = ["OWN_PIPELINE", "Pipelines", "Plan", "chosen_pipeline", "file_digest", "llvmlite_library"]
+__all__ = [
+    "OWN_PIPELINE",
+    "Pipelines",
+    "Plan",
+    "chosen_pipeline",
+    "clang_words",
+    "file_digest",
+    "is_clang",
+    "llvmlite_library",
+    "probed_catalogue",
+]
 
 OWN_PIPELINE = "default<O3>"
 """The one pipeline that is not run here: it stands for the device compiler's own, which is the baseline."""
 
 _PREPARED_KEPT = 512
 _LOG_BYTES = 1 << 20
+_LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
+_FORMAT = 2
+_PREFIX = "function(sroa,early-cse,simplifycfg,loop-simplify,lcssa)"
 
 
 def chosen_pipeline(pipeline: str | None) -> str:
@@ -58,13 +82,33 @@ class Pipelines:
     """A front end with its compile workers; both are closed with it.
 
     Args:
-        front: makes unoptimised IR.
-        pool: of workers that know both kinds of job.
+        front: makes unoptimised IR, told how many candidates are compiled at once.
+        program: of the workers, which know both kinds of job.
+        load: what a worker loads.
+        workers: how many candidates are compiled at once.
+        timeout_s: wall time of one candidate's passes and code.
+        broken: what is said where that cannot be loaded, and the cure.
+
+    Raises:
+        MachineError: it cannot be loaded.
     """
 
-    def __init__(self, front: FrontEnd, pool: CompilePool) -> None:
-        self._front = front
-        self._pool = pool
+    def __init__(
+        self,
+        front: Callable[[int], FrontEnd],
+        program: str,
+        load: str,
+        *,
+        workers: int,
+        timeout_s: float,
+        broken: tuple[str, str],
+    ) -> None:
+        workers = max(1, workers)
+        try:
+            self._pool = CompilePool(load, workers=workers, timeout_s=timeout_s, program=program)
+        except MachineError as error:
+            raise MachineError(*broken) from error
+        self._front = front(workers)
         self._prepared: OrderedDict[str, Outcome] = OrderedDict()
 
     def close(self) -> None:
@@ -72,7 +116,7 @@ class Pipelines:
         self._front.close()
         self._pool.close()
 
-    def compile(self, work: Sequence[tuple[Plan | Outcome, str]]) -> list[Outcome]:
+    def compile_plans(self, work: Sequence[tuple[Plan | Outcome, str]]) -> list[Outcome]:
         """One outcome for each candidate with its pipeline, in order.
 
         The headers of those that are ``ok`` hold what both jobs have answered; a plan that failed stays what it is.
@@ -104,19 +148,11 @@ class Pipelines:
 
     def _finished(self, job: Job, outcome: Outcome, prepared: Outcome, front_s: float) -> Outcome:
         if outcome.status is Status.CRASHED:
-            return self._named(job, outcome)
+            return replace(outcome, message=self._pool.crashed_in(job, outcome))
         if outcome.status is not Status.OK:
             return outcome
         seconds = {"frontend": front_s, **outcome.header["seconds"]}
         return replace(outcome, header={**prepared.header, **outcome.header, "seconds": seconds})
-
-    def _named(self, job: Job, outcome: Outcome) -> Outcome:
-        """A crash with the pass that it happened in."""
-        (again,) = self._pool.run([with_debug_logging(job)])
-        ran = [line for line in again.log.splitlines() if line.startswith("Running pass: ")]
-        if again.status is not Status.CRASHED or not ran:
-            return outcome
-        return replace(outcome, message=f"{outcome.message} in {ran[-1].removeprefix('Running pass: ')}")
 
     def _prepare(self, units: Mapping[int, Unit], plans: Mapping[int, Plan]) -> dict[int, Outcome]:
         """What became of each front end's module; equal ones are prepared once."""
@@ -165,3 +201,56 @@ def file_digest(path: str) -> str:
         return ""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_clang(command: Sequence[str]) -> bool:
+    """Whether a command names clang; the one in use is taken, with the LLVM that passes are run by."""
+    return PurePath(command[0]).name in ("clang", "clang++")
+
+
+def clang_words(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The pipeline of clang's level, the last one written, and the other flags.
+
+    >>> clang_words(["clang", "-O3", "-DN=4"])
+    ('default<O3>', ('-DN=4',))
+
+    Raises:
+        SpecError: no level, or one that LLVM does not have.
+    """
+    levels = [word for word in command[1:] if word.startswith("-O")]
+    if not levels or levels[-1] not in _LEVELS:
+        said = levels[-1] if levels else "none"
+        raise SpecError(f"{' '.join(command)}: the level is {said}", f"one of {', '.join(_LEVELS)}")
+    others = tuple(word for word in command[1:] if not word.startswith("-O"))
+    return f"default<{levels[-1][1:]}>", others
+
+
+def probed_catalogue(
+    name: str,
+    depends_on: Any,
+    compile_sample: Callable[[Sequence[str]], Sequence[Outcome]],
+) -> Catalogue:
+    """The passes of the LLVM in use that run on a target's code.
+
+    Args:
+        name: of the target, for the file's name.
+        depends_on: what the result holds for, plain JSON: parts with versions, the sample's text.
+        compile_sample: compiles the sample with each of some pipelines; only called where nothing is kept.
+
+    Raises:
+        MachineError: LLVM does not list its passes, or a part is missing.
+    """
+    with HostCompiler(find_toolchain()) as compiler:
+        host = pass_catalogue(compiler)
+    key = digest_json([_FORMAT, _PREFIX, depends_on, host.to_json()])
+    path = cache_folder() / f"{name}-passes-{key[:16]}.json"
+    try:
+        return Catalogue.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, SpecError):
+        pass
+    passes = host.usable
+    outcomes = compile_sample([f"{_PREFIX},{alone(p, host)}" for p in passes])
+    broken = {p.name for p, o in zip(passes, outcomes, strict=True) if o.status is not Status.OK}
+    catalogue = replace(host, broken=host.broken | broken)
+    write_fact(path, json.dumps(catalogue.to_json()))
+    return catalogue

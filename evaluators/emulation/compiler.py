@@ -21,8 +21,13 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
 from tuner.evaluators.cuda.device_part import device_headers, device_variant
 from tuner.evaluators.cuda.flags import PRE_INCLUDES, macro_line, pre_included, split_words
-from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
-from tuner.evaluators.emulation.limits import architecture_macro
+from tuner.evaluators.emulation.launch import (
+    ENTRY,
+    MOST_STATICS,
+    SharedVariable,
+    architecture_macro,
+    emulated_source,
+)
 from tuner.evaluators.emulation.rewriting import (
     GAP_BYTES,
     SECTION,
@@ -40,8 +45,9 @@ from tuner.evaluators.sandbox.compiling import run_compiler
 __all__ = ["Emulated", "EmulationCompiler"]
 
 _HERE = Path(__file__).parent
-_READ = (str(_HERE), str(_HERE.parent / "cuda" / "include"))
-"""The project's own headers, some of which are those of the CUDA backend, too."""
+_CUDA_HEADERS = str(_HERE.parent / "cuda" / "include")
+_READ = (str(_HERE), _CUDA_HEADERS)
+"""The project's own headers; those that stand for the C library's are the CUDA backend's, too."""
 _RUNTIME = ("schedule.cc", "detector.cc", "halves.cc")
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _TIMEOUT_S = 60.0
@@ -196,7 +202,8 @@ class EmulationCompiler:
         return folder.joinpath("out.o").read_bytes()
 
     def _includes(self, task: Task) -> list[str]:
-        words = ["-internal-isystem", str(_HERE / "include"), "-internal-isystem", self._headers]
+        folders = (str(_HERE / "include"), _CUDA_HEADERS, self._headers)
+        words = [word for folder in folders for word in ("-internal-isystem", folder)]
         return [*words, *search_words(self._folders(task), task.kernel.folder)]
 
     @staticmethod

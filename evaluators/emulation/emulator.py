@@ -23,10 +23,11 @@ from tuner.evaluators.emulation.launch import (
     MOST_ARRAYS,
     REPORT,
     REPORT_WORDS,
+    barrier_counts_ended,
     extended_task,
     launch_words,
+    over_limit,
 )
-from tuner.evaluators.emulation.limits import barrier_counts_ended, over_limit
 from tuner.evaluators.emulation.reports import Report, read_report
 from tuner.evaluators.emulation.supply import Group, Supply, with_launches
 from tuner.evaluators.host.bundles import Bundle
@@ -168,7 +169,7 @@ class Emulator:
             words = self._words(group, candidate)
             return self._judge(candidate, group, words, begin, f"{purpose}/{number}")
         except CandidateFailed as failed:
-            return _verdict(begin, failed.status, failed.message)
+            return _verdict(begin, failed.status, failed.message, failed.detail)
 
     def close(self) -> None:
         """Ends the run processes and gives all memory back; safe to call twice."""
@@ -288,10 +289,7 @@ class Emulator:
                 return _verdict(begin, Status.WRONG_RESULT, failure.message, failure.detail)
             return _verdict(begin, Status.OK, "", {"worst": min(worst, 1e300)})
 
-        try:
-            return self._run(candidate, group, words, numbers, limits, label, compare)
-        except _Found as found:
-            return _verdict(begin, found.report.status, found.report.message, found.report.detail)
+        return self._run(candidate, group, words, numbers, limits, label, compare)
 
     def _run(
         self,
@@ -306,7 +304,7 @@ class Emulator:
         """Runs entries in a fresh child until one has a finding; ``then`` looks at the outputs while it stands still.
 
         Raises:
-            CandidateFailed: the child died or took too long, or (as ``_Found``) the emulation found a fault.
+            CandidateFailed: the child died or took too long, or the emulation found a fault.
         """
         bundle = with_launches(group, words)
         runner = self._start(candidate.built, bundle, label, len(numbers))
@@ -327,7 +325,7 @@ class Emulator:
             for number in numbers:
                 found = self._report(candidate, group, bundle, attached, number)
                 if found is not None:
-                    raise _Found(found)
+                    raise CandidateFailed(found.status, found.message, found.detail)
             return then(bundle, attached) if then is not None else Verdict(status=Status.OK)
         finally:
             runner.close()
@@ -360,14 +358,6 @@ class Emulator:
             "unstable": sorted(oracle.findings.unstable),
             "partly_written": sorted(oracle.findings.untouched),
         }
-
-
-class _Found(CandidateFailed):
-    """The emulation found a fault."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report.status, report.message)
-        self.report = report
 
 
 def _verdict(begin: float, status: Status, message: str, detail: Mapping[str, Any] | None = None) -> Verdict:

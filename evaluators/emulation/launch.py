@@ -1,12 +1,14 @@
 """The emulated launch as a C function: its text, its hidden arguments, and the task that the run child is given.
 
 The function takes the kernel's arguments, then a buffer for a report, then words: geometry, schedule, places of
-shared variables, sizes of arrays. May not compile or run anything.
+shared variables, sizes of arrays. What is known of the architecture that the kernel is meant for limits launches. May
+not compile or run anything.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +17,8 @@ import numpy as np
 from tuner.core.dtypes import C_TYPES
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Kernel, Parcel, Source, Task, Variant
+from tuner.evaluators.cuda.limits import Usage, architecture
+from tuner.evaluators.cuda.limits import over_limit as over_limit_of
 from tuner.evaluators.cuda.parcels import in_call_order
 from tuner.evaluators.workloads import Workload
 from tuner.spaces.launch import Geometry
@@ -26,9 +30,13 @@ __all__ = [
     "REPORT",
     "REPORT_WORDS",
     "SharedVariable",
+    "architecture_macro",
+    "barrier_counts_ended",
     "extended_task",
     "extended_workload",
     "launch_words",
+    "over_limit",
+    "with_words",
     "wrapper_text",
 ]
 
@@ -40,6 +48,22 @@ MOST_STATICS = 12
 _STATICS_AT = 10
 _SIZES_AT = _STATICS_AT + 2 * MOST_STATICS
 _INITIALISED, _WRITABLE = 1, 2
+# The kernel's own macros reach this text, so every name in it is one that nobody else has.
+_WRAPPER = """
+#line 1 "the launch"
+EMU_UNCHECKED static __device__ void emu_kernel(void **emu_slots) {{
+    emu_start<({entry})>({entry}, emu_sizes<{sizes}>{{}}, emu_slots);
+}}
+extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
+    long long emu_words[] = {{{words}}};
+    const emu_array emu_arrays[] = {{{arrays}}};
+{fills}    void *emu_slots[] = {{{slots}}};
+    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
+}}
+"""
+_STATIC_BYTES = 48 << 10
+_INDEPENDENT = 70
+_ASSUMED = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,16 +210,31 @@ def _flags(argument: Argument) -> int:
     return _INITIALISED * initialised | _WRITABLE * (argument.role is not ArgumentRole.INPUT)
 
 
-# The kernel's own macros reach this text, so every name in it is one that nobody else has.
-_WRAPPER = """
-#line 1 "the launch"
-EMU_UNCHECKED static __device__ void emu_kernel(void **emu_slots) {{
-    emu_start<({entry})>({entry}, emu_sizes<{sizes}>{{}}, emu_slots);
-}}
-extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
-    long long emu_words[] = {{{words}}};
-    const emu_array emu_arrays[] = {{{arrays}}};
-{fills}    void *emu_slots[] = {{{slots}}};
-    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
-}}
-"""
+def over_limit(geometry: Geometry, static_bytes: int, target: str) -> str:
+    """Which limit a launch is over, one line; empty for none.
+
+    Args:
+        geometry: of the launch.
+        static_bytes: shared memory of fixed size.
+        target: for example ``sm_90``; only what holds for all architectures where it names none.
+    """
+    if static_bytes > _STATIC_BYTES:
+        return f"{static_bytes} bytes of static shared memory, at most {_STATIC_BYTES} are possible"
+    known = architecture(target) if _capability(target) is not None else None
+    return over_limit_of(Usage(registers=0, static_shared_bytes=static_bytes), geometry, known)
+
+
+def barrier_counts_ended(target: str) -> bool:
+    """Whether a barrier also waits for threads that have ended: so before independent thread scheduling."""
+    capability = _capability(target)
+    return capability is not None and capability < _INDEPENDENT
+
+
+def architecture_macro(target: str) -> str:
+    """``__CUDA_ARCH__`` as a definition; that of sm_90 where the target names no architecture."""
+    return f"-D__CUDA_ARCH__={10 * (_capability(target) or _ASSUMED)}"
+
+
+def _capability(target: str) -> int | None:
+    found = re.fullmatch(r"sm_(\d{2,3})[af]?", target)
+    return int(found[1]) if found else None

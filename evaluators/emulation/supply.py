@@ -1,23 +1,19 @@
-"""What is emulated: the workloads that are small enough, in memory that a child can map, with what they must produce.
-
-The inputs of the search are made once; every confirming process has inputs of its own.
-"""
+"""What is emulated: workloads that are small enough, in memory that a child can map, with what they must produce."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tuner.core.canonical import digest_json
 from tuner.core.errors import SpecError
-from tuner.core.types import ArgumentRole, Task, Value
+from tuner.core.types import Task, Value
+from tuner.evaluators import supply
 from tuner.evaluators.emulation.launch import REPORT, extended_task, extended_workload, with_words
 from tuner.evaluators.host.bundles import Bundle, make_bundle
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
-from tuner.evaluators.verification import same_bytes
 from tuner.evaluators.workloads import Plan, Workload, check_problem, make_planned, plan_workloads
 from tuner.spaces.launch import Geometry, geometry
 
@@ -25,7 +21,7 @@ __all__ = ["MOST_BYTES", "MOST_THREADS", "Group", "Supply", "with_launches"]
 
 MOST_THREADS = 1 << 17
 MOST_BYTES = 8 << 20
-_KEPT = 4
+_KEPT = 3
 _ORDERS = 3
 
 
@@ -55,7 +51,7 @@ def with_launches(group: Group, words: Sequence[Sequence[int]]) -> Bundle:
     return replace(group.bundle, scalars=tuple(scalars))
 
 
-class Supply:
+class Supply(supply.Supply[Group]):
     """Groups by purpose, number and run-time scalars.
 
     Args:
@@ -65,13 +61,9 @@ class Supply:
     """
 
     def __init__(self, task: Task, *, base: Mapping[str, Value], configuration: Mapping[str, Value]) -> None:
-        self._task = task
+        super().__init__(task, base=base, kept=_KEPT)
         self._extended = extended_task(task)
-        self._base = dict(base)
         self._configuration = dict(configuration)
-        self._groups: OrderedDict[str, Group] = OrderedDict()
-        self.dropped: dict[str, str] = {}
-        """Workloads that are not emulated, and why."""
 
     def plans(self, purpose: str, number: int) -> list[Plan]:
         """The plans whose sizes are small enough.
@@ -105,24 +97,20 @@ class Supply:
             runtime: the candidate's run-time scalars.
             plans: instead of all that are small enough; such a group is the caller's to close.
         """
-        key = digest_json([purpose, number if purpose == "confirm" else 0, dict(runtime)])
-        if plans is None and key in self._groups:
-            self._groups.move_to_end(key)
-            return self._groups[key]
-        made = self._make(self.plans(purpose, number) if plans is None else plans, runtime, key)
-        if plans is None:
-            self._groups[key] = made
-            while len(self._groups) > _KEPT:
-                self._groups.popitem(last=False)[1].bundle.close()
-        return made
+        if plans is not None:
+            return self._make(plans, runtime, f"{self._key(purpose, number, runtime)}/emulated")
+
+        def make(key: str, number: int) -> Group:
+            return self._make(self.plans(purpose, number), runtime, key)
+
+        return self._known(purpose, number, runtime, ("emulated",), make)
 
     def ready(
         self, purpose: str, number: int, runtime: Mapping[str, Value], *, words: Words, oracle: Oracle
     ) -> Group:
         """The workloads of one purpose with what their outputs have to be.
 
-        A run-time parameter says how, not what: the baseline's own setting tells what is expected, unless the inputs
-        themselves depend on the parameter. A workload that the spec does not ask for and that the baseline fails on
+        A workload that the spec does not ask for and that the baseline fails on
         is dropped.
 
         Args:
@@ -161,20 +149,12 @@ class Supply:
     ) -> None:
         if dict(runtime) != self._base:
             base = self.ready(purpose, number, self._base, words=words, oracle=oracle)
-            if len(base.plans) == len(group.plans) and self._same(base, group):
+            if self._same(base.workloads, group.workloads):
                 group.bundle.expected, group.bundle.call_s = base.bundle.expected, base.bundle.call_s
                 return
         filled = with_launches(group, words(group, runtime))
         oracle.fill(filled, group.workloads, [p.as_specified for p in group.plans])
         group.bundle.expected, group.bundle.call_s = filled.expected, filled.call_s
-
-    def _same(self, one: Group, other: Group) -> bool:
-        compared = [a.name for a in self._task.arguments if a.is_array and a.role is not ArgumentRole.SCRATCH]
-        return all(
-            same_bytes(a.arrays[name], b.arrays[name])
-            for a, b in zip(one.workloads, other.workloads, strict=True)
-            for name in compared
-        )
 
     def size_bytes(self, plan: Plan) -> int:
         """Bytes of all arrays."""
@@ -186,11 +166,9 @@ class Supply:
         configuration = {**self._configuration, **(runtime or {})}
         return geometry(self._task.launch, configuration, plan.problem.sizes)
 
-    def close(self) -> None:
-        """Gives all memory back."""
-        for group in self._groups.values():
-            group.bundle.close()
-        self._groups.clear()
+    def _discard(self, group: Mapping[Any, Group]) -> None:
+        for made in group.values():
+            made.bundle.close()
 
     def _too_large(self, plan: Plan) -> str:
         size = self.size_bytes(plan)
@@ -216,7 +194,7 @@ class Supply:
             [replace(w, scalars=with_words(w.scalars, ())) for w in empty],
             # Page-aligned, as device memory is aligned at least to 256 bytes; bounds are checked exactly.
             ["start"] * len(empty),
-            key=f"{key}/emulated",
+            key=key,
         )
         # The report is no output of the kernel: nothing is expected of it.
         outputs = tuple({n: kind for n, kind in o.items() if n != REPORT} for o in bundle.outputs)

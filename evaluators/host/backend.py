@@ -17,31 +17,36 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.passing import Layout
 from tuner.core.protocols import Peaks, Substitute
-from tuner.core.types import Resolved, Task
+from tuner.core.types import Kernel, Resolved, Status, Task
 from tuner.evaluators.baseline import refuse_constants
+from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.build_compiler import asked_compiler
 from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.evaluation import HostEvaluation, library_of
-from tuner.evaluators.host.flags import for_clang
+from tuner.evaluators.host.exposing import is_static
+from tuner.evaluators.host.flags import for_clang, sort_flags
+from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.openmp import find_openmp, team_variables
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.readings import MachineReadings, Readings
-from tuner.evaluators.host.replacement import USUAL_LIBRARIES, symbol_of
 from tuner.evaluators.host.structure_layout import asked_layout
+from tuner.evaluators.host.symbols import entry_symbol
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.evaluators.lane import cache_sizes
 from tuner.evaluators.sandbox.support import probe
 
-__all__ = ["HostBackend"]
+__all__ = ["HostBackend", "symbol_of"]
 
 _LANGUAGES = ("c", "c++")
 
 _SHARED: dict[Toolchain, HostCompiler] = {}
 """For questions that belong to no task: one for each LLVM, as each has processes of its own."""
+USUAL_LIBRARIES = ("libm.so.6", "libmvec.so.1", "libgcc_s.so.1")
+"""What every candidate may call; an application need not have loaded them."""
 
 
 class HostBackend:
@@ -210,3 +215,52 @@ def _processor() -> str:
         if key.strip() == "model name":
             return value.strip()
     return platform.processor() or platform.machine() or sys.platform
+
+
+def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str:
+    """What the kernel's entry is called in object code: a C++ function has its mangled name there.
+
+    Args:
+        compiler: that makes the object.
+        kernel: as given.
+        resolved: a configuration that it builds with.
+
+    Raises:
+        UsageError: the source does not build here, or has no such function or several; it uses global variables, or is
+            a loop.
+    """
+    name = kernel.function
+    if kernel.alone:
+        raise UsageError(
+            f"{name} is a loop, which no application calls",
+            "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
+        )
+    if is_static(kernel.variant, name):
+        raise UsageError(
+            f"{name} is static in its file, so nothing from outside can take its place",
+            "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
+        )
+    if kernel.variables:
+        raise UsageError(
+            f"{name} finds {kernel.variables[0].name} in a global variable, which is unknown outside of its file",
+            "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
+        )
+    if kernel.language == "c":
+        return name
+    if kernel.wrapped and not kernel.flattened:
+        raise UsageError(
+            f"{kernel.wrapped} is a template: an application calls its own instance of it, or has it inlined",
+            'record and replace an extern "C" function that calls it',
+        )
+    flags = sort_flags(resolved.flags, folder=kernel.folder)
+    status, output, code = compiler.front.object_of(front.Source.of(kernel), flags, resolved.macros)
+    if status is not Status.OK:
+        said = output.strip().split("\n")[0]
+        raise UsageError(f"the source of {name} does not compile here: {said}", "correct it")
+    symbol = entry_symbol(Object(code).exports, name)
+    if symbol is None:
+        raise UsageError(
+            f"the source has no function {name!r} that others can call, or several of that name",
+            "name it with its namespaces, such as space::name",
+        )
+    return symbol

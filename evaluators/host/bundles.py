@@ -29,6 +29,7 @@ __all__ = [
     "Bundle",
     "Expected",
     "OutputMemory",
+    "SharedBytes",
     "buffers_of",
     "equal_bits",
     "holds",
@@ -63,14 +64,40 @@ class Expected:
     kept: Array | None = None
 
 
-class OutputMemory:
+class SharedBytes:
+    """Memory that another process maps, too.
+
+    Args:
+        name: of the file in memory, for those who look at a process.
+        size: of it.
+        flags: of the file, beside that a program which is started does not get it.
+    """
+
+    def __init__(self, name: str, size: int, flags: int = 0) -> None:
+        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | flags)
+        os.ftruncate(self.descriptor, size)
+        self._map = mmap.mmap(self.descriptor, size)
+        self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+
+    def close(self) -> None:
+        """Gives the memory back; views that are left keep it alive. Safe to call twice."""
+        if self.descriptor < 0:
+            return
+        os.close(self.descriptor)
+        self.descriptor = -1
+        self.bytes = np.empty(0, np.uint8)
+        try:
+            self._map.close()
+        except BufferError:
+            # A view is still in use somewhere; the map goes with it.
+            pass
+
+
+class OutputMemory(SharedBytes):
     """The outputs of all entries of a bundle, in memory that one child shares."""
 
     def __init__(self, size: int) -> None:
-        self.descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.descriptor, max(size, PAGE))
-        self._map = mmap.mmap(self.descriptor, max(size, PAGE))
-        self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        super().__init__("outputs", max(size, PAGE), os.MFD_ALLOW_SEALING)
 
     @property
     def is_large(self) -> bool:
@@ -111,16 +138,6 @@ class OutputMemory:
         if after.size and (after != POISON).any():
             return int(np.flatnonzero(after != POISON)[0])
         return None
-
-    def close(self) -> None:
-        """Gives the memory back; views that are left keep it alive."""
-        os.close(self.descriptor)
-        self.bytes = np.empty(0, np.uint8)
-        try:
-            self._map.close()
-        except BufferError:
-            # A view is still in use somewhere; the map goes with it.
-            pass
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from tuner.evaluators.host.loader import Loader, LoadError
-from tuner.evaluators.sandbox.confine import confine_kernel, set_limits, shed_privileges
+from tuner.evaluators.sandbox.confine import confine_kernel, mapped_bytes, set_limits, shed_privileges
 
 __all__ = [
     "ALONE",
@@ -89,7 +89,7 @@ def confine(request: Mapping[str, Any], channel: int) -> int:
         os.dup2(null, standard)
     os.closerange(3, kept)
     os.closerange(kept + 1, 1 << 16)
-    mapped = _mapped_bytes()
+    mapped = mapped_bytes()
     shed_privileges(request["uid"])
     limits = {
         resource.RLIMIT_CORE: 0,
@@ -103,11 +103,6 @@ def confine(request: Mapping[str, Any], channel: int) -> int:
         limits[resource.RLIMIT_NPROC] = request["processes"]
     set_limits(limits)
     return kept
-
-
-def _mapped_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[0]) * mmap.PAGESIZE
 
 
 class Harness:

@@ -21,7 +21,7 @@ from tuner.core.types import Status
 from tuner.evaluators.host.compile_worker import decode, encode
 from tuner.evaluators.host.compile_zygote import TRIES, Forked, borrowed, given_back
 
-__all__ = ["CompilePool", "Job", "Outcome", "with_debug_logging"]
+__all__ = ["CompilePool", "Job", "Outcome"]
 
 _LINE_LIMIT = 300
 _FAILURES_KEPT = 4096
@@ -165,6 +165,18 @@ class CompilePool:
             for index in indexes:
                 outcomes[index] = outcomes[indexes[0]]
         return [o for o in outcomes if o is not None]
+
+    def crashed_in(self, job: Job, outcome: Outcome) -> str:
+        """What is said of a compile job that crashed, with the pass that it happened in.
+
+        It is run once more with every pass named: that costs some milliseconds, and what crashed is worth knowing.
+        """
+        passes = {**job.header["passes"], "debug_logging": True}
+        (again,) = self.run([replace(job, header={**job.header, "passes": passes})])
+        ran = [line for line in again.log.splitlines() if line.startswith("Running pass: ")]
+        if again.status is not Status.CRASHED or not ran:
+            return outcome.message
+        return f"{outcome.message} in {ran[-1].removeprefix('Running pass: ')}"
 
     def close(self) -> None:
         """Ends all processes; safe to call twice."""
@@ -327,9 +339,3 @@ def _task(index: int, job: Job) -> _Task:
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
-
-
-def with_debug_logging(job: Job) -> Job:
-    """The same compile job with every pass named in the log, to learn where it ended."""
-    passes = {**job.header["passes"], "debug_logging": True}
-    return replace(job, header={**job.header, "passes": passes})

@@ -16,7 +16,7 @@ from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Build, BuildRequest, Kernel, Resolved, Source, Status, Value, Variant
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.bundles import variable_bytes
-from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome, with_debug_logging
+from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.flags import VALUE_CHANGING, Flags, sort_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.structure_layout import Layouts
@@ -336,11 +336,7 @@ class HostCompiler:
     def _failure(self, unit: _Unit, outcome: Outcome) -> Build:
         message, log = outcome.message, outcome.log
         if outcome.status is Status.CRASHED:
-            # Once more with every pass named: a crash costs some milliseconds, and what crashed is worth knowing.
-            again = self.pool.run([with_debug_logging(self._job(unit, False))])[0]
-            ran = [line for line in again.log.splitlines() if line.startswith("Running pass: ")]
-            if again.status is Status.CRASHED and ran:
-                message = f"{message} in {ran[-1].removeprefix('Running pass: ')}"
+            message = self.pool.crashed_in(self._job(unit, False), outcome)
         artifacts = {"compiler": log} if log.strip() else {}
         return Build(status=outcome.status, message=message, seconds=unit.seconds, artifacts=artifacts)
 

@@ -9,18 +9,15 @@ import hashlib
 import re
 import struct
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from tuner.core.canonical import digest_json
+from tuner.evaluators.elf import HEADER, Symbol, sections_of, symbols_of
 
-__all__ = ["Object", "Section", "Symbol", "refusal", "unknown_calls"]
+__all__ = ["Object", "refusal", "unknown_calls"]
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 _ALLOC, _EXECUTE, _EXCLUDE = 0x2, 0x4, 0x80000000
-_SYMTAB, _RELA_TYPE, _NOBITS = 2, 4, 8
+_RELA_TYPE = 4
 _AT_LOAD = frozenset((14, 15, 16))  # SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY
 _SHN_UNDEF, _SHN_COMMON, _SHN_RESERVED = 0, 0xFFF2, 0xFF00
 _STB_LOCAL, _STT_FUNC, _STT_IFUNC = 0, 2, 10
@@ -68,33 +65,6 @@ _CALL = 4
 _VECTOR_MATH = re.compile(r"_ZGV[bcde]N\d+[vlu]+_\w+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """One section; ``data`` is empty where the file holds none (zero-filled memory)."""
-
-    name: str
-    kind: int
-    flags: int
-    size: int
-    align: int
-    entry_size: int
-    info: int
-    link: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symbol:
-    """One symbol; ``section`` is the section's index or one of ELF's reserved numbers."""
-
-    name: str
-    binding: int
-    kind: int
-    section: int
-    value: int
-    size: int
-
-
 class Object:
     """A parsed relocatable.
 
@@ -112,40 +82,11 @@ class Object:
             raise ValueError("this object file is cut short") from error
 
     def _read(self, code: bytes) -> None:
-        ident, kind, machine, *_, offset, _, _, _, _, _, count, names = _HEADER.unpack_from(code)
+        ident, kind, machine = HEADER.unpack_from(code)[:3]
         if ident[:6] != b"\x7fELF\x02\x01" or (kind, machine) != (1, 62):
             raise ValueError("this is no relocatable ELF file for x86-64")
-        raw = [_SECTION.unpack_from(code, offset + i * _SECTION.size) for i in range(count)]
-        table = code[raw[names][4] : raw[names][4] + raw[names][5]]
-        self.sections = [
-            Section(
-                name=_text(table, name),
-                kind=kind,
-                flags=flags,
-                size=size,
-                align=align,
-                entry_size=entry_size,
-                info=info,
-                link=link,
-                data=b"" if kind == _NOBITS else code[at : at + size],
-            )
-            for name, kind, flags, _, at, size, link, info, align, entry_size in raw
-        ]
-        self.symbols: list[Symbol] = []
-        for section in self.sections:
-            if section.kind == _SYMTAB:
-                strings = self.sections[section.link].data
-                self.symbols = [
-                    Symbol(
-                        name=_text(strings, name),
-                        binding=info >> 4,
-                        kind=info & 15,
-                        section=index,
-                        value=value,
-                        size=size,
-                    )
-                    for name, info, _, index, value, size in _SYMBOL.iter_unpack(section.data)
-                ]
+        self.sections = sections_of(code)
+        self.symbols = symbols_of(self.sections)
 
     @property
     def imports(self) -> frozenset[str]:
@@ -269,7 +210,3 @@ def refusal(code: Object, *, allowed_imports: Collection[str] = (), openmp: bool
     if strange:
         return f"the object calls or reads {', '.join(strange[:5])}, which the kernel as given does not"
     return ""
-
-
-def _text(table: bytes, at: int) -> str:
-    return table[at : table.index(b"\0", at)].decode("utf-8", "replace")

@@ -93,24 +93,13 @@ class Zygote:
         team: bool = False,
         virtual: bool = False,
     ) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-P", "-s", "-m", "tuner.evaluators.host.zygote", str(theirs.fileno())]
-        with theirs:
-            self._process = subprocess.Popen(
-                command,
-                pass_fds=[theirs.fileno()],
-                env={
-                    **worker_environment("PYTHONPATH", "LD_LIBRARY_PATH"),
-                    "PATH": os.defpath,
-                    "LC_ALL": "C.UTF-8",
-                    "PYTHONDONTWRITEBYTECODE": "1",
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-            )
-        self._channel = ours
-        self._channel.settimeout(_LOAD_S)
+        environment = {
+            **worker_environment("PYTHONPATH", "LD_LIBRARY_PATH"),
+            "PATH": os.defpath,
+            "LC_ALL": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self._start("tuner.evaluators.host.zygote", env=environment)
         code = sealed_file("harness", [harness])
         try:
             request = {"op": "load", "llvm": llvm, "libraries": list(libraries), "team": team}
@@ -126,6 +115,26 @@ class Zygote:
             self.close()
             raise MachineError(
                 f"the run worker cannot load what kernels need: {answer['error']}", "check `link` in the spec"
+            )
+
+    def _start(self, module: str, *arguments: str, **options: Any) -> None:
+        """Starts the process, with a channel to it.
+
+        Args:
+            module: that is run; it is given the channel's descriptor.
+            arguments: that it is given besides.
+            options: of :class:`subprocess.Popen`.
+        """
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel.settimeout(_LOAD_S)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-s", "-m", module, str(theirs.fileno()), *arguments],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                **options,
             )
 
     @property

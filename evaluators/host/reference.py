@@ -83,6 +83,16 @@ class Reference:
         self._has_double = has_double
         self.findings = Findings()
 
+    def notes(self) -> dict[str, Any]:
+        """What is said of the baseline, for the record."""
+        found = self.findings
+        return {
+            "fallbacks": dict(found.fallbacks),
+            "deterministic": not found.unstable,
+            "unstable": sorted(found.unstable),
+            "partly_written": sorted(found.untouched),
+        }
+
     @property
     def kind(self) -> str:
         """``python``, ``recording``, ``float64`` or ``baseline``."""

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
@@ -68,12 +69,11 @@ _MEANINGS = {
 
 
 class CandidateFailed(Exception):
-    """The candidate did something that ends its trial."""
+    """The candidate did something that ends its trial; the detail is for the record."""
 
-    def __init__(self, status: Status, message: str) -> None:
+    def __init__(self, status: Status, message: str, detail: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.status = status
-        self.message = message
+        self.status, self.message, self.detail = status, message, dict(detail or {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,19 +261,23 @@ class Runner:
         """Maps a bundle in the child; raises as :meth:`receive`."""
         low, high = (edge // PAGE for edge in _SPACE)
         base = self._random.randrange(low, high) * PAGE
-        memory = bundle.borrow()
-        attached = Attached(bundle=bundle, base=base, memory=memory, variables=self._variables)
+        attached = Attached(bundle=bundle, base=base, memory=bundle.borrow(), variables=self._variables)
         self._attached.append(attached)
-        rows = bundle.layout.rows(base)
-        message = words_of([ATTACH, base, bundle.layout.space_bytes, len(rows) // 6, *rows])
-        self.send(message, "mapping", [bundle.inputs, memory.descriptor])
-        patience_s = _START_S + bundle.layout.space_bytes / FILLED_BYTES_PER_S
+        patience_s = self._ask_to_map(attached)
         answer = self.expect(self.receive(patience_s, "mapping"), MAPPED, 2)
         if answer[1]:
             self.close()
             reason = os.strerror(answer[1])
             raise CandidateFailed(Status.OUT_OF_RESOURCES, f"its buffers cannot be mapped: {reason}")
         return attached
+
+    def _ask_to_map(self, attached: Attached) -> float:
+        """Sends what the child is to map; the seconds that it may take."""
+        bundle, base = attached.bundle, attached.base
+        rows = bundle.layout.rows(base)
+        message = words_of([ATTACH, base, bundle.layout.space_bytes, len(rows) // 6, *rows])
+        self.send(message, "mapping", [bundle.inputs, attached.memory.descriptor])
+        return _START_S + bundle.layout.space_bytes / FILLED_BYTES_PER_S
 
     def run(self, attached: Attached, numbers: Sequence[int], limits_s: Sequence[float]) -> list[float]:
         """Calls the kernel once on each of some entries.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -23,13 +24,13 @@ from tuner.evaluators.host.clocks import Clocks, Team
 from tuner.evaluators.host.counters import ratios
 from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.openmp import team_variables
-from tuner.evaluators.host.outputs import Failure, check_entries
+from tuner.evaluators.host.outputs import check_entries
 from tuner.evaluators.host.readings import Lane, Readings
-from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
 from tuner.evaluators.host.timing import (
     Batch,
     Setting,
+    Sizes,
     Unbelieved,
     Window,
     run_once,
@@ -39,7 +40,7 @@ from tuner.evaluators.host.timing import (
 )
 from tuner.evaluators.lane import load_notes
 
-__all__ = ["FRESH_AFTER", "HostSession", "Inputs", "made"]
+__all__ = ["FRESH_AFTER", "CheckedSession", "HostSession", "Inputs"]
 
 FRESH_AFTER = {"search": 3, "confirm": 1}
 """Batches of a problem after which a candidate is looked at on new inputs, by purpose."""
@@ -85,54 +86,34 @@ class Inputs:
 
 
 @dataclass(slots=True, kw_only=True)
-class HostSession:
-    """A :class:`tuner.core.protocols.Session`.
+class CheckedSession(ABC):
+    """A session's life: the candidate is verified, then timed, until it fails or the session is closed.
 
     Attributes:
         task: what is tuned.
-        inputs: what to run on.
-        start: forks the child; it may fail as a candidate does.
         rng: for the order of calls.
     """
 
     task: Task
-    inputs: Inputs
-    start: Callable[[], Runner]
     rng: np.random.Generator
-    _runner: Runner | None = None
     _failed: CandidateFailed | None = None
     _verdict: Verdict | None = None
-    _timed: dict[int, Attached] = field(default_factory=dict)
     _call_s: dict[int, float] = field(default_factory=dict)
     _batches: dict[int, int] = field(default_factory=dict)
-    _clocks: Clocks = field(default_factory=Clocks)
-    _team: Team | None = None
     _closed: bool = False
 
-    def __post_init__(self) -> None:
-        if self.task.kernel.openmp:
-            threads = self.task.measure.threads
-            self._team = Team.of(threads, spins=team_variables(threads)["KMP_BLOCKTIME"] != "0")
-            # It is woken between the parent's reading and the child's.
-            self._clocks.slack_s += self._team.waking_s
-
     def verify(self) -> Verdict:
-        """Runs every workload once in the child and compares while it stands still; the same answer every time."""
+        """Runs every workload once and compares; the same answer every time."""
         if self._verdict is not None:
             return self._verdict
         self._open()
         begin = time.perf_counter()
+        status, message, detail = Status.OK, "", dict[str, Any]()
         try:
-            failure, worst = self._run_all()
+            detail = {"worst": min(self._run_all(), 1e300)}
         except CandidateFailed as failed:
             self._fail(failed)
-            status, message, detail = failed.status, failed.message, {}
-        else:
-            status, message, detail = Status.OK, "", {"worst": _finite(worst)}
-            if failure is not None:
-                message = failure.message + (_VARIED if self.task.kernel.openmp else "")
-                status, detail = Status.WRONG_RESULT, dict(failure.detail)
-                self._fail(CandidateFailed(status, message))
+            status, message, detail = failed.status, failed.message, failed.detail
         wall_s = time.perf_counter() - begin
         self._verdict = Verdict(status=status, message=message, detail=detail, wall_s=wall_s)
         return self._verdict
@@ -155,24 +136,76 @@ class HostSession:
                 f"there is no batch of {calls} calls of problem {problem}",
                 "at least one call of a problem of the task",
             )
-        if self._failed is not None:
-            return _refusal(problem, self._failed)
-        self._open()
+        if self._failed is None:
+            self._open()
+            try:
+                return self._measured(problem, calls)
+            except CandidateFailed as failed:
+                self._fail(failed)
+        assert self._failed is not None
+        return Measurement(status=self._failed.status, problem=problem, message=self._failed.message)
+
+    def close(self) -> None:
+        """Ends the candidate's process with everything that it left, or gives it back; safe to call twice."""
+        self._closed = True
+        self._let_go()
+
+    @abstractmethod
+    def _run_all(self) -> float:
+        """The largest error in units of its allowance; raises ``CandidateFailed``."""
+
+    @abstractmethod
+    def _measured(self, problem: int, calls: int) -> Measurement:
+        """One batch; raises ``CandidateFailed``."""
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Ends what the session runs, or gives it back."""
+
+    def _open(self) -> None:
+        if self._closed:
+            raise UsageError("the session is closed", "open another one")
+
+    def _fail(self, failed: CandidateFailed) -> None:
+        self._failed = failed
+        self._let_go()
+
+
+@dataclass(slots=True, kw_only=True)
+class HostSession(CheckedSession):
+    """A :class:`tuner.core.protocols.Session`.
+
+    Attributes:
+        inputs: what to run on.
+        start: forks the child; it may fail as a candidate does.
+    """
+
+    inputs: Inputs
+    start: Callable[[], Runner]
+    _runner: Runner | None = None
+    _timed: dict[int, Attached] = field(default_factory=dict)
+    _clocks: Clocks = field(default_factory=Clocks)
+    _team: Team | None = None
+
+    def __post_init__(self) -> None:
+        if self.task.kernel.openmp:
+            threads = self.task.measure.threads
+            self._team = Team.of(threads, spins=team_variables(threads)["KMP_BLOCKTIME"] != "0")
+            # It is woken between the parent's reading and the child's.
+            self._clocks.slack_s += self._team.waking_s
+
+    def _measured(self, problem: int, calls: int) -> Measurement:
         notes: dict[str, Any] = {}
-        try:
-            attached = self._attach(problem)
-            with self.inputs.lane as lane:
-                notes["waited_s"] = round(lane.waited_s, 6)
-                batch = self._undisturbed(attached, problem, calls, notes)
-                self._batches[problem] = self._batches.get(problem, 0) + 1
-                looks = self.inputs.looks(problem) and self._batches[problem] == self.inputs.fresh_after
-            if looks:
-                ratio = self._look_at_fresh(problem, batch)
-                notes |= self.inputs.freshness.notes(batch.times_s, ratio)
-            notes |= load_notes()
-        except CandidateFailed as failed:
-            self._fail(failed)
-            return _refusal(problem, failed)
+        attached = self._attach(problem)
+        with self.inputs.lane as lane:
+            notes["waited_s"] = round(lane.waited_s, 6)
+            batch = self._undisturbed(attached, problem, calls, notes)
+            self._batches[problem] = self._batches.get(problem, 0) + 1
+            looks = self.inputs.looks(problem) and self._batches[problem] == self.inputs.fresh_after
+        if looks:
+            ratio = self._look_at_fresh(problem, batch)
+            notes |= self.inputs.freshness.notes(batch.times_s, ratio)
+        notes |= load_notes()
         return Measurement(
             status=Status.OK,
             problem=problem,
@@ -183,24 +216,13 @@ class HostSession:
             notes=notes,
         )
 
-    def close(self) -> None:
-        """Ends the child with everything that it left; safe to call twice."""
-        self._closed = True
+    def _let_go(self) -> None:
         if self._runner is not None:
             self._runner.close()
             self._runner = None
 
-    def _open(self) -> None:
-        if self._closed:
-            raise UsageError("the session is closed", "open another one")
-
-    def _fail(self, failed: CandidateFailed) -> None:
-        self._failed = failed
-        if self._runner is not None:
-            self._runner.close()
-            self._runner = None
-
-    def _run_all(self) -> tuple[Failure | None, float]:
+    def _run_all(self) -> float:
+        """Every workload once in the child; compared while it stands still."""
         bundle = self.inputs.verify()
         self._runner = runner = self.start()
         attached = runner.attach(bundle)
@@ -220,7 +242,7 @@ class HostSession:
             if timed is not None:
                 self._call_s[timed] = min(self._call_s.get(timed, seconds), seconds)
         runner.stop(self.inputs.readings)
-        found = check_entries(
+        failure, worst = check_entries(
             bundle,
             attached.memory,
             entries,
@@ -232,7 +254,10 @@ class HostSession:
             # Looked at once, and as large as everything that is timed.
             attached.memory.release()
         runner.resume()
-        return found
+        if failure is not None:
+            varied = _VARIED if self.task.kernel.openmp else ""
+            raise CandidateFailed(Status.WRONG_RESULT, failure.message + varied, failure.detail)
+        return worst
 
     def _attach(self, problem: int) -> Attached:
         assert self._runner is not None
@@ -274,14 +299,19 @@ class HostSession:
     ) -> None:
         bundle = attached.bundle
         call_s = self._call_s.get(problem, min(bundle.call_s))
-        inputs = self.inputs
-        sizes = sizes_for(bundle, call_s, cold=inputs.flush_bytes > 0, near_bytes=inputs.near_bytes)
-        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=inputs.flush_bytes)
+        sizes = self._sizes(bundle, call_s)
+        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=self.inputs.flush_bytes)
         self._run_windows(attached, windows, batch, call_s=call_s)
         self._call_s[problem] = float(np.median(batch.times_s))
-        notes["calls_per_time"] = sizes.per_segment
-        notes["windows"] = len(windows)
-        notes["sets"] = len(bundle.layout.entries)
+        notes |= {**self._said(sizes), "windows": len(windows), "sets": len(bundle.layout.entries)}
+
+    def _sizes(self, bundle: Bundle, call_s: float) -> Sizes:
+        inputs = self.inputs
+        return sizes_for(bundle, call_s, cold=inputs.flush_bytes > 0, near_bytes=inputs.near_bytes)
+
+    def _said(self, sizes: Sizes) -> dict[str, Any]:
+        """What a measurement's notes say of its times."""
+        return {"calls_per_time": sizes.per_segment}
 
     def _run_windows(
         self,
@@ -361,21 +391,3 @@ class HostSession:
         fresh = Batch()
         self._run_windows(attached, windows, fresh, call_s=self._call_s[problem], once=True)
         return fresh
-
-
-def made(make: Callable[[], Bundle]) -> Bundle:
-    """A bundle; where the machine ended the reference's process, the session is lost and tried again."""
-    try:
-        return make()
-    except BaselineFailed as failed:
-        if failed.status is not Status.LOST:
-            raise
-        raise CandidateFailed(Status.LOST, failed.message) from None
-
-
-def _finite(worst: float) -> float:
-    return min(worst, 1e300)
-
-
-def _refusal(problem: int, failed: CandidateFailed) -> Measurement:
-    return Measurement(status=failed.status, problem=problem, message=failed.message)

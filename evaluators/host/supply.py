@@ -1,21 +1,17 @@
-"""Makes bundles with their expectations when they are first needed, and keeps the ones used last.
-
-The inputs of the search are made once; every confirming process has inputs of its own.
-"""
+"""Makes bundles with their expectations when they are first needed, and keeps the ones used last."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from tuner.core.canonical import digest_json
-from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.streams import seed_for
 from tuner.core.types import Argument, Problem, Resolved, Task, Value
+from tuner.evaluators import supply
 from tuner.evaluators.host.bundles import LARGE_BYTES, Bundle, make_bundle, set_bytes
 from tuner.evaluators.host.child import MESSAGE_BYTES
 from tuner.evaluators.host.freshness import FRESH_SETS
@@ -45,23 +41,6 @@ _WINDOW_S = 0.02
 _KEPT = 4
 
 
-@dataclass(slots=True)
-class _Group:
-    """Everything for one purpose, number and set of run-time scalars."""
-
-    verify: Bundle | None = None
-    timed: dict[int, Bundle] = field(default_factory=dict)
-    fresh: dict[tuple[int, int], Bundle] = field(default_factory=dict)
-
-    @property
-    def bundles(self) -> list[Bundle]:
-        return [b for b in (self.verify, *self.timed.values(), *self.fresh.values()) if b is not None]
-
-    def close(self) -> None:
-        for bundle in self.bundles:
-            bundle.close()
-
-
 def runtime_of(task: Task, resolved: Resolved) -> dict[str, Value]:
     """The tunables that the arguments' shapes and values depend on."""
     names: set[str] = set()
@@ -82,7 +61,7 @@ def _expressions(argument: Argument) -> list[Expression]:
     return found + [o for o in options if isinstance(o, Expression)]
 
 
-class Supply:
+class Supply(supply.Supply[Bundle]):
     """Bundles by purpose, number and run-time scalars.
 
     Of a problem whose buffers take more than :data:`LARGE_BYTES` one set of inputs is timed, the very one that was
@@ -107,23 +86,16 @@ class Supply:
         align: int = 1,
         step: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._task = task
+        self._bytes = [check_problem(task, problem, base) for problem in task.problems]
+        self._large = any(size > LARGE_BYTES for size in self._bytes)
+        self._constant = self._large and len(self._bytes) == 1 and _is_constant(task)
+        super().__init__(task, base=base, kept=_KEPT)
         self._oracle = oracle
-        self._base = dict(base)
         self._cache_bytes = cache_bytes
         self._align = align
         self._step = step
-        self._bytes = [check_problem(task, problem, self._base) for problem in task.problems]
-        self._large = any(size > LARGE_BYTES for size in self._bytes)
-        self._constant = self._large and len(self._bytes) == 1 and _is_constant(task)
-        self._groups: OrderedDict[str, _Group] = OrderedDict()
-        self._pinned = self._key("search", 0, self._base)
-        self.call_s: list[float] = [0.0] * len(task.problems)
-        """Rough seconds of the baseline's call by problem; known after the first verification bundle."""
         self.largest_bytes = 0
         """Address space of the largest group so far."""
-        self.dropped: dict[str, str] = {}
-        """Workloads that the baseline fails on though no spec asks for them, and why."""
         self.workloads: tuple[Workload, ...] = ()
         """Of the search's verification, for checks of the verification itself; see :meth:`forget`."""
 
@@ -142,32 +114,41 @@ class Supply:
             BaselineFailed: the baseline fails on a workload that the spec asks for.
             SpecError: a workload that cannot be made.
         """
-        number = number if purpose == "confirm" else 0
-        group = self._group(purpose, number, runtime)
-        if group.verify is None:
+
+        def make(key: str, number: int) -> Bundle:
             plans = list(plan_workloads(self._task, self._base, purpose=purpose, number=number))
-            group.verify = self._verification(purpose, number, runtime, plans)
-            self._note_size(group)
-        return group.verify
+            return self._verification(key, plans, runtime)
+
+        return self._known(purpose, number, runtime, ("verify",), make)
 
     def timed(self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int) -> Bundle:
         """The bundle of one problem's timed sets; raises as :meth:`verify`."""
-        number = number if purpose == "confirm" else 0
-        group = self._group(purpose, number, runtime)
-        if problem not in group.timed and self._constant:
-            group.timed[problem] = self.verify(purpose, number, runtime)
-        if problem not in group.timed:
-            group.timed[problem] = self._timed_sets(purpose, number, runtime, problem)
-            self._note_size(group)
-        return group.timed[problem]
+
+        def make(key: str, number: int) -> Bundle:
+            if self._constant:
+                return self.verify(purpose, number, runtime)
+            entries = 1
+
+            def count(first: Workload) -> int:
+                nonlocal entries
+                size, restored = set_bytes(self._task, first), self._restored(first)
+                sets, entries = self._counts(size, restored=restored, call_s=self.call_s[problem])
+                return sets
+
+            plans, workloads = self._timed_workloads(
+                purpose, number, runtime, problem, count=count, vary=not self.dropped
+            )
+            shift = seed_for(self._task.seed, f"stagger/{purpose}", number) % 64
+            return self._staggered(key, plans, workloads, runtime, shift=shift, copies=entries)
+
+        return self._known(purpose, number, runtime, ("timed", problem), make)
 
     def fresh(
         self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int, look: int
     ) -> Bundle:
         """The bundle of further sets that no timed batch repeats, others for each look; raises as :meth:`verify`."""
-        number = number if purpose == "confirm" else 0
-        group = self._group(purpose, number, runtime)
-        if (problem, look) not in group.fresh:
+
+        def make(key: str, number: int) -> Bundle:
             # After the last one that a timed batch, or a look before this one, may use.
             first = _MOST_SETS + FRESH_SETS * look
             plans = timed_sets(
@@ -180,42 +161,30 @@ class Supply:
                 vary=not self.dropped,
             )[first:]
             workloads = [make_planned(self._task, plan, runtime) for plan in plans]
-            key = f"{self._key(purpose, number, runtime)}/fresh/{problem}/{look}"
             shift = seed_for(self._task.seed, f"stagger/fresh/{purpose}", number) % 64
-            group.fresh[problem, look] = self._staggered(key, plans, workloads, runtime, shift=shift)
-            self._note_size(group)
-        return group.fresh[problem, look]
+            return self._staggered(key, plans, workloads, runtime, shift=shift)
+
+        return self._known(purpose, number, runtime, ("fresh", problem, look), make)
 
     def forget(self) -> None:
         """Drops the workloads kept for checks."""
         self.workloads = ()
 
-    def close(self) -> None:
-        """Gives all memory back."""
-        for group in self._groups.values():
-            group.close()
-        self._groups.clear()
-
     def _key(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> str:
         if self._constant:
             purpose, number = "search", 0
-        return digest_json([purpose, number, dict(runtime)])
+        return super()._key(purpose, number, runtime)
 
-    def _group(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> _Group:
-        key = self._key(purpose, number, runtime)
-        group = self._groups.setdefault(key, _Group())
-        self._groups.move_to_end(key)
-        while len(self._groups) > _KEPT + 1:
-            oldest = next(k for k in self._groups if k != self._pinned)
-            self._groups.pop(oldest).close()
-        return group
+    def _added(self, group: Mapping[Any, Bundle]) -> None:
+        # One that is verified and timed counts once.
+        taken = {id(bundle): bundle.layout.space_bytes for bundle in group.values()}
+        self.largest_bytes = max(self.largest_bytes, sum(taken.values()))
 
-    def _note_size(self, group: _Group) -> None:
-        self.largest_bytes = max(self.largest_bytes, sum(b.layout.space_bytes for b in group.bundles))
+    def _discard(self, group: Mapping[Any, Bundle]) -> None:
+        for bundle in group.values():
+            bundle.close()
 
-    def _verification(
-        self, purpose: str, number: int, runtime: Mapping[str, Value], plans: list[Plan]
-    ) -> Bundle:
+    def _verification(self, key: str, plans: list[Plan], runtime: Mapping[str, Value]) -> Bundle:
         plans = [p for p in plans if not self._large or p.distribution != PERTURBED]
         while True:
             plans, placements = _place(plans, again=not self._large)
@@ -228,7 +197,7 @@ class Supply:
                 self._task,
                 workloads,
                 placements,
-                key=f"{self._key(purpose, number, runtime)}/verify",
+                key=key,
                 timed=[p.timed_problem if p.distribution == "given" else None for p in plans],
                 align=self._align,
             )
@@ -252,27 +221,6 @@ class Supply:
                     self.call_s[plan.timed_problem] = seconds
             self.workloads = tuple(workloads)
         return bundle
-
-    def _timed_sets(self, purpose: str, number: int, runtime: Mapping[str, Value], problem: int) -> Bundle:
-        def plans_of(count: int) -> Sequence[Plan]:
-            return timed_sets(
-                self._task,
-                problem,
-                self._base,
-                purpose=purpose,
-                number=number,
-                count=count,
-                vary=not self.dropped,
-            )
-
-        first = make_planned(self._task, plans_of(1)[0], runtime)
-        size = set_bytes(self._task, first)
-        sets, copies = self._counts(size, restored=self._restored(first), call_s=self.call_s[problem])
-        plans = plans_of(sets)
-        workloads = [first, *(make_planned(self._task, plan, runtime) for plan in plans[1:])]
-        shift = seed_for(self._task.seed, f"stagger/{purpose}", number) % 64
-        key = f"{self._key(purpose, number, runtime)}/timed/{problem}"
-        return self._staggered(key, plans, workloads, runtime, shift=shift, copies=copies)
 
     def _staggered(
         self,
@@ -333,33 +281,17 @@ class Supply:
         runtime: Mapping[str, Value],
     ) -> None:
         specified = [plan.as_specified for plan in plans]
-        if dict(runtime) == self._base:
+        originals = [] if dict(runtime) == self._base else self._originals(plans, workloads)
+        if not originals:
             self._oracle.fill(bundle, workloads, specified)
             return
-        # A run-time parameter says how, not what: the baseline's own setting tells what is expected, unless the
-        # inputs themselves depend on the parameter.
+        placements = ["start"] * len(originals)
+        made = make_bundle(self._task, originals, placements, key=f"{bundle.key}/base", align=self._align)
         try:
-            originals = [make_planned(self._task, plan, self._base) for plan in plans]
-        except SpecError:
-            originals = []
-        if len(originals) == len(workloads) and all(map(self._same, workloads, originals)):
-            placements = ["start"] * len(originals)
-            made = make_bundle(self._task, originals, placements, key=f"{bundle.key}/base", align=self._align)
-            try:
-                self._oracle.fill(made, originals, specified)
-                bundle.expected, bundle.call_s = made.expected, made.call_s
-            finally:
-                made.close()
-        else:
-            self._oracle.fill(bundle, workloads, specified)
-
-    def _same(self, one: Workload, other: Workload) -> bool:
-        compared = [a.name for a in self._task.arguments if a.is_array and a.role.value != "scratch"]
-        return all(
-            one.arrays[n].shape == other.arrays[n].shape
-            and one.arrays[n].tobytes() == other.arrays[n].tobytes()
-            for n in compared
-        )
+            self._oracle.fill(made, originals, specified)
+            bundle.expected, bundle.call_s = made.expected, made.call_s
+        finally:
+            made.close()
 
 
 def _is_constant(task: Task) -> bool:

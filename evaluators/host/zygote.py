@@ -18,13 +18,14 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tuner.evaluators.host.child import Harness, run_child
 from tuner.evaluators.host.loader import Loader, LoadError
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network, prepare
 
-__all__ = ["ForkServer", "main"]
+__all__ = ["ForkServer", "serve"]
 
 MESSAGE_BYTES = 1 << 16
 _PR_SET_CHILD_SUBREAPER = 36
@@ -170,12 +171,12 @@ def _scan(parent: int) -> set[int]:
     return found
 
 
-def main() -> None:
+def serve(make: Callable[[socket.socket], ForkServer]) -> None:
     """Serves on the socket whose descriptor is the first argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     isolate_network()
-    zygote = ForkServer(socket.socket(fileno=int(sys.argv[1])))
+    zygote = make(socket.socket(fileno=int(sys.argv[1])))
     try:
         zygote.serve()
     except ConnectionError:
@@ -186,4 +187,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(ForkServer)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import Replacement
-from tuner.core.types import Resolved, Task
+from tuner.core.types import Resolved, Task, Value
 from tuner.evaluators.baseline import refuse_constants
 from tuner.evaluators.host.readings import MachineReadings, Readings
 from tuner.evaluators.opencl.device import Device, choose
@@ -25,10 +25,10 @@ from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.evaluators.opencl.process import devices_of_machine
-from tuner.evaluators.opencl.replacement import replacement_of
-from tuner.evaluators.opencl.spirv import triple_of
-from tuner.evaluators.opencl.translator import translator, translator_digest
+from tuner.evaluators.opencl.program import Program
+from tuner.evaluators.opencl.spirv import translator, translator_digest, triple_of
 from tuner.evaluators.sandbox.support import probe
+from tuner.spaces.launch import geometry
 
 __all__ = ["OpenClBackend"]
 
@@ -154,3 +154,32 @@ class OpenClBackend:
             raise SpecError(f"{device.text} has no double precision", "use float32, or another target")
         shared = device.cpu if self._share_memory is None else self._share_memory
         return OpenClEvaluation(task, device=device, workers=workers, shared=shared, readings=self.readings)
+
+
+def replacement_of(task: Task, code: bytes, resolved: Resolved) -> Replacement:
+    """What takes the recorded program's place.
+
+    Args:
+        task: that was tuned.
+        code: of the winner's build.
+        resolved: the winner's configuration.
+
+    Raises:
+        UsageError: the winner needs files beside its source, or has options that hold blanks.
+    """
+    program = Program.from_code(code, folder=task.kernel.folder)
+    job = program.job()
+    if not program.il and (job["headers"] or "-I" in job["options"]):
+        raise UsageError(
+            f"the winner of {task.kernel.name} includes files", "put them into the source, and tune again"
+        )
+    if any(" " in option for option in job["options"]):
+        raise UsageError("an option of the winner holds a blank", "such a winner cannot be put in place")
+    launch = resolved.launch_of(task)
+    values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
+    return Replacement(
+        source="" if program.il else job["source"],
+        il=program.il,
+        options=" ".join(job["options"]),
+        geometries=tuple(geometry(launch, values, problem.sizes) for problem in task.problems),
+    )

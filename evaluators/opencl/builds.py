@@ -1,32 +1,47 @@
 """From candidates to builds: through passes where they have some, through the driver, against the device's limits.
 
-May not run a kernel. A candidate's failure is a status.
+How much local memory a source declares is asked of clang, for drivers that do not say what a kernel takes: it makes
+assembly for this machine, in which variables in local memory are plain ones with their sizes. May not run a kernel. A
+candidate's failure is a status.
 """
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError
+from tuner.core.reaching import reachable
 from tuner.core.types import Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.device_code.pipelines import chosen_pipeline
 from tuner.evaluators.host.compile_pool import Outcome
+from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.compiler import Compiled, Compiler
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import SpirvPasses
-from tuner.evaluators.opencl.launches import launches_of, refusing
-from tuner.evaluators.opencl.limits import Refusal, features, inspect
-from tuner.evaluators.opencl.local_memory import declared_local_bytes
+from tuner.evaluators.opencl.limits import features, inspect, launches_of
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.process import OpenClZygote
 from tuner.evaluators.opencl.program import Program, canonical_text
+from tuner.evaluators.sandbox.compiling import run_compiler
 
-__all__ = ["Builder"]
+__all__ = ["Builder", "declared_local_bytes"]
+
+_TIMEOUT_S = 20.0
+_MOST_BYTES = 64 << 20
+_ASSEMBLY = "program.s"
+_LOCAL = re.compile(r"\b(?:__)?local\b")
+_VARIABLE = re.compile(r"^\s*\.local\s+(\S+)\s+\.comm\s+\1,(\d+)", re.MULTILINE)
+_FUNCTION = re.compile(r"^(\w+):(.*?)^\.Lfunc_end\d+:", re.MULTILINE | re.DOTALL)
+_SYMBOL = re.compile(r"[A-Za-z_][\w.$]*")
+_WORDS = ["-x", "cl", "-O0", "-w", "--target=x86_64-unknown-linux-gnu", "-S", "-o", _ASSEMBLY, "program.cl"]
 
 
 class Builder:
@@ -124,7 +139,7 @@ class Builder:
             return None
         try:
             self._inspect(resolved, program, compiled)
-        except Refusal:
+        except CandidateFailed:
             return None
         return program
 
@@ -136,7 +151,7 @@ class Builder:
             return None
 
     def _inspect(self, resolved: Resolved, program: Program, compiled: Compiled) -> Mapping[str, object]:
-        shape = refusing(launches_of(self._task, resolved, wide=program.wide))
+        shape = launches_of(self._task, resolved, wide=program.wide)
         geometries = [shape(problem.sizes) for problem in self._task.problems]
         entry = self._task.kernel.entry
         # PoCL says zero of what another kernel that this one calls declares, and of what its compiler left out.
@@ -162,7 +177,7 @@ class Builder:
             return Build(status=compiled.status, message=compiled.message, seconds=seconds, artifacts=log)
         try:
             found = self._inspect(resolved, program, compiled)
-        except Refusal as refusal:
+        except CandidateFailed as refusal:
             return Build(status=refusal.status, message=refusal.message, seconds=seconds, artifacts=log)
         shape = launches_of(self._task, resolved)
         geometries = [shape(problem.sizes) for problem in self._task.problems]
@@ -192,3 +207,48 @@ def _with_il(program: Program, outcome: Outcome | None) -> Program:
 
 def _log(text: str) -> dict[str, str]:
     return {"log": text} if text.strip() else {}
+
+
+def declared_local_bytes(program: Program, clang: str | None) -> int | None:
+    """Bytes of the variables in local memory that the entry, or what it calls, uses; ``None`` where it is not known.
+
+    Args:
+        program: with source.
+        clang: path of a clang; ``None`` for none.
+    """
+    if clang is None or program.is_module:
+        return None
+    job = program.source.job()
+    headers = [*job["headers"], *((name, text) for _, name, text in job["included"])]
+    if not any(_LOCAL.search(text) for text in (job["source"], *(t for _, t in headers), *job["options"])):
+        return 0
+    assembly = _assembly(clang, job["source"], headers, job["options"])
+    if assembly is None:
+        return None
+    sizes = {name: int(size) for name, size in _VARIABLE.findall(assembly)}
+    used = {name: set(_SYMBOL.findall(body)) for name, body in _FUNCTION.findall(assembly)}
+    if program.entry not in used:
+        return None
+    reached = reachable([program.entry], lambda name: used.get(name, ()))
+    return sum(size for name, size in sizes.items() if name in reached)
+
+
+def _assembly(clang: str, source: str, headers: list[tuple[str, str]], options: list[str]) -> str | None:
+    kept = [o for o in options if o.startswith(("-D", "-U", "-cl-std="))]
+    with tempfile.TemporaryDirectory(prefix="tuner-opencl-local-") as scratch:
+        for name, text in headers:
+            path = Path(scratch, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        Path(scratch, "program.cl").write_text(source, encoding="utf-8")
+        try:
+            ended = run_compiler(
+                [clang, *_WORDS, "-I", scratch, *kept], scratch, timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES
+            )
+        except OSError:
+            return None
+        return (
+            Path(scratch, _ASSEMBLY).read_text(encoding="utf-8", errors="replace")
+            if ended.status == 0
+            else None
+        )

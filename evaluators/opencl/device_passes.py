@@ -10,22 +10,32 @@ from collections.abc import Sequence
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Source, Status
-from tuner.evaluators.device_code.catalogue import probed_catalogue
-from tuner.evaluators.device_code.pipelines import Pipelines, Plan, file_digest, llvmlite_library
-from tuner.evaluators.host.compile_pool import CompilePool, Outcome
+from tuner.evaluators.device_code.pipelines import (
+    Pipelines,
+    Plan,
+    file_digest,
+    llvmlite_library,
+    probed_catalogue,
+)
+from tuner.evaluators.host.compile_pool import Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.program import Program
-from tuner.evaluators.opencl.spirv import SpirvFrontEnd, clang_options, spirv_source, triple_of
-from tuner.evaluators.opencl.translator import INSTALL, translator
+from tuner.evaluators.opencl.spirv import (
+    INSTALL,
+    SpirvFrontEnd,
+    clang_options,
+    spirv_source,
+    translator,
+    triple_of,
+)
 from tuner.spaces.catalogue import Catalogue
 
 __all__ = ["SpirvPasses", "missing_parts", "parts_environment", "spirv_catalogue"]
 
 _INSTALL = "pip install 'remix-tuner[opencl-passes]'"
-_WORKER = "tuner.evaluators.opencl.pass_worker"
 _WORKERS = 2
 _SAMPLE = """
 float term(__global const float *x, int i) { return x[i] > 0 ? native_sin(x[i]) : -x[i]; }
@@ -73,7 +83,7 @@ def parts_environment(device: Device) -> dict[str, str]:
     }
 
 
-class SpirvPasses:
+class SpirvPasses(Pipelines):
     """Front end and compile workers for one device.
 
     Args:
@@ -91,19 +101,16 @@ class SpirvPasses:
             raise MachineError(f"pass pipelines cannot be run for OpenCL: {why}", "write passes: off")
         self._triple = triple_of(device)
         toolchain = find_toolchain()
-        try:
-            pool = CompilePool(
-                toolchain.library, workers=max(1, workers), timeout_s=timeout_s, program=_WORKER
-            )
-        except MachineError as error:
-            raise MachineError("LLVM or llvmlite cannot be loaded", f"reinstall: {_INSTALL}") from error
-        self._pipelines = Pipelines(SpirvFrontEnd(toolchain, device, workers=max(1, workers)), pool)
-        self.describe = f"LLVM {pool.host['llvm']}, SPIR-V by {pool.host['generator']}"
+        super().__init__(
+            lambda workers: SpirvFrontEnd(toolchain, device, workers=workers),
+            "tuner.evaluators.opencl.pass_worker",
+            toolchain.library,
+            workers=workers,
+            timeout_s=timeout_s,
+            broken=("LLVM or llvmlite cannot be loaded", f"reinstall: {_INSTALL}"),
+        )
+        self.describe = f"LLVM {self._pool.host['llvm']}, SPIR-V by {self._pool.host['generator']}"
         """Who runs the passes and who makes the code, for people."""
-
-    def close(self) -> None:
-        """Ends all processes; safe to call twice."""
-        self._pipelines.close()
 
     def compile(self, work: Sequence[tuple[Program, str]]) -> list[Outcome]:
         """One outcome for each program with its pipeline, in order.
@@ -111,7 +118,7 @@ class SpirvPasses:
         The header of those that are ``ok`` has ``local`` (for each parameter of the kernel whether it lies in local
         memory) and ``seconds``; their only blob is the SPIR-V module.
         """
-        return self._pipelines.compile([(self._plan(program), pipeline) for program, pipeline in work])
+        return self.compile_plans([(self._plan(program), pipeline) for program, pipeline in work])
 
     def _plan(self, program: Program) -> Plan | Outcome:
         if program.is_module and not translator():

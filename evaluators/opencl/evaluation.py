@@ -13,8 +13,7 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline
-from tuner.evaluators.device_code.compared import clang_words, is_clang
-from tuner.evaluators.device_code.pipelines import OWN_PIPELINE
+from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, clang_words, is_clang
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.readings import Readings
@@ -25,7 +24,7 @@ from tuner.evaluators.opencl.builds import Builder
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import missing_parts
 from tuner.evaluators.opencl.flags import check_flags
-from tuner.evaluators.opencl.launches import failing, launches_of
+from tuner.evaluators.opencl.limits import launches_of
 from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
@@ -206,7 +205,7 @@ class OpenClEvaluation:
             binary=compiled.binary,
             entry=program.entry,
             local=tuple(i for i, a in enumerate(arguments) if a["local"]),
-            geometry=failing(launches_of(self._task, resolved, wide=program.wide)),
+            geometry=launches_of(self._task, resolved, wide=program.wide),
             shared=self._shared,
         )
         memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._baseline.flush_bytes

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from tuner.core.types import Argument, Status
+from tuner.core.errors import SpecError
+from tuner.core.types import Argument, Resolved, Status, Task, Value
+from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.opencl.device import Device
-from tuner.spaces.launch import Geometry
+from tuner.spaces.launch import Geometry, geometry
 
-__all__ = ["Refusal", "features", "inspect"]
+__all__ = ["Launches", "features", "inspect", "launches_of"]
 
 _LARGEST_GLOBAL = (1 << 63) - 1
-
-
-class Refusal(Exception):
-    """A candidate that is known not to run before it is launched."""
-
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+Launches = Callable[[Mapping[str, int]], Geometry]
+"""From sizes to a launch; raises ``CandidateFailed`` where none can be computed."""
 
 
 def inspect(
@@ -43,18 +39,20 @@ def inspect(
         declared_bytes: local memory that the source declares, where the driver says of none.
 
     Raises:
-        Refusal: no such kernel, other arguments, or over a limit.
+        CandidateFailed: no such kernel, other arguments, or over a limit.
     """
     if entry not in kernels:
         listed = ", ".join(sorted(kernels)) or "none"
-        raise Refusal(Status.BUILD_ERROR, f"the program has no kernel {entry!r}; it has {listed}")
+        raise CandidateFailed(Status.BUILD_ERROR, f"the program has no kernel {entry!r}; it has {listed}")
     kernel = kernels[entry]
     local = sum(a["local"] for a in kernel["arguments"])
     taken = len(kernel["arguments"]) - local
     if taken != len(arguments):
-        raise Refusal(Status.BUILD_ERROR, f"{entry} takes {taken} arguments, the spec lists {len(arguments)}")
+        raise CandidateFailed(
+            Status.BUILD_ERROR, f"{entry} takes {taken} arguments, the spec lists {len(arguments)}"
+        )
     if local > 1:
-        raise Refusal(
+        raise CandidateFailed(
             Status.BUILD_ERROR,
             f"{entry} has {local} parameters in local memory; shared_bytes can give one: divide it up inside",
         )
@@ -63,13 +61,13 @@ def inspect(
         used = (kernel["local_bytes"] or declared_bytes) + found.shared_bytes
         if used > device.local_bytes:
             text = f"a work-group uses {used} bytes of local memory, the device has {device.local_bytes}"
-            raise Refusal(Status.OUT_OF_RESOURCES, text)
+            raise CandidateFailed(Status.OUT_OF_RESOURCES, text)
     return kernel
 
 
 def _check(kernel: Mapping[str, Any], local: bool, device: Device, found: Geometry) -> None:
-    def refuse(text: str, status: Status = Status.OUT_OF_RESOURCES) -> Refusal:
-        return Refusal(status, text)
+    def refuse(text: str, status: Status = Status.OUT_OF_RESOURCES) -> CandidateFailed:
+        return CandidateFailed(status, text)
 
     shown = " x ".join(map(str, found.block))
     if found.threads > device.max_threads:
@@ -112,3 +110,25 @@ def features(kernel: Mapping[str, Any], found: Geometry) -> dict[str, float]:
         if given is not None:
             made[name] = float(given)
     return made
+
+
+def launches_of(task: Task, resolved: Resolved, *, wide: bool = False) -> Launches:
+    """The launches of one configuration.
+
+    Args:
+        task: whose ``launch`` is computed.
+        resolved: the configuration.
+        wide: of the kernel in double.
+    """
+    launch = resolved.launch_of(task)
+    values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
+
+    def compute(sizes: Mapping[str, int]) -> Geometry:
+        try:
+            made = geometry(launch, values, sizes)
+        except SpecError as error:
+            raise CandidateFailed(Status.OUT_OF_RESOURCES, error.message) from None
+        # Local memory that holds floats holds doubles in the reference.
+        return replace(made, shared_bytes=made.shared_bytes * (2 if wide else 1))
+
+    return compute

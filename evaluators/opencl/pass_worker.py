@@ -1,25 +1,27 @@
 """The process that runs pass pipelines over OpenCL's IR and makes SPIR-V: LLVM and llvmlite loaded once, then forked.
 
 Started as ``python -m tuner.evaluators.opencl.pass_worker LLVM``; the talk is that of
-:mod:`tuner.evaluators.host.compile_worker`. May not load pyopencl or a driver: those bring an LLVM of their own.
+:mod:`tuner.evaluators.host.compile_worker`. May not load pyopencl or a driver: those bring an LLVM of their own. Of
+SPIR-V it looks at one thing that a faulty code generator gets wrong, and drivers die of; validation is the device's.
+
+Source: SPIR-V specification, binary form (Khronos).
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tuner.evaluators.device_code.generators import Generator, make_generator
-from tuner.evaluators.device_code.modules import DeviceModule
+from tuner.evaluators.device_code.generators import DeviceModule, Generator, make_generator
 from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
 from tuner.evaluators.host.llvm_library import Library, PassOptions
-from tuner.evaluators.opencl.spirv_check import number_given_twice
 
-__all__ = ["main"]
+__all__ = ["main", "number_given_twice"]
 
 _LOCAL_SPACE = 3
 _GOOD, _BAD = b"+", b"-"
@@ -27,6 +29,24 @@ _ASK, _NO_RANDOM_ADDRESSES = 0xFFFFFFFF, 0x0040000
 _KIND_POINTER = 12
 _INLINE = "always-inline,globaldce"
 """Clang splits each kernel into an entry and a body that is always inlined; a pipeline need not do that."""
+_HEADER_WORDS = 5
+_RESULT_FIRST = frozenset({7, 11, 73, 248, *range(19, 39)})
+"""Instructions whose first operand is their result: strings, imports, groups, labels, types."""
+_RESULT_SECOND = frozenset(
+    {
+        *(1, 12, 54, 55, 57, 59, 60, 61, 227, 245),
+        *range(41, 47),
+        *range(48, 53),
+        *range(65, 71),
+        *range(77, 85),
+        *range(109, 125),
+        *range(126, 153),
+        *range(154, 192),
+        *range(194, 206),
+        *range(229, 243),
+    }
+)
+"""Instructions whose second operand is their result, behind its type."""
 
 
 class _KernelModule(DeviceModule):
@@ -138,13 +158,33 @@ def main(arguments: Sequence[str]) -> int:
     def load() -> tuple[dict[str, Any], Any]:
         library = Library(arguments[0])
         generator = make_generator(library, "SPIRV")
-
-        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
-            return _Worker(library, generator).work
-
-        return {"llvm": library.version, "generator": generator.name}, begin
+        greeting = {"llvm": library.version, "generator": generator.name}
+        return greeting, lambda options, log: _Worker(library, generator).work
 
     return run_zygote(load)
+
+
+def number_given_twice(module: bytes) -> int | None:
+    """The first number that two instructions give to their results; ``None`` where there is none.
+
+    Args:
+        module: in the byte order of this machine, as a code generator here makes it.
+    """
+    words: tuple[int, ...] = struct.unpack(f"<{len(module) // 4}I", module[: len(module) // 4 * 4])
+    seen: set[int] = set()
+    at = _HEADER_WORDS
+    while at < len(words):
+        length, opcode = words[at] >> 16, words[at] & 0xFFFF
+        place = 1 if opcode in _RESULT_FIRST else 2 if opcode in _RESULT_SECOND else 0
+        if length == 0 or at + length > len(words):
+            return None
+        if place and place < length:
+            number = words[at + place]
+            if number in seen:
+                return number
+            seen.add(number)
+        at += length
+    return None
 
 
 if __name__ == "__main__":

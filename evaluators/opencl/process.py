@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -122,7 +121,6 @@ class OpenClZygote(Zygote):
         self.scratch = Path(self._folder.name)
         # Candidates run as users of their own, each with a folder in here.
         self.scratch.chmod(0o711)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         variables = {
             "PATH": os.defpath,
             "LC_ALL": "C.UTF-8",
@@ -137,27 +135,9 @@ class OpenClZygote(Zygote):
         named = str(_VENDORS) if wheels else variables.get("OCL_ICD_VENDORS", "")
         if wheels or os.path.exists(named):
             variables["OCL_ICD_VENDORS"] = _list_drivers(self.scratch / "drivers", named, wheels)
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-s",
-                    "-m",
-                    "tuner.evaluators.opencl.zygote",
-                    str(theirs.fileno()),
-                    str(self.scratch),
-                ],
-                pass_fds=[theirs.fileno()],
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                # Ctrl-C is for the tuner, which then ends its workers in order.
-                process_group=0,
-            )
-        self._channel = ours
+        # Ctrl-C is for the tuner, which then ends its workers in order.
+        quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "process_group": 0}
+        self._start("tuner.evaluators.opencl.zygote", str(self.scratch), env=variables, **quiet)
         self._channel.settimeout(_LOAD_S)
         try:
             answer = self._ask({"op": "load"}, [])

@@ -1,25 +1,27 @@
 """A candidate's program as text: what is compiled, and when two of them are the same.
 
 The code of an OpenCL build is this text: drivers' binaries are their own affair, may hold names of temporary files,
-and are not equal between machines. May not compile anything.
+and are not equal between machines. Headers in the folders that a spec names are in it: the process that compiles sees
+no folder of the user's. May not compile or preprocess anything: what is included under a condition is read as well.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import posixpath
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest
+from tuner.core.source_text import text_of_file
 from tuner.core.types import Kernel, Resolved, Source, Value, Variant
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.opencl.flags import VALUE_CHANGING
-from tuner.evaluators.opencl.headers import included
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, entry_point, module_bytes
 from tuner.evaluators.sandbox.compiling import run_compiler
 
@@ -36,6 +38,16 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)$", re.MUL
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _WIDTHS = ("", "2", "3", "4", "8", "16")
+_WIDENING = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" + "".join(
+    f"#define {before}float{n} {before}double{n}\n"
+    for before in ("", "convert_", "as_")
+    for n in _WIDTHS
+    # What reinterprets bits stays what it is, and then the reference is not believed.
+    if before != "as_"
+)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+_MOST = 500
+"""Headers of one program; far more are none of a kernel's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +174,6 @@ class Program:
         }
 
 
-_WIDENING = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" + "".join(
-    f"#define {before}float{n} {before}double{n}\n"
-    for before in ("", "convert_", "as_")
-    for n in _WIDTHS
-    # What reinterprets bits stays what it is, and then the reference is not believed.
-    if before != "as_"
-)
 # In the text, not as options: drivers read headers of their own after options.
 
 
@@ -234,3 +239,42 @@ def _depends_on_driver(program: Program) -> bool:
             asked |= set(_WORD.findall(condition))
     guards = {name for name in asked if name.endswith(("_H", "_H_"))}
     return bool(asked - known - guards) or bool(program.include)
+
+
+def included(texts: Iterable[str], folders: Sequence[Path]) -> list[tuple[int, str, str]]:
+    """The headers that texts include from folders, and that those include.
+
+    Args:
+        texts: of sources and headers elsewhere.
+        folders: in the order in which they are searched.
+
+    Returns:
+        The number of the folder, the name below it and the text of each, in the order in which they are met.
+    """
+    waiting: list[tuple[int | None, str, str]] = [(None, "", text) for text in texts]
+    found: dict[tuple[int, str], str] = {}
+    while waiting and len(found) < _MOST:
+        own, current, text = waiting.pop(0)
+        for name in _INCLUDE.findall(text):
+            places = [(i, posixpath.normpath(name)) for i in range(len(folders))]
+            if own is not None:
+                places.insert(0, (own, posixpath.normpath(posixpath.join(posixpath.dirname(current), name))))
+            for place in places:
+                if place in found:
+                    break
+                header = _text(folders[place[0]], place[1])
+                if header is not None:
+                    found[place] = header
+                    waiting.append((*place, header))
+                    break
+    return [(number, name, text) for (number, name), text in found.items()]
+
+
+def _text(folder: Path, name: str) -> str | None:
+    """``None`` for what is not there, lies outside the folder or is no text: the compiler says what it misses."""
+    if name.startswith(("..", "/")):
+        return None
+    try:
+        return text_of_file(folder / name)
+    except (OSError, ValueError):
+        return None

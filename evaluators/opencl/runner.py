@@ -21,7 +21,6 @@ import numpy as np
 from tuner.core.errors import MachineError
 from tuner.core.types import Status, opaque_bytes
 from tuner.evaluators.host.bundles import Bundle
-from tuner.evaluators.host.layout import PAGE
 from tuner.evaluators.host.process import Child, Ended
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Limits, Runner, words_of
 from tuner.evaluators.host.sealed import sealed_file
@@ -33,11 +32,10 @@ __all__ = ["Load", "OpenClRunner"]
 
 # The worker's numbers; that module needs pyopencl, which this process never imports.
 ATTACH, RUN = 11, 12
-PROGRESS, LOADED, MAPPED, FINISHED, FAILED = 3, 21, 23, 24, 26
+PROGRESS, LOADED, FINISHED, FAILED = 3, 21, 24, 26
 
 _START_S = 60.0
 _FIRST_LAUNCH_S = 20.0
-_SPACE = (0x1000_0000_0000, 0x5000_0000_0000)
 _OPAQUE_UIDS = 0x7100_0000
 _THREADS = 64
 _EXHAUSTED = {
@@ -133,13 +131,9 @@ class OpenClRunner(Runner):
             raise CandidateFailed(Status.CRASHED, f"OpenCL error {code}: {text}")
         return super().expect(message, kind, words)
 
-    def attach(self, bundle: Bundle) -> Attached:
-        """Maps a bundle in the worker and makes its buffers and kernels."""
-        low, high = (edge // PAGE for edge in _SPACE)
-        base = self._random.randrange(low, high) * PAGE
-        memory = bundle.borrow()
-        attached = Attached(bundle=bundle, base=base, memory=memory, variables={})
-        self._attached.append(attached)
+    def _ask_to_map(self, attached: Attached) -> float:
+        """As its base, and what buffers and kernels are made of."""
+        bundle, base = attached.bundle, attached.base
         plan = {
             "base": base,
             "space": bundle.layout.space_bytes,
@@ -148,15 +142,10 @@ class OpenClRunner(Runner):
         }
         file = sealed_file("plan", [json.dumps(plan).encode()])
         try:
-            self.send(words_of([ATTACH]), "mapping", [bundle.inputs, memory.descriptor, file])
+            self.send(words_of([ATTACH]), "mapping", [bundle.inputs, attached.memory.descriptor, file])
         finally:
             os.close(file)
-        answer = self.expect(self.receive(_START_S, "mapping"), MAPPED, 2)
-        if answer[1]:
-            self.close()
-            reason = os.strerror(answer[1])
-            raise CandidateFailed(Status.OUT_OF_RESOURCES, f"its buffers cannot be mapped: {reason}")
-        return attached
+        return _START_S
 
     def run(self, attached: Attached, numbers: Sequence[int], limits_s: Sequence[float]) -> list[float]:
         """As its base; the times are the device's. The first launch of a geometry has time to be compiled."""

@@ -18,7 +18,7 @@ from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.process import Ended
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, words_of
 from tuner.evaluators.host.session import HostSession
-from tuner.evaluators.host.timing import Batch, Sizes, Window, poison_places, windows_for
+from tuner.evaluators.host.timing import Batch, Sizes, Window, poison_places
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.runner import OpenClRunner
 
@@ -84,19 +84,17 @@ class OpenClSession(HostSession):
         assert self._runner is not None
         return self.inputs.readings.watch(self._runner.child, settles=False, threads=1)
 
-    def _time(
-        self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
-    ) -> None:
-        bundle = attached.bundle
-        call_s = self._call_s.get(problem, min(bundle.call_s))
-        flush_bytes = self.inputs.flush_bytes
-        sizes = _sizes(bundle, call_s, cold=flush_bytes > 0)
-        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=flush_bytes)
-        self._run_windows(attached, windows, batch, call_s=call_s)
-        self._call_s[problem] = float(np.median(batch.times_s))
-        notes["windows"] = len(windows)
-        notes["sets"] = len(bundle.layout.entries)
-        notes["clock"] = "device"
+    def _sizes(self, bundle: Bundle, call_s: float) -> Sizes:
+        """One reading for each call; where buffers are restored, a window holds each entry once at most."""
+        if self.inputs.flush_bytes:
+            return Sizes(per_segment=1, segments=1)
+        segments = min(_MAX_CALLS, int(_MAX_WINDOW_S / max(call_s, 1e-6)) + 1)
+        if bundle.copies:
+            segments = min(segments, len(bundle.layout.entries))
+        return Sizes(per_segment=1, segments=segments)
+
+    def _said(self, sizes: Sizes) -> dict[str, Any]:
+        return {"clock": "device"}
 
     def _run_windows(
         self,
@@ -190,13 +188,3 @@ def believe(
     elif not cold and claimed + calls * _CALL_S < _SHARE * wall_s:
         return f"the device's clock says {claimed:.6f} s of {wall_s:.6f} s"
     return ""
-
-
-def _sizes(bundle: Bundle, call_s: float, *, cold: bool) -> Sizes:
-    """One reading for each call; where buffers are restored, a window holds each entry once at most."""
-    if cold:
-        return Sizes(per_segment=1, segments=1)
-    segments = min(_MAX_CALLS, int(_MAX_WINDOW_S / max(call_s, 1e-6)) + 1)
-    if bundle.copies:
-        segments = min(segments, len(bundle.layout.entries))
-    return Sizes(per_segment=1, segments=segments)

@@ -18,7 +18,7 @@ from tuner.evaluators.host.bundles import Bundle, make_bundle
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.opencl.device import Device
-from tuner.evaluators.opencl.launches import failing, launches_of
+from tuner.evaluators.opencl.limits import launches_of
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.oclgrind import (
     MOST_ITEMS,
@@ -165,7 +165,7 @@ class Simulation:
     def _items(self, resolved: Resolved, problem: Problem) -> float:
         """Work-items of a launch; infinite where there is none."""
         try:
-            shape = failing(launches_of(self._task, resolved))(problem.sizes)
+            shape = launches_of(self._task, resolved)(problem.sizes)
         except CandidateFailed:
             return math.inf
         return items_of(shape)
@@ -186,7 +186,7 @@ class Simulation:
         return Program.from_code(build.code, folder=self._task.kernel.folder).source
 
     def _run(self, simulator: Simulator, small: Bundle, build: Build, resolved: Resolved) -> Report:
-        shape = failing(launches_of(self._task, resolved))
+        shape = launches_of(self._task, resolved)
         return simulator.examine(
             self._program(build), small, shape, digest=build.digest, limit_s=self._limit_s
         )

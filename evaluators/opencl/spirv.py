@@ -3,33 +3,50 @@
 May not optimise, see :mod:`tuner.evaluators.host.frontend`. What only the driver's own compiler knows (its macros, its
 extensions beyond those that it lists) is not seen here: a source that asks for it is compiled as for any device.
 
-Source: OpenCL C and SPIR-V environment specifications (Khronos); clang and LLVM user guides for SPIR-V.
+Source: OpenCL C and SPIR-V environment specifications (Khronos); clang and LLVM user guides for SPIR-V; the
+SPIRV-LLVM translator (Khronos), option ``-r``.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path, PurePath
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Source, Status, Value, Variant
+from tuner.evaluators.device_code.pipelines import file_digest
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.module import SPIRV, module_bytes
 from tuner.evaluators.opencl.program import Program
-from tuner.evaluators.opencl.translator import TRANSLATE, translator
 
-__all__ = ["SpirvFrontEnd", "clang_options", "spirv_source", "triple_of"]
+__all__ = [
+    "INSTALL",
+    "SpirvFrontEnd",
+    "clang_options",
+    "spirv_source",
+    "translator",
+    "translator_digest",
+    "triple_of",
+]
 
 _VERSION = re.compile(r"SPIR-V_1\.(\d+)")
 _NEWEST = 4
 """Minor version of SPIR-V beyond which nothing is asked for: kernels need nothing of later ones."""
 _PLATFORM = re.compile(r"OpenCL (\d)\.(\d)")
 _DRIVERS_OWN = ("-cl-nv-", "-cl-intel-")
+INSTALL = "pip install 'remix-tuner[opencl-il]', or your system's llvm-spirv"
+TRANSLATE = ("-r", "--spirv-target-env=CL2.0")
+"""Options: IR with OpenCL's own names for what is built in, which is what makes SPIR-V of it again takes."""
+_PACKAGE = "dpcpp_llvm_spirv"
+_NAME = re.compile(r"llvm-spirv-(\d+)")
 
 
 def triple_of(device: Device) -> str:
@@ -113,3 +130,27 @@ class SpirvFrontEnd(front.FrontEnd):
             words.append(f"-D__OPENCL_VERSION__={version[1]}{version[2]}0")
         words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]
         return [*words, *source.reading_words]
+
+
+@cache
+def translator() -> str:
+    """Its path, the newest of several; empty where there is none."""
+    found = shutil.which("llvm-spirv")
+    if found:
+        return str(Path(found).resolve())
+    installed = [
+        (int(name[1]), path)
+        for path in Path("/usr/bin").glob("llvm-spirv-*")
+        if (name := _NAME.fullmatch(path.name))
+    ]
+    if installed:
+        return str(max(installed)[1].resolve())
+    package = importlib.util.find_spec(_PACKAGE)
+    folders = list(package.submodule_search_locations or ()) if package is not None else []
+    paths = [path for folder in folders for path in Path(folder, "bin").glob("llvm-spirv")]
+    return str(paths[0]) if paths else ""
+
+
+def translator_digest() -> str:
+    """SHA-256 of the program; empty where there is none."""
+    return file_digest(translator())

@@ -1,14 +1,20 @@
 """What a forked OpenCL worker does before any candidate runs in it: confined, it asks drivers and compiles programs.
 
 Imported by the zygote, where nothing may touch a platform. Running a candidate is :mod:`tuner.evaluators.opencl.child`.
+It is confined before it loads a driver, so that the threads which that starts are confined as well. A driver has to
+read its libraries and to write what it compiles, and it starts threads and a linker: system calls are denied by a list.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import ctypes
 import json
 import mmap
 import os
+import resource
+import signal
 import socket
 import tempfile
 import warnings
@@ -21,8 +27,9 @@ import pyopencl as cl
 import pytools
 
 from tuner.evaluators.opencl import front_end
-from tuner.evaluators.opencl.confine import confine
 from tuner.evaluators.opencl.faults import Guard
+from tuner.evaluators.sandbox import landlock, seccomp
+from tuner.evaluators.sandbox.confine import become, mapped_bytes, program_folders, set_limits
 
 __all__ = ["MESSAGE_BYTES", "find_device", "run_worker"]
 
@@ -32,6 +39,11 @@ _BUILD_FAILURES = (
     cl.status_code.COMPILE_PROGRAM_FAILURE,
     cl.status_code.LINK_PROGRAM_FAILURE,
 )
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_FILE_BYTES = 1 << 30
+_DRIVERS = ("/etc", "/proc", "/sys", "/opt", "/run", "/var/lib")
+"""Where drivers read their settings, beside the folders of programs: nothing of any user's."""
+_DEVICES = ("/dev",)
 
 
 def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[str, Any]) -> NoReturn:
@@ -275,3 +287,58 @@ def _write(descriptor: int, data: bytes) -> None:
     at = 0
     while at < len(data):
         at += os.pwrite(descriptor, data[at:], at)
+
+
+def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages: Sequence[str]) -> None:
+    """Confines this process.
+
+    Args:
+        request: ``uid`` to become (``None``: stay), limits ``cpu_s``, ``memory_bytes`` (beyond what is mapped now)
+            and ``processes`` (``None``: as they are).
+        keep: file descriptors that stay open.
+        folder: the only one that it may write to.
+        packages: folders that Python still imports from.
+    """
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    at = 3
+    for descriptor in sorted(keep):
+        os.closerange(at, descriptor)
+        at = descriptor + 1
+    os.closerange(at, 1 << 16)
+    if request["uid"] is not None:
+        become(int(request["uid"]))
+    libc = ctypes.CDLL(None, use_errno=True)
+    # After the change of user, which clears it.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    read = (*program_folders(), *packages, *_DRIVERS, *_named_drivers())
+    landlock.restrict(landlock.Access(read=read, write=(folder, *_DEVICES)))
+    if seccomp.available():
+        seccomp.install(seccomp.worker_filter())
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: _FILE_BYTES,
+        resource.RLIMIT_CPU: request["cpu_s"],
+    }
+    if request["memory_bytes"] is not None:
+        limits[resource.RLIMIT_AS] = mapped_bytes() + request["memory_bytes"]
+    if request["processes"] is not None:
+        limits[resource.RLIMIT_NPROC] = request["processes"]
+    set_limits(limits)
+
+
+def _named_drivers() -> list[str]:
+    """What the user's variables name: lists of drivers, the folders of the libraries in them, further folders."""
+    vendors = os.environ.get("OCL_ICD_VENDORS", "")
+    libraries = os.environ.get("OCL_ICD_FILENAMES", "").split(":")
+    for path in (
+        [Path(vendors)] if vendors.endswith(".icd") else sorted(Path(vendors or "/nonexistent").glob("*.icd"))
+    ):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            libraries.append(path.read_text(encoding="utf-8").strip())
+    folders = [os.path.dirname(library) for library in libraries]
+    folders += os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return [path for path in dict.fromkeys([vendors, *folders]) if path.startswith("/") and path != "/"]

@@ -13,18 +13,15 @@ import gc
 import importlib
 import os
 import shutil
-import signal
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
-from tuner.evaluators.host.zygote import ForkServer
-from tuner.evaluators.sandbox.confine import isolate_network
+from tuner.evaluators.host.zygote import ForkServer, serve
 
 __all__ = ["main"]
 
-_PR_SET_CHILD_SUBREAPER = 36
 _POCL = "libpocl"
 _MODULES = (
     "pyopencl",
@@ -77,17 +74,9 @@ def _load_pocl(lists: Path) -> None:
 
 def main() -> None:
     """Serves on the socket whose descriptor is the first argument; removes the folder, the second, at the end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    isolate_network()
-    server = _Server(socket.socket(fileno=int(sys.argv[1])))
     try:
-        server.serve()
-    except ConnectionError:
-        # The tuner is gone: what is left to do is the same as for a hang-up.
-        pass
+        serve(_Server)
     finally:
-        server.end()
         # The tuner may have been killed before it could.
         shutil.rmtree(sys.argv[2], ignore_errors=True)
 

@@ -6,6 +6,7 @@ What the kernel lacks is left out; what it has but refuses is an error, as the p
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import resource
 import site
@@ -17,9 +18,11 @@ from tuner.evaluators.sandbox.libc import libc, prctl, unshare
 
 __all__ = [
     "SYSTEM",
+    "become",
     "confine_builder",
     "confine_kernel",
     "isolate_network",
+    "mapped_bytes",
     "prepare",
     "program_folders",
     "set_limits",
@@ -113,7 +116,7 @@ def shed_privileges(uid: int | None) -> None:
     """
     libc.clearenv()
     if uid is not None:
-        _become(uid)
+        become(uid)
     # After the change of user, which clears it.
     prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     prctl(_PR_SET_DUMPABLE, 0)
@@ -151,7 +154,7 @@ def set_limits(limits: Mapping[int, int], *, process: int = 0) -> None:
             resource.prlimit(process, which, (limit, limit))
 
 
-def _become(uid: int) -> None:
+def become(uid: int) -> None:
     """Another user where that is allowed: then limits on processes hold for root too."""
     with contextlib.suppress(OSError):
         os.setgroups([])
@@ -162,3 +165,9 @@ def _become(uid: int) -> None:
         except OSError:
             continue
         return
+
+
+def mapped_bytes() -> int:
+    """Address space of this process."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[0]) * mmap.PAGESIZE

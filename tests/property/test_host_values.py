@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tuner.core.expressions import parse
 from tuner.core.types import Source
 from tuner.spec.first.host_arithmetic import Node, names_of, replaced, shown
-from tuner.spec.first.host_launches import host_launches
+from tuner.spec.first.host_geometry import host_launches
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import source_tree
 

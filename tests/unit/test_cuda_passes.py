@@ -344,7 +344,7 @@ REFUSED = """
 import sys
 from tuner.evaluators.cuda.nvptx import TRIPLE
 from tuner.evaluators.device_code.generators import LlvmliteGenerator
-from tuner.evaluators.device_code.modules import DeviceModule
+from tuner.evaluators.device_code.generators import DeviceModule
 from tuner.evaluators.host.llvm_library import Library, LLVMError
 from tuner.evaluators.host.toolchain import find_toolchain
 

@@ -14,7 +14,7 @@ from tuner.core.types import Build, Resolved, Status
 from tuner.evaluators.cuda import other_compilers
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.cubin import has_kernel
-from tuner.evaluators.device_code.compared import clang_words
+from tuner.evaluators.device_code.pipelines import clang_words
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
 from tuner.evaluators.opencl.program import Program

@@ -12,7 +12,7 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Source, Status, Variant
 from tuner.evaluators.emulation import Emulator
-from tuner.evaluators.emulation.limits import architecture_macro, barrier_counts_ended, over_limit
+from tuner.evaluators.emulation.launch import architecture_macro, barrier_counts_ended, over_limit
 from tuner.evaluators.emulation.reports import Finding, read_report
 from tuner.evaluators.emulation.rewriting import mark_lines, place_shared
 from tuner.evaluators.workloads import make_workload

@@ -11,10 +11,9 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Source, Status, Task, Variant, Verdict
 from tuner.driver.check import check_spec
-from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.backend import HostBackend, symbol_of
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.evaluation import HostEvaluation
-from tuner.evaluators.host.replacement import symbol_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import read_program

@@ -8,8 +8,8 @@ import pytest
 
 from tuner.core.errors import BaselineError
 from tuner.driver.check import check_spec
-from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.init import first_spec
+from tuner.spec.first.project_files import header_folders
 from tuner.spec.load import load_spec
 
 KERNEL = """

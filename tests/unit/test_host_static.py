@@ -9,9 +9,9 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Resolved, Source, Variant
 from tuner.driver.check import check_spec
+from tuner.evaluators.host.backend import symbol_of
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.exposing import exposed, is_static
-from tuner.evaluators.host.replacement import symbol_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec

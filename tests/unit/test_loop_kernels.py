@@ -17,9 +17,9 @@ from tuner.driver.check import check_spec
 from tuner.driver.ensure import ensure
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
+from tuner.evaluators.host.backend import symbol_of
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.objects import Object
-from tuner.evaluators.host.replacement import symbol_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.init import first_spec

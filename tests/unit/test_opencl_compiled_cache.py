@@ -14,8 +14,7 @@ from opencl_devices import device_with_il
 
 from tuner.core.types import Source, Status
 from tuner.evaluators.opencl.backend import OpenClBackend
-from tuner.evaluators.opencl.compiled_cache import CompiledCache
-from tuner.evaluators.opencl.compiler import Compiler
+from tuner.evaluators.opencl.compiler import CompiledCache, Compiler
 from tuner.evaluators.opencl.process import OpenClZygote
 from tuner.evaluators.opencl.program import Program
 

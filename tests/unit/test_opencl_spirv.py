@@ -21,9 +21,9 @@ from tuner.driver.check import check_spec
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.evaluators.opencl.device_passes import SpirvPasses, missing_parts, spirv_catalogue
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
+from tuner.evaluators.opencl.pass_worker import number_given_twice
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.opencl.spirv import clang_options, triple_of
-from tuner.evaluators.opencl.spirv_check import number_given_twice
 from tuner.spec.load import LoadedSpec, load_spec
 
 pytest.importorskip("llvmlite")

@@ -14,7 +14,7 @@ from tuner.core.types import Kernel, Resolved, Source, Status, Task, Variant
 from tuner.evaluators.emulation import compiler as emulation
 from tuner.evaluators.emulation.compiler import Emulated, EmulationCompiler
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.local_memory import declared_local_bytes
+from tuner.evaluators.opencl.builds import declared_local_bytes
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.sandbox import compiling
 from tuner.evaluators.sandbox.compiling import run_compiler

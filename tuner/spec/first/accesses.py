@@ -6,17 +6,14 @@ Guesses for a first spec only: nothing else may rely on them. Follows calls of f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from tuner.spec.first.indexing import NARROW
-from tuner.spec.first.uses import Use
+from tuner.spec.first.uses import NARROW, Lookup, Use
 from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import counters, extents, least, reach
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.polynomials import Polynomial, constant
-from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["Visitor"]
@@ -42,7 +39,7 @@ class Visitor:
         lookup: gives other functions by name.
     """
 
-    def __init__(self, uses: dict[int, Use], lookup: Callable[[str], Function | None]) -> None:
+    def __init__(self, uses: dict[int, Use], lookup: Lookup) -> None:
         self._uses = uses
         self._lookup = lookup
         self._calls: list[str] = []

@@ -6,11 +6,10 @@ classes. May not compile; clang is asked for types.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tuner.core.errors import UsageError
 from tuner.spec.first.global_variables import used_variables
 from tuner.spec.first.members import Line, quoted
+from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.written_types import written_dtype
@@ -20,9 +19,7 @@ __all__ = ["address_lines"]
 _HINT = "write a function that takes its address"
 
 
-def address_lines(
-    function: Function, lookup: Callable[[str], Function | None], reader: SourceReader
-) -> list[Line]:
+def address_lines(function: Function, lookup: Lookup, reader: SourceReader) -> list[Line]:
     """A line for each parameter, and for each global variable that the function, or what it calls, uses.
 
     Args:

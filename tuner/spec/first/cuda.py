@@ -14,12 +14,27 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
-from tuner.spec.first.cuda_blocks import MOST_THREADS, Blocks
+from tuner.spec.first.cuda_blocks import (
+    MOST_THREADS,
+    Blocks,
+    given_numbers,
+    numbers_of,
+    usual_values,
+    values_from,
+)
 from tuner.spec.first.cuda_files import CudaFiles
-from tuner.spec.first.device import LOOPED_ALONE, MISSING_BLOCK, fixed_note, loops_over, reads_next
-from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
+from tuner.spec.first.device import (
+    LOOPED_ALONE,
+    MISSING_BLOCK,
+    array_extents,
+    axis_sizes,
+    counts_on_block,
+    fixed_note,
+    loops_over,
+    one_block_each,
+    reads_next,
+)
 from tuner.spec.first.host_geometry import launched
-from tuner.spec.first.host_templates import given_numbers, numbers_of, usual_values, values_from
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
 from tuner.spec.first.values import divided_by, first_value, holds, initial_values

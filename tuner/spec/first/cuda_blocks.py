@@ -1,4 +1,7 @@
-"""What a CUDA kernel's own text calls the sizes of its blocks, and what a block covers. By its looks."""
+"""What a CUDA kernel's own text calls the sizes of its blocks, what a block covers, and its template's numbers.
+
+By its looks, and by what host code instantiates the template with: `step<double, 32><<<…>>>`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 from tuner.spec.reading.cuda_kernels import CudaKernel
 
-__all__ = ["MOST_THREADS", "Blocks"]
+__all__ = ["MOST_THREADS", "Blocks", "given_numbers", "numbers_of", "usual_values", "values_from"]
 
 MOST_THREADS = 1024
 
@@ -84,3 +87,53 @@ class Blocks:
         names: list[str] = re.findall(rf"{number}\s*\*\s*(\w+)", self.kernel.body)
         known = (each for name in names if (each := self._known(name)) is not None)
         return next(known, block[axis] if axis < len(block) else "1")
+
+
+def numbers_of(kernel: CudaKernel) -> dict[str, str]:
+    """What stands for each of a template's numbers.
+
+    Not its own name: as a macro that would replace it in the source.
+    """
+    return {
+        _name(part): f"ARG_{_name(part).upper()}"
+        for part in kernel.template
+        if not part.startswith(("typename", "class"))
+    }
+
+
+def given_numbers(kernel: CudaKernel, given: Sequence[str]) -> dict[str, int]:
+    """The values of a template's numbers by what stands for them, as far as its use or its defaults tell them."""
+    found: dict[str, int] = {}
+    for place, part in enumerate(kernel.template):
+        argument = given[place] if place < len(given) else part.partition("=")[2].strip()
+        value = {"true": "1", "false": "0"}.get(argument, argument)
+        if _name(part) in numbers_of(kernel) and re.fullmatch(r"-?\d+", value):
+            found[numbers_of(kernel)[_name(part)]] = (
+                abs(int(value)) if part.startswith("bool") else int(value)
+            )
+    return found
+
+
+def usual_values(kernel: CudaKernel) -> dict[str, str]:
+    """Values in YAML for a template's numbers, by what stands for them."""
+    stands = numbers_of(kernel)
+    return {
+        stands[_name(part)]: f"[{'1, 0' if part.startswith('bool') else '1, 2, 4, 8'}]   # check: the values"
+        for part in kernel.template
+        if _name(part) in stands
+    }
+
+
+def values_from(first: int, usual: str) -> str:
+    """A list of values in YAML, with its comment, that begins with another one.
+
+    >>> values_from(32, "[16, 8, 32, 64]  # check")
+    '[32, 16, 8, 64]  # check'
+    """
+    listed, bracket, rest = usual.partition("]")
+    others = [value for value in listed.strip("[").split(", ") if value != str(first)]
+    return f"[{', '.join([str(first), *others])}{bracket}{rest}"
+
+
+def _name(part: str) -> str:
+    return part.split("=")[0].split()[-1].lstrip(".")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tuner.core.types import Source
 from tuner.spec.first.compile_commands import path_from
-from tuner.spec.first.header_folders import INCLUDE, known_text, program_files
 from tuner.spec.first.project import read_source
+from tuner.spec.first.project_files import INCLUDE, known_text, program_files
 from tuner.spec.reading.cuda_kernels import base_name, kernels_of
 from tuner.spec.reading.includes import read_headers
 from tuner.spec.reading.signature import SourceReader

@@ -5,12 +5,11 @@ Guesses for a first spec only: nothing else may rely on them. Follows calls of f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.spec.first.accesses import Visitor
-from tuner.spec.first.indexing import index_arrays
-from tuner.spec.first.uses import Use, declare, limits
+from tuner.spec.first.uses import Lookup, Use, declare, index_arrays, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import parameter_nodes, walk
@@ -59,7 +58,7 @@ class Findings:
         return frozenset(name for shape in shapes for extent in shape for name in extent.names)
 
 
-def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
+def examine(function: Function, lookup: Lookup) -> Findings:
     """Looks through a function.
 
     Args:
@@ -93,7 +92,7 @@ def _is_index(kind: CType) -> bool:
 
 def _examined(
     function: Function,
-    lookup: Callable[[str], Function | None],
+    lookup: Lookup,
     few: Mapping[int, str],
     ranges: Mapping[int, Polynomial],
 ) -> Findings:

@@ -6,18 +6,25 @@ What is not told stays with the writer's own guess. May not run anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 from tuner.core.dtypes import numpy_dtype
 from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
-from tuner.spec.first.host_launches import HostLaunch, Trail, host_launches
+from tuner.spec.first.host_code import Frame, HostCode, called_name
+from tuner.spec.first.host_values import HostValues
 from tuner.spec.first.small_sizes import evaluated, small_sizes
+from tuner.spec.reading.c_types import DTYPES
 from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
+from tuner.spec.reading.nodes import Node as TreeNode
+from tuner.spec.reading.nodes import plain_type
+from tuner.spec.reading.record_layouts import record_layouts
+from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import SourceTree
+from tuner.spec.reading.trees import inner_nodes
 
-__all__ = ["Launched", "launched"]
+__all__ = ["Launched", "Trail", "host_launches", "launched"]
 
 _MOST_FIXED = 64
 _USUAL = 1024
@@ -25,6 +32,31 @@ _LARGEST = 512
 _WIDE = re.compile(r"\breinterpret_cast\s*<|\b\w*128\w*\s*[(<]|\(\s*(?:float|int|uint|double)[24]\s*\*\s*\)")
 """Elements that are read several at once."""
 _BLOCK = ("BLOCK_X", "BLOCK_Y", "BLOCK_Z")
+
+
+Trail = tuple[str, ...]
+"""Names of a member and of those around it, from the outermost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLaunch:
+    """One launch; an axis, a value or a number of bytes that is not known is ``None``.
+
+    Attributes:
+        grid: blocks by axis, x first; empty where the code does not tell.
+        block: threads by axis.
+        shared: dynamic shared memory, bytes.
+        values: of each argument in order, a structure's members in its place.
+        sizes_bytes: of the allocation that each argument points to.
+        variables: the host's variables that these name, with their values where a number is assigned.
+    """
+
+    grid: tuple[Node, ...]
+    block: tuple[Node, ...]
+    shared: Node | None
+    values: tuple[Node | None, ...]
+    sizes_bytes: tuple[Node | None, ...]
+    variables: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +112,66 @@ def launched(
             if len(found.values) <= len(kernel.parameters) and found.grid and found.block:
                 return _Reader(kernel, found, list(kept)).read()
     return None
+
+
+def host_launches(
+    tree: SourceTree,
+    kernel: str,
+    *,
+    kept: Mapping[str, int],
+    fixed: Collection[str],
+    trails: Mapping[int, Sequence[Trail]],
+) -> Iterator[HostLaunch]:
+    """The launches in one source of the kernel with a name, in order; the rest is as of :func:`launched`."""
+    code = HostCode(tree.with_constants(kept))
+    sizes = _sizes(tree.reader)
+    for node, frame in code.uses('"CUDAKernelCallExpr"', "CUDAKernelCallExpr"):
+        callee, geometry, *arguments = inner_nodes(node)
+        if called_name(callee) == kernel and len(inner_nodes(geometry)) > 2:
+            yield _launch(HostValues(code, kept, fixed, sizes), geometry, arguments, frame, trails)
+
+
+def _launch(
+    host: HostValues,
+    geometry: TreeNode,
+    arguments: Sequence[TreeNode],
+    frame: Frame,
+    trails: Mapping[int, Sequence[Trail]],
+) -> HostLaunch:
+    grid, block, *rest = inner_nodes(geometry)[1:]
+    values: list[Node | None] = []
+    sizes: list[Node | None] = []
+    for place, argument in enumerate(arguments):
+        if place in trails:
+            values += [host.member(argument, members, frame) for members in trails[place]]
+            sizes += [host.bytes_of(argument, frame, members) for members in trails[place]]
+        else:
+            values.append(host.value(argument, frame))
+            sizes.append(host.bytes_of(argument, frame) if "*" in plain_type(argument) else None)
+    return HostLaunch(
+        grid=host.dimensions(grid, frame),
+        block=host.dimensions(block, frame),
+        shared=host.value(rest[0], frame) if rest else 0,
+        values=tuple(values),
+        sizes_bytes=tuple(sizes),
+        variables=host.variables,
+    )
+
+
+def _sizes(reader: SourceReader) -> Callable[[str], int | None]:
+    """Bytes of types, asked of clang where they are structures."""
+
+    @cache
+    def size(kind: str) -> int | None:
+        plain = kind.removeprefix("const ")
+        if "*" in plain:
+            return 8
+        if plain in DTYPES:
+            return numpy_dtype(DTYPES[plain][0]).itemsize
+        found = record_layouts(reader, [plain]).get(plain)
+        return found.size if found else None
+
+    return size
 
 
 @dataclass(slots=True)

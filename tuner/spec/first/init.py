@@ -1,24 +1,40 @@
 """Writes a first spec from a kernel's signature and what its source does with its arguments.
 
-Guesses, and says in comments what it guessed. May not run or optimise the kernel.
+Of a function or a loop in C or C++ with all that it needs of its project. Guesses, and says in comments what it
+guessed. May not run or optimise the kernel.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from tuner.core.errors import UsageError
-from tuner.spec.first.argument_types import described
-from tuner.spec.first.compile_commands import Compiled, compiled_as, macro_flags
+from tuner.core.errors import BaselineError, UsageError
+from tuner.core.source_text import lines_of_text
+from tuner.spaces.source.outlined import Outlined
+from tuner.spec.first.by_address import address_lines
+from tuner.spec.first.compile_commands import Compiled, build_compiler, compiled_as, doubts_of, macro_flags
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import device_spec
-from tuner.spec.first.entries import chosen
-from tuner.spec.first.header_folders import header_folders
-from tuner.spec.first.host_kernel import host_first_spec
+from tuner.spec.first.findings import Findings, examine
+from tuner.spec.first.functions import chosen, described, named_from_outside, without_what_none_fills
+from tuner.spec.first.global_variables import with_globals
+from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.project import Project, opened
+from tuner.spec.first.project import OLD_DIALECT, Project, opened, read_source
+from tuner.spec.first.project_files import further_sources, header_folders
+from tuner.spec.reading.declarations import declared
+from tuner.spec.reading.first_values import call_values
+from tuner.spec.reading.flattening import Flat, flattened
+from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
+from tuner.spec.reading.macros import macros_of
+from tuner.spec.reading.outlining import loop_lines, no_loop, outline
+from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.templates import instance_of
 from tuner.spec.sources import language_of
 
 __all__ = ["FirstSpec", "first_spec", "init_spec"]
@@ -118,4 +134,119 @@ def _opencl(project: Project) -> str:
         text,
         missing=tuple(source.reader.macros),
         include=source.headers,
+    )
+
+
+def host_first_spec(project: Project) -> FirstSpec:
+    """A first spec, and a function that calls the kernel where that is a C++ template.
+
+    The kernel is a function of the source itself, a loop of it, or an instance of a template.
+
+    Raises:
+        UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
+        BaselineError: clang does not accept the source.
+    """
+    source = opened(project)
+    command, unnamed = build_compiler(project.compiler, project.compiled, openmp=source.openmp)
+    reader, file, headers = source.reader, project.name, list(source.headers)
+    entry, outlined, beside = project.entry, None, dict[str, str]()
+    if project.loop is not None:
+        outlined = _outlined(reader, entry, project.loop)
+        entry, reader = outlined.entry, reader.with_text(outlined.text)
+    function = chosen(reader, reader.files[0].text, project.path.name, entry).with_names()
+    if function.template:
+        name, text, reader = _instance(reader, function, project.path.name)
+        function, outlined = reader.defined(name)[0].with_names(), None
+        file = f"{project.path.stem}_instance{project.path.suffix}"
+        beside = {file: f'#include "{project.path.name}"\n\n{text}'}
+        if project.name != project.path.name:
+            # What the instance includes lies elsewhere than the instance, which lies beside the spec.
+            headers.insert(0, os.path.dirname(project.name))
+    first = _first_kernel(project, function, reader, outlined, source.everything)
+    doubts = (*doubts_of(project.compiled, project.folder or project.beside), *unnamed, *first.doubts)
+    first = replace(
+        first,
+        file=file,
+        include=[*headers, *first.include],
+        doubts=doubts,
+        threads=len(os.sched_getaffinity(0)) if source.openmp else None,
+        compiler=command,
+        reassociate=project.reassociate,
+    )
+    return replace(host_spec(first), beside=beside)
+
+
+def _first_kernel(
+    project: Project, function: Function, reader: SourceReader, outlined: Outlined | None, everything: str
+) -> FirstKernel:
+    """The kernel with what it needs beside its own text."""
+    exposed = reader.exposing(function.name)
+    symbol = str(function.tree.get("mangledName") or function.name)
+    include = [project.beside / each for each in reader.include]
+    further = further_sources(project.path, exposed, symbol, include)
+    places = map(str, (*further.include, *(f.parent for f in further.files)))
+    files = (*reader.files, *map(read_source, further.files))
+    lookup = function_lookup(replace(reader, files=files, include=(*reader.include, *places)))
+    first = FirstKernel(
+        file=project.name,
+        flat=Flat(function=replace(function, parameters=()), members={}, structures={}, lookup=lookup),
+        findings=Findings(uses={}, sizes=[], depth=0),
+        macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
+        include=list(map(project.written, further.include)),
+        sources=list(map(project.written, further.files)),
+        # The older dialect where the source needs it.
+        defines=(*project.flags, *({OLD_DIALECT} & {*reader.flags} - {*project.flags})),
+        kernel=None if outlined is None else f"{outlined.function}, loop: {project.loop}",
+    )
+    if project.by_address:
+        return replace(first, doubts=further.doubts, arguments=address_lines(function, lookup, exposed))
+    whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
+    everything += "" if outlined is None else f"\n{outlined.opening}"
+    flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
+    flat = named_from_outside(flat, reader)
+    flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))
+    callers = {name for each in files for name in callers_of(each.text, function.name)}
+    values = call_values(function, filter(None, map(lookup, sorted(callers))))
+    return replace(
+        first,
+        flat=flat,
+        findings=examine(flat.function, flat.lookup),
+        doubts=(*whole.doubts, *left_out, *further.doubts),
+        variables=whole.names,
+        flags=whole.flags,
+        values=values if outlined is None else outlined.values,
+    )
+
+
+def _outlined(reader: SourceReader, entry: str | None, loop: int) -> Outlined:
+    """The loop at a line of the first file, of any function where none is named."""
+    if entry is not None:
+        return outline(reader, entry, loop)
+    text = reader.files[0].text
+    above = "".join(lines_of_text(text)[:loop])
+    for name in reversed(functions_of(text)):
+        if re.search(rf"\b{name}\b", above):
+            found = reader.defined(name)
+            if any(loop in loop_lines(f, text) for f in found):
+                return outline(reader, found[0].qualified, loop)
+            if any(loop_lines(f, text, loop) for f in found):
+                raise no_loop(found, text, loop, "begins")
+    raise UsageError(f"no loop begins at line {loop}", "name the line of its for, while or do")
+
+
+def _instance(reader: SourceReader, template: Function, file: str) -> tuple[str, str, SourceReader]:
+    """Name and text of an instance of a template, and the reader of a source that has it too."""
+    text = reader.files[0].text
+    instance = instance_of(template, text)
+    if instance is not None:
+        name, made = instance
+        reader = reader.with_text(f"{text}\n{made}")
+        try:
+            reader.functions(name)
+            return name, made, reader
+        except BaselineError:
+            pass
+    raise UsageError(
+        f"{template.name!r} in {file} is a template that no plain instance could be made of",
+        'write an extern "C" function that calls it with types of your choice, and name that',
     )

@@ -103,11 +103,11 @@ def kernel_parts(include: Sequence[str], sources: Sequence[str]) -> str:
     return "".join(f", {key}: [{', '.join(map(quoted, values))}]" for key, values in named if values)
 
 
-def quoted(name: str) -> str:
+def quoted(name: str, *, always: bool = False) -> str:
     """A name or path in YAML."""
     plain = name.replace(".", "").replace("-", "").replace("_", "").replace("/", "").isalnum()
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    return name if plain and not name[0].isdigit() else f'"{quoted}"'
+    return name if plain and not name[0].isdigit() and not always else f'"{quoted}"'
 
 
 def command_text(words: Sequence[str]) -> str:

@@ -182,11 +182,9 @@ class _Writing:
         """The structure that a parameter is; ``None`` where it has members that no spec can describe."""
         uses = self._uses(parameter.name)
         own = self.flat[parameter.name] = {}
-        body = self.body
         try:
             members = tuple(self._members(layout.members, (parameter.name,), uses))
         except _Unknown:
-            self.body = body
             return None
         for trail, each in sorted(own.items(), key=lambda item: -len(item[0])):
             self.body = re.sub(_access((parameter.name, *trail)) + r"(?!\s*\()", each.name, self.body)

@@ -1,2 +1,0 @@
-#pragma once
-/* Everything is in tuner_emulation.h, which is always included. */

@@ -1,0 +1,199 @@
+"""Which function of a source is the kernel, and its arguments as a first spec can write them.
+
+Types are those of specs, structures have no members that none fills and names known outside. Asks the compiler what
+names and types are. May not run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tuner.core.errors import BaselineError, UsageError
+from tuner.core.reaching import reachable
+from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS
+from tuner.spec.reading.flattening import Flat, Member, Structure
+from tuner.spec.reading.lookup import entries_of, functions_of
+from tuner.spec.reading.nodes import named_in
+from tuner.spec.reading.record_layouts import element_type, record_layout
+from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.trees import inner_nodes
+from tuner.spec.yaml_places import suggestion
+
+__all__ = ["chosen", "described", "named_from_outside", "without_what_none_fills"]
+
+_WHOLE = r"(?:unsigned|signed|int|char|short|long|bool|_Bool|u?int\w*_t|:\s*\w+\s*,)"
+
+
+def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
+    """The kernel.
+
+    Args:
+        reader: of the sources.
+        text: of the first of them.
+        file: its name, for messages.
+        entry: the function's name; may be left out where the others are called by it.
+
+    Raises:
+        UsageError: there is none, there are several, or it cannot be one.
+        BaselineError: clang does not accept the source.
+    """
+    names = functions_of(text)
+    if entry is not None:
+        found = reader.exposing(entry).defined(entry)
+        if not found:
+            if entry in names:
+                text = f"{file} defines {entry!r} only under a condition that does not hold here"
+                raise UsageError(text, "name the source that is compiled, or take the condition away")
+            others = entries_of(text)
+            hint = suggestion(entry, others, "it has " + (", ".join(others[:8]) or "no functions"))
+            raise UsageError(f"{file} has no function {entry!r}", hint)
+        if found[0].hidden:
+            hint = "write static itself before it, outside of namespaces without a name: then it can be tuned"
+            raise UsageError(f"{entry!r} is hidden from other files by a macro or a namespace", hint)
+        if found[0].variadic:
+            hint = "write a function that takes its arguments one by one"
+            raise UsageError(f"{entry!r} takes a list of arguments of any length", hint)
+        if reader.language == "opencl" and not found[0].kernel:
+            raise UsageError(f"{entry!r} is no kernel", "write __kernel before it, or name another function")
+        return found[0]
+    functions = [f for name in names for f in reader.defined(name)]
+    templates = {f.name: f for f in functions if f.template}
+    callable_ = {f.name: f for f in functions if not f.hidden and not f.template and f.name != "main"}
+    if reader.language == "opencl":
+        callable_ = {name: f for name, f in callable_.items() if f.kernel}
+    if len(callable_) == 1:
+        return next(iter(callable_.values()))
+    if not callable_ and len(templates) == 1 and reader.language == "c++":
+        return next(iter(templates.values()))
+    if not callable_ and templates:
+        raise UsageError(f"{file} has several templates", "choose with --entry: " + ", ".join(templates))
+    static = {f.name: f for f in functions if f.hidden and not f.template}
+    if not callable_ and static and reader.language != "opencl":
+        return chosen(reader, text, file, _root(static, file).name)
+    if not callable_:
+        raise UsageError(f"{file} has no function that can be called from outside", "name another file")
+    return _root(callable_, file)
+
+
+def _root(functions: Mapping[str, Function], file: str) -> Function:
+    """The one that leads to all the others; that is the kernel."""
+    calls = {
+        name: {str(meant.get("name", "")) for meant in named_in(f.tree)} & set(functions)
+        for name, f in functions.items()
+    }
+    roots = [n for n in functions if not any(n in called for other, called in calls.items() if other != n)]
+    if len(roots) == 1 and reachable(roots, calls.__getitem__) == set(functions):
+        return functions[roots[0]]
+    raise UsageError(f"{file} has several functions", "choose with --entry: " + ", ".join(functions))
+
+
+def described(function: Function, reader: SourceReader, flat: Flat | None = None) -> Function:
+    """The function with arrays of structures as arrays of numbers or dtypes, and rows as what they are rows of.
+
+    Args:
+        function: the kernel.
+        reader: of them.
+        flat: the kernel with members in the place of structures, where it is one of a processor.
+
+    Raises:
+        UsageError: an argument is of a type that no spec can describe.
+    """
+    hint = "write a function that takes numbers and pointers to numbers and calls it"
+    made = function.returns
+    if flat is not None and made is not None and not (made.dtypes or made.pointer or made.odd):
+        raise UsageError(
+            f"{function.name} returns `{made.text}`, and a spec has numbers", hint + ", and stores that"
+        )
+    parameters = []
+    for name, kind in function.parameters:
+        member = None if flat is None else flat.members.get(name)
+        if flat is not None and kind.odd == ROWS and kind.depth == 2 and kind.dtypes:
+            parameters.append((name, replace(kind, odd="", rows=True)))
+            continue
+        shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"
+        plain = not (kind.odd or kind.dtypes or kind.base in ("void", ""))
+        layout = record_layout(reader, element_type(kind)) if plain else None
+        numbers = None if layout is None else layout.uniform()
+        unused = flat is not None and (name,) in flat.structures
+        if unused and layout is not None and not (numbers and kind.pointer):
+            raise UsageError(
+                f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
+                "write a spec with `struct` and the `members` that other files use",
+            )
+        if kind.odd or not (kind.dtypes or kind.pointer):
+            what = kind.odd or "a type that no spec can describe"
+            raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
+        if numbers is not None:
+            base, count = numbers
+            kind = replace(kind, base=base, members=count)
+        elif plain:
+            dtype = None if layout is None else layout.dtype()
+            if dtype is None:
+                types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
+                members = f" ({', '.join(types)})" if types else ""
+                raise UsageError(
+                    f"{shown} of {function.name} points to structures{members}, "
+                    f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
+                    "write a function that takes an array for each member and calls it",
+                )
+            kind = replace(kind, structure=dtype)
+        parameters.append((name, kind))
+    return replace(function, parameters=tuple(parameters))
+
+
+def without_what_none_fills(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...]]:
+    """The function without members that no wrapper fills, bit-fields and arrays of pointers, and a remark on each.
+
+    Args:
+        flat: the function with members in the place of structures.
+        text: the source with what it includes.
+    """
+    kinds = {name: _unfilled(member, text) for name, member in flat.members.items()}
+    names = {name for name, kind in kinds.items() if kind}
+    if not names:
+        return flat, ()
+    function = flat.function
+    parameters = tuple((name, kind) for name, kind in function.parameters if name not in names)
+    nodes = [
+        node
+        for node in inner_nodes(function.tree)
+        if node.get("kind") != "ParmVarDecl" or node.get("name") not in names
+    ]
+    members = {name: member for name, member in flat.members.items() if name not in names}
+    remarks = sorted(f"{'.'.join(flat.members[name].trail)} is {kinds[name]}" for name in names)
+    function = replace(function, parameters=parameters, tree={**function.tree, "inner": nodes})
+    return replace(flat, function=function, members=members), tuple(remarks)
+
+
+def _unfilled(member: Member, text: str) -> str:
+    """What a member is that no spec fills; empty for what one does."""
+    if re.search(rf"{_WHOLE}\s*\b{re.escape(member.trail[-1])}\s*:\s*\w+\s*[,;]", text):
+        return "a bit-field, which no spec fills: it is zero"
+    if POINTERS_INSIDE.search(member.kind.text):
+        return "an array of pointers, which no spec fills: they are null"
+    return ""
+
+
+def named_from_outside(flat: Flat, reader: SourceReader) -> Flat:
+    """Structures by names that are known outside of the function.
+
+    With the namespaces that it is in, where one is needed, and without ``struct`` where a ``typedef`` gives the name.
+    """
+    scope = flat.function.qualified.split("::")[:-1]
+    structures = {trail: replace(s, type=_known(s, scope, reader)) for trail, s in flat.structures.items()}
+    return replace(flat, structures=structures)
+
+
+def _known(structure: Structure, scope: list[str], reader: SourceReader) -> str:
+    plain = structure.type.removeprefix("struct ")
+    outer = ["::".join([*scope[:depth], plain]) for depth in range(len(scope), 0, -1)]
+    names = dict.fromkeys((structure.type, *outer, plain))
+    for name in names if len(names) > 1 and structure.type else ():
+        try:
+            reader.types([f"sizeof({name})"])
+        except BaselineError:
+            continue
+        return name
+    return structure.type
