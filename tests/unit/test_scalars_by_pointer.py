@@ -112,7 +112,7 @@ def test_a_kernel_that_writes_its_number_is_found_out(tmp_path: Path) -> None:
         ("shape: [n]}", "shape: [n], by: pointer}", "array 'x' is passed by pointer"),
         ("value: n, by: pointer", "value: n", "a pointer, but the spec gives a value"),
         ("value: n, by: pointer", "value: TILE, by: pointer", "'TILE' is a parameter"),
-        ("by: pointer", "by: address", "arguments"),
+        ("by: pointer", "by: reference", "arguments"),
         ("value: n, by: pointer", "value: 3000000000, by: pointer", "does not fit int32"),
         ("value: n, by: pointer", "value: m, by: pointer", "unknown name 'm'"),
         ("value: 1.5, by: pointer", "value: 1.5, by: pointer, role: inout", "cannot have role"),
