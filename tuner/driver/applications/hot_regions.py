@@ -114,7 +114,7 @@ class _Functions:
         self.path = path
         source = read_source(path)
         self._text, self._data = source.text, source.data
-        language = language_of(path.name) or "c"
+        language = (compiled.language if compiled is not None else "") or language_of(path.name) or "c"
         reader = SourceReader(
             files=(source,),
             language=language,

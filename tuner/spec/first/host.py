@@ -67,6 +67,7 @@ class FirstKernel:
         values: numbers that arguments have, or what they point to.
         compiler: of the project's build, with flags; none where clang and LLVM make the code.
         reassociate: whether sums may be in another order.
+        language: of the source, where its name does not say it.
     """
 
     file: str
@@ -84,6 +85,7 @@ class FirstKernel:
     values: Mapping[str, str] = field(default_factory=dict)
     compiler: Sequence[str] = ()
     reassociate: bool = False
+    language: str = ""
 
 
 def host_spec(kernel: FirstKernel) -> FirstSpec:
@@ -259,6 +261,8 @@ class _Writer:
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
             parts.append(f"returns: {returns.dtypes[0]}")
+        if self._given.language:
+            parts.append(f"language: {self._given.language}")
         if self._given.threads is not None:
             parts.append("openmp: true")
         lines = [Line(f"kernel: {{{', '.join(parts)}{files}}}")]

@@ -30,6 +30,7 @@ from tuner.spec.reading.macros import macros_of
 from tuner.spec.reading.outlining import loop_lines, no_loop, outline
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.templates import instance_of
+from tuner.spec.sources import language_of
 
 __all__ = ["host_first_spec"]
 
@@ -72,6 +73,7 @@ def host_first_spec(project: Project) -> FirstSpec:
         threads=len(os.sched_getaffinity(0)) if source.openmp else None,
         compiler=command,
         reassociate=project.reassociate,
+        language="" if language_of(kernel.file) else project.language,
     )
     doubts = (*doubts_of(project.compiled, project.folder or project.beside), *unnamed, *first.doubts)
     spec = host_spec(replace(first, include=[*headers, *first.include], doubts=doubts))

@@ -64,6 +64,8 @@ def first_spec(
     """
     path = Path(kernel_file)
     language = "cuda" if path.suffix == ".cuh" else language_of(path.name)
+    if compiled is not None and compiled.language:
+        language = compiled.language
     if language not in ("c", "c++", "opencl", "cuda"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"

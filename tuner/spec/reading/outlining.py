@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from tuner.core.errors import BaselineError, UsageError
@@ -21,7 +22,7 @@ from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
 from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, location_of, walk
 from tuner.spec.reading.separate_objects import separate_objects
-from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.signature import LANGUAGES, Function, SourceReader
 from tuner.spec.reading.trees import callee_name
 
 __all__ = ["lines_of", "loop_lines", "no_loop", "outline"]
@@ -206,9 +207,14 @@ class _Writer:
             loop="" if self._views is None else self._views.text(self._data, begin, end),
             views=views,
             call=_block([f"{head};", *declared, exits.call(symbol, passed.values)], pad, given.count(b"\n")),
-            opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
+            opening=f"{self._once()}{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
             closing=f"\n{exits.closing(passed.behind)}}}",
         )
+
+    def _once(self) -> str:
+        """What makes one function of those of several sources, of a loop in a file that they include."""
+        suffix = PurePath(self._reader.files[0].name).suffix
+        return "" if suffix in LANGUAGES else "__attribute__((weak)) "
 
     def _unused(self, name: str) -> str:
         return free_name(name, [self._text])
