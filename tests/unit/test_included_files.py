@@ -74,6 +74,11 @@ def test_sources_that_include_a_file(folder: Path) -> None:
     assert inclusions.sources(folder / "sizes.h") == inclusions.sources(relax) == [app, other]
     assert inclusions.sources(blur) == [app]
     assert inclusions.sources(folder / "Makefile") == []
+    # The guard of a header is closed.
+    (folder / "relax.hpp").write_text('#ifndef RELAX\n#define RELAX\n#include "sizes.h"\n#endif\n')
+    text, folders = Inclusions(folder).before(folder / "sizes.h", app)
+    assert text.decode().split() == ["#include", "<cstdio>", "#ifndef", "RELAX", "#define", "RELAX", "#endif"]
+    assert folders == [folder, folder]
     assert sources_below(folder) == [app, folder / "none.c", other, blur, relax, folder / "sizes.h"]
 
 
@@ -90,10 +95,9 @@ def test_their_loops_are_recorded_as_parts_of_a_source(folder: Path, tmp_path: P
         relax: ("c++", folder / "app.cc"),
         blur: ("c++", folder / "app.cc"),
     }
-    for path, loops, header in ((relax, (6, 7), True), (blur, (3,), False)):
+    for path, loops in ((relax, (6, 7)), (blur, (3,))):
         region = Region(source=path, loops=loops, share=0.5)
         spec = next(region_specs(region, application, tmp_path / "specs", compiled[path]))
         assert spec.refused == ()
         assert spec.path is not None
         assert spec.line == loops[0]
-        assert ("-include" in spec.path.read_text()) is not header

@@ -20,6 +20,7 @@ from tuner.spec.sources import language_of
 __all__ = ["Inclusions", "is_source", "with_included"]
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+_CONDITION = re.compile(rb"^[ \t]*#[ \t]*(ifdef|ifndef|if|endif)\b", re.MULTILINE)
 _MOST_BYTES = 1 << 20
 """Of a file that is looked through: larger ones are data."""
 
@@ -45,16 +46,34 @@ class Inclusions:
 
     def sources(self, path: Path) -> list[Path]:
         """The sources that include a file, by themselves or through others."""
+        return sorted(filter(is_source, self._above(path)))
+
+    def before(self, path: Path, source: Path) -> tuple[bytes, list[Path]]:
+        """What a source has before it includes a file, with that of those through which it does, and their folders."""
+        text, above, seen = b"", self._above(path), dict[Path, None]()
+        inside: Path | None = source
+        while inside is not None and inside not in seen:
+            seen[inside] = None
+            data, inside = inside.read_bytes(), None
+            for found in _INCLUDE.finditer(data):
+                name = _name_of(found[1])
+                headers = [one for one in above if one.name == name != path.name]
+                if name == path.name or headers:
+                    text += _closed(data[: found.start()])
+                    inside = headers[0] if headers else None
+                    break
+        return text, [one.parent for one in seen]
+
+    def _above(self, path: Path) -> dict[Path, None]:
+        """Files that include a file, by themselves or through others."""
         found: dict[Path, None] = {}
-        waiting, known = [path.name], {path.name}
+        waiting = [path.name]
         while waiting:
             for one in self._including.get(waiting.pop(), ()):
-                if is_source(one):
+                if one not in found:
                     found[one] = None
-                if one.name not in known:
-                    known.add(one.name)
                     waiting.append(one.name)
-        return sorted(found)
+        return found
 
     @functools.cached_property
     def _files(self) -> list[Path]:
@@ -69,10 +88,19 @@ class Inclusions:
         """Files by the last part of what they include."""
         found: dict[str, list[Path]] = defaultdict(list)
         for path in self._files:
-            names = {PurePosixPath(each.decode("utf-8", "replace")).name for each in _included(path)}
-            for name in names:
+            for name in set(map(_name_of, _included(path))):
                 found[name].append(path)
         return found
+
+
+def _name_of(included: bytes) -> str:
+    return PurePosixPath(included.decode("utf-8", "replace")).name
+
+
+def _closed(text: bytes) -> bytes:
+    """A text with an end for each condition that is open at its end."""
+    opened = sum(-1 if word == b"endif" else 1 for word in _CONDITION.findall(text))
+    return text + b"\n#endif" * opened + b"\n"
 
 
 def _included(path: Path) -> list[bytes]:
