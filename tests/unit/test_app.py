@@ -111,6 +111,15 @@ def test_a_header_is_read_in_the_language_of_the_source_that_includes_it(tmp_pat
     assert region.loops == (13,)
 
 
+def test_hot_lines_of_an_operator_are_told_of(tmp_path: Path) -> None:
+    text = "struct S { void operator()(int n, double *a) {\nfor (int i = 0; i < n; i++)\n a[i] = 0; } };\n"
+    hot = found(tmp_path, {3: 50}, text, name="hot.cc")
+    assert hot.regions == ()
+    assert [line.partition(":")[2] for line in hot.unread] == [
+        "3 is hot and in no function that can be told: write its loop as a function with a name"
+    ]
+
+
 def test_what_is_hot_and_cannot_be_read_is_said(tmp_path: Path) -> None:
     hot = found(tmp_path, {3: 50}, "int f(\n")
     assert not hot.regions

@@ -75,7 +75,12 @@ def hot_regions(
             unread.append(f"{path} is hot and made by the build: let it compile the source in its place")
             continue
         try:
-            found += _regions(_Functions(path, seen.get(path)), own)
+            functions = _Functions(path, seen.get(path))
+            found += _regions(functions, own)
+            outside = {line: share for line, share in own.items() if functions.around(line) is None}
+            if sum(outside.values()) >= least:
+                line, cure = max(outside, key=outside.__getitem__), "write its loop as a function with a name"
+                unread.append(f"{path.name}:{line} is hot and in no function that can be told: {cure}")
         except TunerError as error:
             unread.append(f"{path.name} cannot be read: {error}")
     hot = sorted((one for one in found if one.share >= least), key=lambda one: (-one.share, one.name))
@@ -136,7 +141,7 @@ class _Functions:
             self._read[name] = [function for function in self._reader.named(name) if function.defined]
         return self._read[name]
 
-    def _around(self, line: int) -> Function | None:
+    def around(self, line: int) -> Function | None:
         """The function that a line lies in: its name stands above, seldom far."""
         above = "".join(lines_of_text(self._text)[:line])
         places = {found[1]: found.start() for found in _NAMED.finditer(above) if found[1] in self._names}
@@ -147,7 +152,7 @@ class _Functions:
         return None
 
     def _places(self, line: int, callers: Sequence[str]) -> Iterator[_Place]:
-        function = self._around(line)
+        function = self.around(line)
         if function is None:
             return
         loops = loop_lines(function, self._text, line)
