@@ -23,6 +23,7 @@ from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tun
 from tuner.driver.outcome.export import export
 from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import ApplicationFile, Region, application_text, load_application
+from tuner.spec.first.compile_commands import Compiled
 
 HOT = """\
 static double scale(double x) { return x * 0.5; }
@@ -55,9 +56,17 @@ int main(void)
 """
 
 
-def found(folder: Path, lines: dict[int, int], text: str = HOT, *, least: float = 0.05) -> HotRegions:
+def found(
+    folder: Path,
+    lines: dict[int, int],
+    text: str = HOT,
+    *,
+    name: str = "hot.c",
+    seen: dict[Path, Compiled] | None = None,
+    least: float = 0.05,
+) -> HotRegions:
     """The hot regions of a source that was looked at so often at its lines."""
-    path = folder / "hot.c"
+    path = folder / name
     if text:
         path.write_text(text)
     samples = Counter(lines)
@@ -72,7 +81,7 @@ def found(folder: Path, lines: dict[int, int], text: str = HOT, *, least: float 
     listing = Listing(
         ran=Ran(status=0, wall_s=1.0, seen=True, kernels=()), own=HostFunctions(listed=(one,)), samples=100
     )
-    return hot_regions(listing, folder, {}, least=least, most=4)
+    return hot_regions(listing, folder, seen or {}, least=least, most=4)
 
 
 def test_lines_belong_to_the_loops_around_them(tmp_path: Path) -> None:
@@ -93,6 +102,22 @@ def test_functions_without_a_loop_stand_for_the_loops_that_call_them(tmp_path: P
 def test_functions_that_no_loop_calls_are_regions(tmp_path: Path) -> None:
     (region,) = found(tmp_path, {8: 80, 23: 10}).regions
     assert (region.name, region.loops, region.function) == ("hot.c:deep", (), "deep")
+
+
+def test_a_header_is_read_in_the_language_of_the_source_that_includes_it(tmp_path: Path) -> None:
+    text = "template <class T> T half(T x) { return x / 2; }\n" + HOT.replace("scale(x) +", "half(x) +")
+    seen = {tmp_path / "hot.h": Compiled(list=None, include=(), flags=(), language="c++")}
+    (region,) = found(tmp_path, {13: 50}, text, name="hot.h", seen=seen).regions
+    assert region.loops == (13,)
+
+
+def test_hot_lines_of_an_operator_are_told_of(tmp_path: Path) -> None:
+    text = "struct S { void operator()(int n, double *a) {\nfor (int i = 0; i < n; i++)\n a[i] = 0; } };\n"
+    hot = found(tmp_path, {3: 50}, text, name="hot.cc")
+    assert hot.regions == ()
+    assert [line.partition(":")[2] for line in hot.unread] == [
+        "3 is hot and in no function that can be told: write its loop as a function with a name"
+    ]
 
 
 def test_what_is_hot_and_cannot_be_read_is_said(tmp_path: Path) -> None:

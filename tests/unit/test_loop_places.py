@@ -268,10 +268,90 @@ def test_references_stand_where_no_copy_may(tmp_path: Path) -> None:
     assert said(text, tmp_path, "cc") == said(CLASSES, tmp_path, "cc")
 
 
+METHODS = """\
+#include <cstdio>
+namespace sim {
+struct Grid { int n; int *map; };
+class Mesh {
+    int n, bad; double *x; Grid *grid;
+public:
+    double limit;
+    Mesh(int n, double *x, Grid *grid);
+    void scale(double *out, Mesh &other);
+    int show() const;
+};
+Mesh::Mesh(int n, double *x, Grid *grid) : n(n), bad(0), x(x), grid(grid), limit(0.5) {}
+void Mesh::scale(double *out, Mesh &other)
+{
+    for (int i = 0; i < n; ++i) { // LINE
+        out[grid->map[i]] += x[i] * limit;
+        if (x[i] < 2)
+            bad++;
+        other.limit = bad;
+    }
+}
+int Mesh::show() const
+{
+    int sum = 0;
+    for (int i = 0; i < n; ++i) // BEHIND
+        sum += bad * i;
+    return sum;
+}
+void named_first(int n);
+}
+int main()
+{
+    double x[4] = {1, 2, 3, 0}, out[4] = {};
+    int map[4] = {3, 1, 2, 0};
+    sim::Grid grid = {4, map};
+    sim::Mesh mesh(4, x, &grid);
+    mesh.scale(out, mesh);
+    std::printf("%g %g %g %d\\n", out[0], out[1], out[3], mesh.show());
+}
+"""
+
+
+@needs.cc
+@pytest.mark.integration
+def test_loops_of_methods_take_the_members_that_they_name(tmp_path: Path) -> None:
+    made = outlined(METHODS, "sim::Mesh::scale", "LINE", "cc")
+    assert made.entry.startswith("sim::scale_loop")
+    head = made.opening.splitlines()[0]
+    assert "(int n, Grid *grid, double *x, double *out, Mesh &other, double &limit, int &bad)" in head
+    assert made.put_back(made.text) == METHODS
+    behind = outlined(made.text, "sim::Mesh::show", "BEHIND", "cc")
+    assert "const" in behind.opening.splitlines()[0]
+    assert said(behind.text, tmp_path, "cc") == said(METHODS, tmp_path, "cc")
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "message"),
+    [
+        ("out[grid", "this->bad += 0; out[grid", "uses the object that its function belongs to"),
+        ("out[grid", "n += show() - show(); out[grid", "uses the object that its function belongs to"),
+        (
+            "}\nint main",
+            "}\nvoid sim::Mesh::scale(double *out, Mesh &other)\n{\n",
+            "outside of the namespace",
+        ),
+    ],
+)
+def test_loops_of_methods_that_are_none_of_a_plain_function(given: str, changed: str, message: str) -> None:
+    text = METHODS.replace(given, changed)
+    if "main" in given:
+        begin, end = METHODS.index("void Mesh::scale"), METHODS.index("int Mesh::show")
+        body = METHODS[begin:end]
+        text = METHODS.replace(body, "").replace(
+            "}\nint main", "}\n" + body.replace("Mesh::scale", "sim::Mesh::scale") + "int main"
+        )
+    with pytest.raises(UsageError, match=message):
+        outlined(text, "sim::Mesh::scale", "LINE", "cc")
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("struct T { static int f(int n) { int s = 0;", "stands in a member of a class"),
+        ("struct T { static int f(int n) { int s = 0;", "stands in the body of a class"),
         (
             "auto pair() { return std::pair(1, 2); }\nstruct T { }; int f(int n) { auto [a, s] = pair();",
             "s is",

@@ -15,13 +15,13 @@ from tuner.core.errors import UsageError
 from tuner.driver.applications.builds import PLAIN, Rebuilt, doubts_of, tree_with
 from tuner.driver.applications.generated_headers import with_generated
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
+from tuner.driver.applications.included_files import Inclusions, is_source
 from tuner.driver.applications.listing import Listing, list_built
 from tuner.driver.applications.trees import WORK_FOLDER
 from tuner.driver.applications.watched_builds import build_watched
 from tuner.driver.applications.whole_runs import run_once, with_varying
 from tuner.spec.applications import ApplicationFile, Region
 from tuner.spec.first.compile_commands import Compiled
-from tuner.spec.sources import language_of
 
 __all__ = ["Examined", "built_by", "compiled_in", "examine_application", "sources_below"]
 
@@ -105,17 +105,17 @@ def built_by(application: ApplicationFile) -> Rebuilt:
 
 
 def sources_below(folder: Path) -> list[Path]:
-    """Sources in C and C++, as many as a build can be watched for."""
+    """Sources in C and C++, as many as a build can be watched for, and the files that these include."""
     found: list[Path] = []
     names: dict[str, None] = {}
     for path in sorted(folder.rglob("*")):
-        if WORK_FOLDER in path.parts or language_of(path.name) not in ("c", "c++") or not path.is_file():
+        if WORK_FOLDER in path.parts or not is_source(path) or not path.is_file():
             continue
         names[path.name] = None
         if sum(map(len, names)) > _MOST_NAMES:
             break
         found.append(path)
-    return found
+    return [*found, *(path for path in Inclusions(folder).files() if path not in found)] if found else []
 
 
 def compiled_in(application: Rebuilt, sources: Sequence[Path], headers: Path) -> dict[Path, Compiled]:

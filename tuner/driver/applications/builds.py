@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
+from tuner.driver.applications.included_files import Inclusions
 from tuner.driver.applications.trees import Tree, TreeRun
 
 __all__ = ["PLAIN", "Rebuilt", "build_in", "doubts_of", "source_below", "tree_with"]
@@ -73,7 +74,7 @@ def source_below(folder: Path, source: Source, place: Path, user: str) -> Path:
 
 
 def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -> Tree:
-    """A copy of an application's folder with other files.
+    """A copy of an application's folder with other files; sources that include one of them are new there as well.
 
     Args:
         application: its folder is copied.
@@ -86,9 +87,12 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -
     """
     scratch.mkdir()
     tree = Tree(application.folder, scratch)
-    for name, text in texts.items():
+    inclusions = Inclusions(tree.copy)
+    including = {path for name in texts for path in inclusions.sources(tree.copy / name)}
+    files = {path: path.read_bytes() for path in including}
+    files |= {tree.copy / name: text for name, text in texts.items()}
+    for file, text in files.items():
         # A new file has a new time, by which `make` knows. What a link leads to is the user's own.
-        file = tree.copy / name
         mode = file.stat().st_mode
         file.unlink()
         file.write_bytes(text)

@@ -1,6 +1,6 @@
-"""Headers that a build writes before it compiles: kept for whoever reads the sources after the copy is gone.
+"""Headers for whoever reads the sources after the copy is gone: those that a build writes before it compiles.
 
-May not build anything.
+Also what stands before a file where a source includes it. May not build anything.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from tuner.driver.applications.included_files import Inclusions
 from tuner.driver.applications.trees import Tree
 from tuner.spec.first.compile_commands import Compiled
 
 __all__ = ["with_generated"]
 
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc", ".ipp", ".def", ".tbl")
+_BEFORE = "before"
+"""Below the folder of headers."""
 
 
 def with_generated(compiled: Mapping[Path, Compiled], tree: Tree, kept: Path) -> dict[Path, Compiled]:
-    """How sources are compiled, with folders of the headers that a build has made in a copy.
+    """How files are compiled, with folders of the headers that a build has made in a copy, and what stands before them.
 
     Args:
-        compiled: how the build was seen to compile each source.
+        compiled: how the build was seen to compile each file.
         tree: the copy that it was built in.
         kept: folder for the headers; what is in it is replaced.
     """
@@ -35,13 +38,18 @@ def with_generated(compiled: Mapping[Path, Compiled], tree: Tree, kept: Path) ->
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
             folders[tree.original / below.parent] = copy.parent
-    return {
-        source: replace(
-            how,
-            include=(
-                *(folders[each] for each in (source.parent, *how.include) if each in folders),
-                *how.include,
-            ),
-        )
-        for source, how in compiled.items()
-    }
+    inclusions, found = Inclusions(tree.original), {}
+    for path, how in compiled.items():
+        text, parents = b"", [path.parent]
+        if how.part_of is not None:
+            text, parents = inclusions.before(path, how.part_of)
+        made = [folders[each] for each in dict.fromkeys((*parents, *how.include)) if each in folders]
+        found[path] = replace(how, include=(*made, *how.include))
+        if text.strip():
+            file = kept / _BEFORE / f"{path.resolve().relative_to(tree.original)}.h"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text)
+            include = dict.fromkeys((*found[path].include, *parents))
+            flags = (*how.flags, "-include", str(file))
+            found[path] = replace(found[path], include=tuple(include), flags=flags)
+    return found

@@ -5,28 +5,29 @@ A function in which no loop is hot stands for the loops that call it. May not bu
 
 from __future__ import annotations
 
-import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.errors import TunerError
+from tuner.core.source_text import lines_of_text
 from tuner.driver.applications.listing import Listing
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.project import read_source
-from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.lookup import callers_of, functions_of
 from tuner.spec.reading.nodes import walk
 from tuner.spec.reading.outlining import lines_of, loop_lines
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sources import language_of
 
 __all__ = ["HotRegions", "hot_regions"]
 
 _OLD_C = ("-Wno-implicit-int", "-Wno-implicit-function-declaration")
 _MAIN = "main"
+_NAMED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _MOST_CALLERS = 8
 """In how many calls of one another a loop is looked for."""
 
@@ -74,7 +75,12 @@ def hot_regions(
             unread.append(f"{path} is hot and made by the build: let it compile the source in its place")
             continue
         try:
-            found += _regions(_Functions(path, seen.get(path)), own)
+            functions = _Functions(path, seen.get(path))
+            found += _regions(functions, own)
+            outside = {line: share for line, share in own.items() if functions.around(line) is None}
+            if sum(outside.values()) >= least:
+                line, cure = max(outside, key=outside.__getitem__), "write its loop as a function with a name"
+                unread.append(f"{path.name}:{line} is hot and in no function that can be told: {cure}")
         except TunerError as error:
             unread.append(f"{path.name} cannot be read: {error}")
     hot = sorted((one for one in found if one.share >= least), key=lambda one: (-one.share, one.name))
@@ -99,40 +105,54 @@ def _regions(source: _Functions, lines: Mapping[int, float]) -> Iterator[Region]
 
 
 class _Functions:
-    """The functions of a source.
+    """The functions of a source; only those around hot lines are read, each by a run of clang's.
 
     Args:
         path: of the file.
         compiled: how it is compiled; ``None`` where that is not known.
-
-    Raises:
-        BaselineError: clang does not accept the source.
-        MachineError: there is no clang, or it does not answer.
     """
 
     def __init__(self, path: Path, compiled: Compiled | None) -> None:
         self.path = path
         source = read_source(path)
         self._text, self._data = source.text, source.data
-        language = language_of(path.name) or "c"
-        reader = SourceReader(
+        language = (compiled.language if compiled is not None else "") or language_of(path.name) or "c"
+        self._reader = SourceReader(
             files=(source,),
             language=language,
             folder=str(path.parent),
             include=tuple(map(str, () if compiled is None else compiled.include)),
             flags=(*(_OLD_C if language == "c" else ()), *(() if compiled is None else compiled.flags)),
         )
-        # Each is a run of clang's, which takes most of a second where C++ includes its library.
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            named = list(pool.map(reader.named, functions_of(self._text)))
-        self._functions = [function for of_name in named for function in of_name if function.defined]
+        self._names = functions_of(self._text)
+        self._read: dict[str, list[Function]] = {}
 
     def places(self, line: int) -> set[_Place]:
-        """The loops around a line, or around the calls of the function that it lies in."""
+        """The loops around a line, or around the calls of the function that it lies in.
+
+        Raises:
+            BaselineError: clang does not accept the source.
+            MachineError: there is no clang, or it does not answer.
+        """
         return set(self._places(line, ()))
 
+    def _named(self, name: str) -> list[Function]:
+        if name not in self._read:
+            self._read[name] = [function for function in self._reader.named(name) if function.defined]
+        return self._read[name]
+
+    def around(self, line: int) -> Function | None:
+        """The function that a line lies in: its name stands above, seldom far."""
+        above = "".join(lines_of_text(self._text)[:line])
+        places = {found[1]: found.start() for found in _NAMED.finditer(above) if found[1] in self._names}
+        for name in sorted(places, key=lambda name: -places[name]):
+            for function in self._named(name):
+                if line in lines_of(function.tree, self._data):
+                    return function
+        return None
+
     def _places(self, line: int, callers: Sequence[str]) -> Iterator[_Place]:
-        function = next((f for f in self._functions if line in lines_of(f.tree, self._data)), None)
+        function = self.around(line)
         if function is None:
             return
         loops = loop_lines(function, self._text, line)
@@ -151,7 +171,7 @@ class _Functions:
 
     def _calls(self, name: str) -> Iterator[int]:
         """Lines at which a function of the file is called."""
-        for function in self._functions:
+        for function in (each for caller in callers_of(self._text, name) for each in self._named(caller)):
             for node in walk(function.tree):
                 called = node.get("referencedDecl") if node.get("kind") == "DeclRefExpr" else None
                 if isinstance(called, dict) and called.get("name") == name:

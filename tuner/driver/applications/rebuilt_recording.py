@@ -224,6 +224,8 @@ def _table(variables: Sequence[Variable]) -> str:
         return ""
     addresses = ", ".join(f"(void *)&{variable.name}" for variable in variables)
     return f"""
+#ifndef {_TABLE.upper()}
+#define {_TABLE.upper()}
 #ifdef __cplusplus
 extern "C" {{
 #endif
@@ -232,9 +234,10 @@ extern "C" {{
 __attribute__((retain))
 #endif
 #endif
-__attribute__((used)) void *{_TABLE}[] = {{{addresses}}};
+__attribute__((used, weak)) void *{_TABLE}[] = {{{addresses}}};
 #ifdef __cplusplus
 }}
+#endif
 #endif
 """
 

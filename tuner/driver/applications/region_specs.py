@@ -5,6 +5,7 @@ May not tune, and may not change the application's folder but for the folder of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from tuner.driver.applications.recorded_specs import file_name, recordings_of
 from tuner.driver.check import check_spec
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
+from tuner.spec.first.global_variables import NO_ARGUMENT
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
@@ -27,6 +29,7 @@ _CALL_S = 0.05
 """Of a call, for enough candidates to be timed within minutes: of a loop that takes longer one inside is tuned."""
 _CHEAP_S = 1e-5
 """Of a call of a loop inside one that no spec describes: what is around such a loop is most of what can gain."""
+_NOT_RECORDED = re.compile(rf"^# check: ({NO_ARGUMENT} .*)$", re.MULTILINE)
 _INSTANCES = 2
 _CAUGHT = 2
 """Planted faults that show that the verification looks at results; each is a build of the region's whole file."""
@@ -143,6 +146,9 @@ def _candidates(
             report = record_rebuilt(spec, application, instances=_INSTANCES, silent=True, output=recorded)
             note(f"{name}: checking that the replay is what the application got")
             problem = _problem(recorded)
+            missing = _NOT_RECORDED.search(spec.text) if problem else None
+            if missing is not None:
+                problem = f"{missing[1]}, so it is not recorded; pass it to the function; {problem}"
         except TunerError as error:
             problem = str(error)
         if problem and compiled is not None and compiled.ways > 1:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.applications.builds import Rebuilt, build_in
+from tuner.driver.applications.included_files import Inclusions, is_source, with_included
 from tuner.driver.applications.trees import Tree
 from tuner.evaluators.host.shared import shared_library
 from tuner.spec.first.compile_commands import Compiled, compiled_by, with_responses
@@ -61,7 +62,7 @@ def build_watched(
         tree: the copy.
         application: how it is built.
         way: what is different there, for messages.
-        sources: files below the original folder.
+        sources: files below the original folder; also such as others include.
         scratch: a folder for what is noted.
         more: as ``build_in`` takes it.
 
@@ -74,17 +75,20 @@ def build_watched(
     notes = scratch / "notes"
     notes.mkdir()
     program = Path(os.path.normpath(application.here.resolve() / application.command[0]))
-    around = _around(tree, notes, (*(source.name for source in sources), program.name))
+    inclusions = Inclusions(tree.original)
+    compiled = {one: None for each in sources for one in (each, *inclusions.sources(each)) if is_source(one)}
+    around = _around(tree, notes, (*(source.name for source in compiled), program.name))
     build_in(tree, application, way, around=around, **more)
     called = [one for one in map(_read, sorted(notes.glob("*"))) if one is not None]
-    commands = {source: _compiling(called, tree, source) for source in sources}
+    commands = {source: _compiling(called, tree, source) for source in compiled}
     _require_inside([one for of_source in commands.values() for one in of_source], tree)
     parts = _parts(called, program)
     found = {}
     for source, made in commands.items():
         # Of several the one that the program has.
         found[source] = compiled_by(sorted(made, key=lambda each: _output(*each) not in parts), None)
-    return {source: compiled for source, compiled in found.items() if compiled is not None}
+    seen = {source: how for source, how in found.items() if how is not None}
+    return {path: how for path, how in with_included(seen, sources, inclusions).items() if path in sources}
 
 
 def _around(tree: Tree, notes: Path, names: Sequence[str]) -> tuple[str, ...]:

@@ -47,6 +47,8 @@ class Compiled:
         flags: macros, dialect and what changes a source's meaning.
         command: the compiler, and the flags that say what code is made.
         ways: in how many that differ; this is the first.
+        part_of: the source that includes a file which is not compiled by itself.
+        language: of such a file; empty where its name says it.
     """
 
     list: Path | None
@@ -54,6 +56,8 @@ class Compiled:
     flags: tuple[str, ...]
     command: tuple[str, ...] = ()
     ways: int = 1
+    part_of: Path | None = None
+    language: str = ""
 
     @property
     def openmp(self) -> bool:

@@ -23,8 +23,10 @@ from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, p
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 
-__all__ = ["Globals", "used_variables", "with_globals"]
+__all__ = ["NO_ARGUMENT", "Globals", "used_variables", "with_globals"]
 
+NO_ARGUMENT = "no argument can stand for"
+"""How a comment of a first spec begins on a variable that recordings do not have either."""
 _COMPARED = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -64,14 +66,14 @@ def with_globals(
     doubts = []
     for name, types in used_variables(function, lookup, reader).items():
         if types is None:
-            doubts.append(f"no argument can stand for the variable {name} of a namespace or another file")
+            doubts.append(f"{NO_ARGUMENT} the variable {name} of a namespace or another file")
             continue
         kind, itself = types
         if kind.odd == ROWS and not itself.odd and itself.dtypes:
             kinds[name], names[name] = itself, "pointer"
         elif kind.odd or not kind.dtypes:
             what = kind.text.replace(" (*)", "").removesuffix("*").strip()
-            doubts.append(f"no argument can stand for the global {name}, `{what}`")
+            doubts.append(f"{NO_ARGUMENT} the global {name}, `{what}`")
         elif not kind.constant:
             kinds[name], names[name] = replace(kind, reference=not kind.inner), "true"
     for name in file_temporaries(function, [name for name, kind in kinds.items() if kind.reference], reader):

@@ -68,6 +68,7 @@ class FirstKernel:
         compiler: of the project's build, with flags; none where clang and LLVM make the code.
         reassociate: whether sums may be in another order.
         arguments: lines of the arguments where nothing about them is guessed.
+        language: of the source, where its name does not say it.
     """
 
     file: str
@@ -86,6 +87,7 @@ class FirstKernel:
     compiler: Sequence[str] = ()
     reassociate: bool = False
     arguments: Sequence[Line] = ()
+    language: str = ""
 
 
 def host_spec(kernel: FirstKernel) -> FirstSpec:
@@ -261,6 +263,8 @@ class _Writer:
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
             parts.append(f"returns: {returns.dtypes[0]}")
+        if self._given.language:
+            parts.append(f"language: {self._given.language}")
         if self._given.threads is not None:
             parts.append("openmp: true")
         lines = [Line(f"kernel: {{{', '.join(parts)}{files}}}")]

@@ -82,6 +82,8 @@ def first_spec(
     """
     path = Path(kernel_file)
     language = "cuda" if path.suffix == ".cuh" else language_of(path.name)
+    if compiled is not None and compiled.language:
+        language = compiled.language
     if language not in ("c", "c++", "opencl", "cuda"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
@@ -172,6 +174,7 @@ def host_first_spec(project: Project) -> FirstSpec:
         threads=len(os.sched_getaffinity(0)) if source.openmp else None,
         compiler=command,
         reassociate=project.reassociate,
+        language="" if language_of(file) else project.language,
     )
     return replace(host_spec(first), beside=beside)
 

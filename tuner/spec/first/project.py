@@ -107,7 +107,8 @@ def opened(project: Project) -> Opened:
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
     try:
         include = [path_from(beside, each) for each in project.include]
-        model = KernelModel(source=path.name, entry="kernel", include=include)
+        named = {"source": path.name, "entry": "kernel", "language": project.language, "include": include}
+        model = KernelModel.model_validate(named)
         sources = read_sources(model, view, folder_reader(beside), str(beside))
     except SpecError as error:
         # There is no spec yet that a path could be relative to.

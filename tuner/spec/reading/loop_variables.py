@@ -277,6 +277,9 @@ def _look(
     for node, parents in paths(function.tree):
         if node is loop:
             again, seen = _loops(parents), True
+        if node.get("kind") == "MemberExpr" and node.get("referencedMemberDecl") in known:
+            # A member of the function's own object, of which another name may change it.
+            known[node["referencedMemberDecl"]].shared |= not _only_read(node, parents)
         key = referenced(node) if node.get("kind") == "DeclRefExpr" else ""
         variable = known.get(key)
         if variable is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 from tuner.core.errors import BaselineError, UsageError
@@ -19,10 +20,12 @@ from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
+from tuner.spec.reading.methods import THIS
 from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, location_of, walk
+from tuner.spec.reading.own_members import scope_of, with_own_members
 from tuner.spec.reading.separate_objects import separate_objects
-from tuner.spec.reading.signature import Function, SourceReader
-from tuner.spec.reading.trees import callee_name
+from tuner.spec.reading.signature import LANGUAGES, Function, SourceReader
+from tuner.spec.reading.trees import callee_name, referenced
 
 __all__ = ["lines_of", "loop_lines", "no_loop", "outline"]
 
@@ -95,15 +98,18 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
         what = "several functions" if found else "a template" if template else "no function with a body"
         raise UsageError(f"{reader.files[0].name} has {what} of the name {entry!r}", "name another")
     (function,) = found
+    function = replace(function, tree=with_own_members(function.tree))
     loop = _loop(function, text, line)
     if loop is None:
         raise no_loop([function], text, line, f"of {entry} begins")
-    _refuse(function, loop, f"the loop at line {line}")
+    name = f"the loop at line {line}"
+    _refuse(function, loop, name)
+    scope = scope_of(function, source_bytes(text), name)
     views = viewed(reader, function, loop, text)
     if views is not None:
         function, loop = views.function, views.loop
     try:
-        made = _Writer(function, loop, text, reader, views).outlined(entry, line)
+        made = _Writer(function, loop, text, reader, views, scope).outlined(entry, line)
     except UsageError as error:
         message = f"the loop at line {line} cannot be a function of its own: {error.message}"
         raise UsageError(message, error.hint) from None
@@ -131,14 +137,12 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
     inside = {id(node) for node in walk(loop)}
     labels = {n["declId"]: id(n) in inside for n in walk(function.tree) if n.get("kind") == "LabelStmt"}
     reasons = {
-        "CXXThisExpr": "reads members of the object that its function belongs to",
+        "CXXThisExpr": "uses the object that its function belongs to by more than its members' names",
         "PredefinedExpr": "asks for the name of its function",
         "LambdaExpr": "has a lambda",
         "VAArgExpr": "takes arguments of a list of any length",
         "CoawaitExpr": "waits as a coroutine does",
     }
-    if function.tree.get("kind") == "CXXMethodDecl":
-        raise UsageError(f"{name} stands in a member of a class", "write it into a function of its own")
     if function.nameless:
         cure = "write static before the function, outside of that namespace"
         raise UsageError(f"{name} stands in a namespace without a name", cure)
@@ -151,6 +155,8 @@ def _refuse(function: Function, loop: Node, name: str) -> None:
         kind, within = str(node.get("kind")), id(node) in inside
         if within and kind in reasons and not (kind == "PredefinedExpr" and id(node) in told):
             raise UsageError(f"{name} {reasons[kind]}", HINT)
+        if within and referenced(node) == THIS:
+            raise UsageError(f"{name} {reasons['CXXThisExpr']}", HINT)
         if within and kind == "IndirectGotoStmt" and named:
             raise UsageError(f"{name} goes to a label that its function computes", HINT)
         called = node.get("referencedDecl", {}).get("name") if within else None
@@ -171,7 +177,13 @@ class _Writer:
     """Puts the function of one loop together."""
 
     def __init__(
-        self, function: Function, loop: Node, text: str, reader: SourceReader, views: Viewed | None
+        self,
+        function: Function,
+        loop: Node,
+        text: str,
+        reader: SourceReader,
+        views: Viewed | None,
+        scope: str,
     ) -> None:
         self._function = function
         self._loop = loop
@@ -180,6 +192,7 @@ class _Writer:
         self._reader = reader
         self._language = reader.language
         self._views = views
+        self._scope = scope
 
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
@@ -194,7 +207,7 @@ class _Writer:
         declared = [view.declared for view in views]
         assert start is not None
         return Outlined(
-            entry=entry.rpartition("::")[0] + ("::" if "::" in entry else "") + symbol,
+            entry=self._scope + symbol,
             function=entry,
             language=self._language,
             given=self._text,
@@ -206,9 +219,14 @@ class _Writer:
             loop="" if self._views is None else self._views.text(self._data, begin, end),
             views=views,
             call=_block([f"{head};", *declared, exits.call(symbol, passed.values)], pad, given.count(b"\n")),
-            opening=f"{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
+            opening=f"{self._once()}{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
             closing=f"\n{exits.closing(passed.behind)}}}",
         )
+
+    def _once(self) -> str:
+        """What makes one function of those of several sources, of a loop in a file that they include."""
+        suffix = PurePath(self._reader.files[0].name).suffix
+        return "" if suffix in LANGUAGES else "__attribute__((weak)) "
 
     def _unused(self, name: str) -> str:
         return free_name(name, [self._text])
