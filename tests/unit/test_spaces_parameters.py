@@ -60,7 +60,7 @@ def test_truth_values():
         lambda: Parameter.choice("x", [[1]]),
         lambda: Parameter.choice("x", ["a"], default="b"),
         lambda: Parameter.choice("9x", [1]),
-        lambda: Parameter.choice("min", [1]),
+        lambda: Parameter.choice("not", [1]),
         lambda: Parameter.choice("a-b", [1]),
     ],
 )
