@@ -41,9 +41,10 @@ int main(void)
 }
 """)
     spec = first_of(tmp_path, "app.c", 7, build="cc -O2 -g app.c draw.c -o app")
-    (line,) = spec.refused
+    line, with_memory = spec.refused
     assert spec.path is None
     what = "no argument can stand for the variable state of a namespace or another file"
     assert line.startswith(
         f"app.c:7: {what}, so it is not recorded; pass it to the function; does not verify"
     )
+    assert with_memory.startswith("app.c:7, with the memory around it: state is a variable of a namespace")

@@ -133,7 +133,8 @@ def _candidates(
     """Those that can be recorded and check, the outermost first; ``by_address`` with the application's memory."""
     for line in lines:
         name = f"{region.source.name}:{line or region.function}"
-        note(f"{name}: recording{', with the memory around it' if by_address else ''}")
+        name += ", with the memory around it" if by_address else ""
+        note(f"{name}: recording")
         path = _path_of(region, line, application, folder)
         path = path.with_stem(f"{path.stem}{'-memory' if by_address else ''}")
         kept = path.exists()
