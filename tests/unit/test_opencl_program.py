@@ -10,11 +10,12 @@ import pytest
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Kernel, Resolved, Source, Status, Value, Variant
+from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.compiler import lacking_extension
 from tuner.evaluators.opencl.device import Device, choose
 from tuner.evaluators.opencl.flags import check_flags
-from tuner.evaluators.opencl.limits import Refusal, features, inspect
+from tuner.evaluators.opencl.limits import features, inspect
 from tuner.evaluators.opencl.process import driver_environment
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.opencl.session import believe
@@ -199,7 +200,7 @@ def shape(*block: int, shared: int = 0) -> Geometry:
 def test_impossible_launches_are_known_before(
     said: Any, geometry: Geometry, status: Status, message: str
 ) -> None:
-    with pytest.raises(Refusal, match=message) as caught:
+    with pytest.raises(CandidateFailed, match=message) as caught:
         inspect(said, "k", [X], device(), [geometry])
     assert caught.value.status is status
 
