@@ -107,7 +107,8 @@ class Pipelines:
         try:
             self._pool = CompilePool(load, workers=workers, timeout_s=timeout_s, program=program)
         except MachineError as error:
-            raise MachineError(*broken) from error
+            message, hint = broken
+            raise MachineError(message, hint) from error
         self._front = front(workers)
         self._prepared: OrderedDict[str, Outcome] = OrderedDict()
 
