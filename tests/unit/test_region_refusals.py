@@ -48,3 +48,24 @@ int main(void)
         f"app.c:7: {what}, so it is not recorded; pass it to the function; does not verify"
     )
     assert with_memory.startswith("app.c:7, with the memory around it: state is a variable of a namespace")
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.integration
+def test_a_region_that_changes_nothing_is_not_tuned(tmp_path: Path) -> None:
+    """A kernel that does nothing would pass, and be the fastest of all."""
+    (tmp_path / "app.c").write_text("""\
+#include <stdio.h>
+int main(void)
+{
+    double a[100];
+    for (int i = 0; i < 100; i++) a[i] = i;
+    for (int i = 0; i < 100; i++)
+        if (a[i] > 100) a[i] = 100;
+    printf("%g\\n", a[7]);
+}
+""")
+    spec = first_of(tmp_path, "app.c", 6, build="cc -O2 -g app.c -o app")
+    assert spec.path is None
+    assert [line for line in spec.refused if line.endswith("a kernel that does nothing would pass")]

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from tuner.core.errors import TunerError
 from tuner.core.files import write_atomically
+from tuner.core.types import ArgumentRole
 from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.rebuilt_recording import record_rebuilt
 from tuner.driver.applications.recorded_specs import file_name, recordings_of
 from tuner.driver.check import check_spec
+from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.global_variables import NO_ARGUMENT
@@ -146,7 +148,7 @@ def _candidates(
             _forget(spec)
             report = record_rebuilt(spec, application, instances=_INSTANCES, silent=True, output=recorded)
             note(f"{name}: checking that the replay is what the application got")
-            problem = _problem(recorded)
+            problem = _problem(recorded, report.recordings)
             missing = _NOT_RECORDED.search(spec.text) if problem else None
             if missing is not None:
                 problem = f"{missing[1]}, so it is not recorded; pass it to the function; {problem}"
@@ -209,7 +211,7 @@ def _forget(spec: LoadedSpec) -> None:
         path.unlink(missing_ok=True)
 
 
-def _problem(path: Path) -> str:
+def _problem(path: Path, recordings: Sequence[Path]) -> str:
     """Why a spec on recordings is not to be tuned; empty where it is.
 
     Raises:
@@ -217,4 +219,15 @@ def _problem(path: Path) -> str:
     """
     (spec,) = load_spec(path)
     report = check_spec(spec, faults=_CAUGHT)
-    return "" if report.ok else report.lines[-1][1]
+    if not report.ok:
+        return report.lines[-1][1]
+    # Outputs are filled with other values before each call.
+    refilled = any(a.role is ArgumentRole.OUTPUT for a in spec.task.arguments)
+    if refilled or spec.task.kernel.returns is not None or any(map(_changes_something, recordings)):
+        return ""
+    return "the recorded calls change nothing, so a kernel that does nothing would pass"
+
+
+def _changes_something(recording: Path) -> bool:
+    with RecordingFile(recording) as file:
+        return any(file.changed(i) for i, a in enumerate(file.recording.arguments) if a.kind == "buffer")
