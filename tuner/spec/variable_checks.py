@@ -6,6 +6,7 @@ Asks clang; may not read sources itself.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from tuner.core.errors import BaselineError
@@ -35,16 +36,20 @@ def check_variables(
     """
     places = {argument.name: ("arguments", i) for i, argument in enumerate(given)}
     addresses = {argument.name for argument in given if argument.by == "address"}
-    for variable in variables:
+    try:
+        kinds = (
+            reader.types([each for v in variables for each in (f"&{v.name}", v.name)]) if variables else []
+        )
+    except BaselineError as error:
+        names = "|".join(v.name for v in variables)
+        missing = re.search(rf"'({names})'", error.message)
+        if missing is None:
+            raise
+        hint = "variables of functions, of classes and of namespaces cannot be given in this version"
+        what = f"{missing[1]!r} is no global variable of {reader.files[0].name}"
+        raise view.error((*places[missing[1]], "name"), what, hint) from None
+    for variable, kind, itself in zip(variables, kinds[::2], kinds[1::2], strict=True):
         path: Path = places[variable.name]
-        try:
-            kind, itself = reader.types([f"&{variable.name}", variable.name])
-        except BaselineError as error:
-            if variable.name not in error.message:
-                raise
-            hint = "variables of functions, of classes and of namespaces cannot be given in this version"
-            what = f"{variable.name!r} is no global variable of {reader.files[0].name}"
-            raise view.error((*path, "name"), what, hint) from None
         if variable.name in addresses and itself.is_address:
             continue
         if kind.odd == ROWS and not itself.odd:

@@ -274,6 +274,7 @@ def _look(
     own = {n["id"] for n in walk(loop) if n.get("kind") == "VarDecl"}
     given = set[str]() if jumps else given_first(loop)
     lost = set[str]() if jumps else lost_behind(function, loop)
+    enclosing = frozenset(id(n) for node, parents in paths(function.tree) if node is loop for n in parents)
     for node, parents in paths(function.tree):
         if node is loop:
             again, seen = _loops(parents), True
@@ -288,7 +289,7 @@ def _look(
         variable.shared |= is_kept(parents, own)
         changed |= set() if read else {key}
         around = [parent for parent in parents if within == (id(parent) in inside)]
-        counted = _counted_anew(key, around, loop)
+        counted = _counted_anew(key, [parent for parent in around if id(parent) not in enclosing])
         if not within:
             # What stands before the loop is not reached again without a loop around both, or a jump.
             variable.outside |= not counted and (seen or jumps or bool(_loops(parents) - variable.around))
@@ -346,10 +347,10 @@ def _only_read(node: Node, parents: Sequence[Node]) -> bool:
     return False
 
 
-def _counted_anew(key: str, parents: Sequence[Node], loop: Node) -> bool:
-    """Whether a variable stands in a loop that gives it a first value; not one around the given."""
+def _counted_anew(key: str, parents: Sequence[Node]) -> bool:
+    """Whether a variable stands in a loop that gives it a first value."""
     for parent in parents:
-        if parent.get("kind") != "ForStmt" or (parent is not loop and any(n is loop for n in walk(parent))):
+        if parent.get("kind") != "ForStmt":
             continue
         first = (parent.get("inner") or [{}])[0]
         while first.get("opcode") == ",":

@@ -201,9 +201,9 @@ class SourceReader:
         lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
         # An empty line ends a comment that a backslash goes on with.
         extra = "\n\n" + "".join(lines)
-        self._accepted([], extra)
+        trees = trees_of(self._accepted(_dump(_PROBE), extra))
         # What is written is the question itself.
-        found = {t["name"]: c_type({"qualType": plain_type(t)}) for t in self.trees(_PROBE, extra=extra)}
+        found = {t["name"]: c_type({"qualType": plain_type(t)}) for t in trees}
         kinds = [found[f"{_PROBE}{i}_"] for i in range(len(expressions))]
         function = Function(name="", parameters=tuple(("", kind) for kind in kinds), returns=None)
         return [kind for _, kind in self.resolved(function).parameters]
@@ -287,13 +287,19 @@ class SourceReader:
         """
         return self._run(["-Xclang", "-ast-dump=json"], "")[1:]
 
-    def _resolve(self, aliases: Sequence[str]) -> dict[str, tuple[str, int]]:
+    def _resolve(self, aliases: list[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
+        lines = [f"\nextern {alias} {_PROBE}{number}_;\n" for number, alias in enumerate(aliases)]
+        trees = list(self.trees(_PROBE, extra="".join(lines))) if aliases else []
+        if not trees and len(aliases) > 1:
+            # One that cannot be named there is found by halves.
+            half = len(aliases) // 2
+            return self._resolve(aliases[:half]) | self._resolve(aliases[half:])
+        texts = {tree["name"]: plain_type(tree) for tree in trees}
         known: dict[str, tuple[str, int]] = {}
         for number, alias in enumerate(aliases):
-            line = f"\nextern {alias} {_PROBE}{number};\n"
-            for tree in self.trees(f"{_PROBE}{number}", extra=line):
-                text = plain_type(tree)
+            text = texts.get(f"{_PROBE}{number}_")
+            if text is not None:
                 base = bare(text)
                 # What an alias of a vector stands for keeps OpenCL's own names of its elements.
                 known[alias] = (UNSIGNED.get(base, base), width_of(text))
