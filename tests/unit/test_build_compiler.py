@@ -98,7 +98,7 @@ def built(spec: LoadedSpec, text: str) -> Build:
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_code_is_the_compilers_and_globals_are_arguments(tmp_path: Path, compiler: str) -> None:
     spec = written(tmp_path, compiler)
-    report = check_spec(spec)
+    report = check_spec(spec, faults=2)
     lines = dict(report.lines)
     assert report.ok, report.lines
     assert lines["compiler"].startswith(f"command {compiler}, version ")
