@@ -76,13 +76,13 @@ class Bench:
         return build
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def transpose(compiler: CudaCompiler) -> Bench:
     """A kernel without mathematics."""
     return Bench(compiler, "transpose")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def softmax(compiler: CudaCompiler) -> Bench:
     """A kernel with libdevice's functions and shuffles."""
     return Bench(compiler, "softmax")
