@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def compiler() -> Iterator[CudaCompiler]:
         yield made
 
 
+@cache
 def load(path: Path) -> tuple[LoadedSpec, Task]:
     """One example."""
     (spec,) = load_spec(path)
@@ -76,13 +78,13 @@ class Bench:
         return build
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def transpose(compiler: CudaCompiler) -> Bench:
     """A kernel without mathematics."""
     return Bench(compiler, "transpose")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def softmax(compiler: CudaCompiler) -> Bench:
     """A kernel with libdevice's functions and shuffles."""
     return Bench(compiler, "softmax")
