@@ -68,6 +68,7 @@ def loop(head: str, body: str, *, before: str = "") -> str:
     return f"{HEAD}void around({head})\n{{\n    {before}\n    {round_}\n}}\n"
 
 
+@pytest.mark.integration
 def test_elements_and_sizes_are_arguments() -> None:
     made = outlined(PROGRAM, "work")
     head = made.opening.partition("\n")[0]

@@ -292,8 +292,8 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, old: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_recorded_spec_has_its_structures_without_a_compiler(bench: Bench, tmp_path: Path) -> None:
-    loaded = bench.loaded
+def test_a_recorded_spec_has_its_structures_without_a_compiler(tmp_path: Path) -> None:
+    loaded = spec_of(tmp_path, SPEC)
     again = load_recorded(loaded.text, loaded.files, folder=str(tmp_path))
     assert again.task.kernel.parcels == loaded.task.kernel.parcels
     assert again.task.arguments == loaded.task.arguments
