@@ -96,7 +96,7 @@ void run(int n, int m, int block) {{
 MANY = st.lists(EXPRESSIONS, min_size=20, max_size=40)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(MANY, VALUES)
 def test_expressions_have_the_value_of_c(texts: list[str], values: dict[str, int]) -> None:
     nodes = read(texts)

@@ -82,23 +82,23 @@ def written(
     return loaded
 
 
-def built(spec: LoadedSpec, text: str) -> Build:
-    """A candidate with another text, after the baseline."""
+def built(spec: LoadedSpec, *texts: str) -> list[Build]:
+    """Candidates with other texts, after the baseline."""
     task = spec.task
     resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
-    variant = Variant(files=(Source(name="mix.c", text=text),))
     with closing(HostBackend().prepare(task, workers=1)) as evaluation:
         first = BuildRequest(trial=BASELINE, variant=task.kernel.variant, resolved=resolved)
         (baseline,) = evaluation.build([first])
         assert baseline.status == "ok", baseline.message
-        (candidate,) = evaluation.build([replace(first, trial=1, variant=variant)])
-        return candidate
+        variants = [Variant(files=(Source(name="mix.c", text=text),)) for text in texts]
+        requests = [replace(first, trial=1 + i, variant=variant) for i, variant in enumerate(variants)]
+        return list(evaluation.build(requests))
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_code_is_the_compilers_and_globals_are_arguments(tmp_path: Path, compiler: str) -> None:
     spec = written(tmp_path, compiler)
-    report = check_spec(spec)
+    report = check_spec(spec, faults=2)
     lines = dict(report.lines)
     assert report.ok, report.lines
     assert lines["compiler"].startswith(f"command {compiler}, version ")
@@ -108,35 +108,29 @@ def test_code_is_the_compilers_and_globals_are_arguments(tmp_path: Path, compile
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_an_object_has_what_the_kernel_uses_and_nothing_else(tmp_path: Path, compiler: str) -> None:
-    spec = written(tmp_path, compiler)
-    made = Object(built(spec, KERNEL).code)
-    assert made.exports == {"mix"}
-    assert made.imports <= {"tuner_work", "table", "given", "moved", "_GLOBAL_OFFSET_TABLE_"}
-    assert not made.runs_at_load
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_candidate_may_call_no_more_than_the_baseline(tmp_path: Path, compiler: str) -> None:
-    spec = written(tmp_path, compiler)
-    candidate = built(spec, KERNEL.replace("double t = 0;\n", 'double t = 0; puts("x");\n', 1))
-    assert (candidate.status, "puts" in candidate.message) == ("refused", True)
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize(
-    "line", ['#include "{secret}"', '__asm__(".section .rodata\\nstolen: .incbin \\"{secret}\\"\\n.text");']
-)
-def test_a_candidate_reads_no_file_of_the_users(tmp_path: Path, compiler: str, line: str) -> None:
+def test_a_candidate_has_and_reaches_no_more_than_the_baseline(tmp_path: Path, compiler: str) -> None:
+    """Its object has what the kernel uses; it calls nothing else, and reads no file of the user's."""
     (tmp_path / "kernel").mkdir()
     secret = tmp_path / "secret"
     secret.write_text("int secret;\n")
     spec = written(tmp_path / "kernel", compiler)
     stealing = KERNEL.replace("t += b[i];", "t += b[i] + stolen[i];")
-    head = "extern char stolen[];" if "stolen" in line else "char stolen[64];"
-    candidate = built(spec, f"{line.format(secret=secret)}\n{head}\n{stealing}")
-    assert candidate.status == "build_error", candidate
-    assert "secret" in candidate.message
+    incbin = f'__asm__(".section .rodata\\nstolen: .incbin \\"{secret}\\"\\n.text");'
+    same, calling, including, assembling = built(
+        spec,
+        KERNEL,
+        KERNEL.replace("double t = 0;\n", 'double t = 0; puts("x");\n', 1),
+        f'#include "{secret}"\nchar stolen[64];\n{stealing}',
+        f"{incbin}\nextern char stolen[];\n{stealing}",
+    )
+    made = Object(same.code)
+    assert made.exports == {"mix"}
+    assert made.imports <= {"tuner_work", "table", "given", "moved", "_GLOBAL_OFFSET_TABLE_"}
+    assert not made.runs_at_load
+    assert (calling.status, "puts" in calling.message) == ("refused", True)
+    for candidate in (including, assembling):
+        assert candidate.status == "build_error", candidate
+        assert "secret" in candidate.message
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -150,30 +144,25 @@ def test_a_run_stands_and_its_script_builds_the_winner(tmp_path: Path, compiler:
     assert f"\n{compiler} -c mix.c -o rebuilt-mix.o\n" in files["build.sh"].read_text()
 
 
-def test_a_record_needs_no_compiler(tmp_path: Path) -> None:
-    spec = written(tmp_path, "clang -O2 -DSCALE=2")
-    again = load_recorded(spec.text, spec.files, folder=str(tmp_path))
-    assert again.task.kernel.compiler == spec.task.kernel.compiler
-    assert again.task.kernel.compiler is not None
-    assert again.task.kernel.compiler.family == "clang"
-    assert again.digest == spec.digest
-
-
-def test_what_a_flag_defines_is_known_where_the_source_is_read(tmp_path: Path) -> None:
+def test_a_macro_that_a_flag_defines_is_known_where_the_source_is_read(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "scale.h").write_text("#define SCALED(x) ((x) * SCALE)\n")
     text = '#include "scale.h"\n' + KERNEL.replace("2 * x", "SCALED(x)")
     spec = written(tmp_path, "clang -O2 -DSCALE=2 -Iinside", text=text)
-    assert check_spec(spec, faults=False).ok
     assert "* 2" in spec.task.kernel.preprocessed[0].files[0].text
+    again = load_recorded(spec.text, spec.files, folder=str(tmp_path))
+    assert again.task.kernel.compiler == spec.task.kernel.compiler
+    assert again.task.kernel.compiler is not None
+    assert again.task.kernel.compiler.family == "clang"
+    assert again.digest == spec.digest, "a record needs no compiler"
 
 
-@pytest.mark.parametrize("flag", ["-include", "-imacros"])
-def test_a_header_that_a_flag_names_lies_in_the_kernels_folders(tmp_path: Path, flag: str) -> None:
+def test_headers_that_flags_name_lie_in_the_kernels_folders(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "scale.h").write_text("#define SCALED(x) ((x) * 2)\n")
     spec = SPEC.replace("entry: mix,", "entry: mix, include: [inside],")
-    spec = spec.replace("space:\n", f"space:\n  flags: {{ahead: ['{flag} scale.h']}}\n")
+    flags = "{ahead: ['-include scale.h'], macros: ['-imacros scale.h'], math: ['', '-O1 -ffast-math']}"
+    spec = spec.replace("space:\n", f"space:\n  flags: {flags}\n")
     loaded = written(tmp_path, "clang -O2", text=KERNEL.replace("2 * x", "SCALED(x)"), spec=spec)
     assert check_spec(loaded, faults=False).ok
 
@@ -215,12 +204,6 @@ def test_a_spec_that_asks_a_compiler_for_more_is_an_error(
 ) -> None:
     with pytest.raises(SpecError, match=said):
         written(tmp_path, "clang -O3", spec=SPEC.replace(before, after))
-
-
-def test_a_choice_of_flags_is_the_compilers(tmp_path: Path) -> None:
-    spec = SPEC.replace("space:\n", 'space:\n  flags: {math: ["", "-O1 -ffast-math"]}\n')
-    loaded = written(tmp_path, "clang -O3", spec=spec)
-    assert check_spec(loaded, faults=False).ok
 
 
 @needs.gcc

@@ -174,12 +174,16 @@ def test_apply_says_how_the_application_ended_also_where_nothing_was_put_in_plac
     assert run_tuner("apply", run, "--", "true").stdout == ""
 
 
-def test_a_kernel_that_does_not_compile_is_an_object_too(folder: Path, tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_compile_is_an_object_too(tmp_path: Path) -> None:
     """Its spec cannot be read to the end, so there is no run; a program gets the same answer as of one that fails."""
     (tmp_path / "scale.c").write_text(KERNEL + "this is not C\n")
     spec = tmp_path / "scale.yaml"
     spec.write_text(SPEC)
-    for words in (("tune", spec), ("tune", folder / "scale.yaml", spec)):
+    good = tmp_path / "good" / "scale.yaml"
+    good.parent.mkdir()
+    good.write_text(SPEC)
+    good.with_suffix(".c").write_text(KERNEL)
+    for words in (("tune", spec), ("tune", good, spec)):
         value = printed(*words, "--out", tmp_path / "runs", "--json", status=3)
         assert (value["run"], value["improved"], value["stopped_by"]) == (None, False, "baseline")
         assert value["baseline"] == {"time_s": None, "ci95": [None, None]}

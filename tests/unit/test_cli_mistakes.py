@@ -24,7 +24,7 @@ from tuner.spaces.mutations import faults_of
 SpecWriter = Callable[..., Path]
 
 
-@pytest.mark.parametrize("minutes", ["nan", "-1", "0", "inf"])
+@pytest.mark.parametrize("minutes", ["nan", "0"])
 def test_a_budget_that_is_none_writes_nothing(scale_spec: SpecWriter, tmp_path: Path, minutes: str) -> None:
     done = run_tuner("tune", scale_spec(), "--minutes", minutes, "--out", tmp_path / "runs")
     assert (done.returncode, done.stdout) == (2, "")

@@ -65,9 +65,10 @@ def reader_of(text: str) -> SourceReader:
 def loop(head: str, body: str, *, before: str = "") -> str:
     """A function with a loop."""
     round_ = f"for (int i = 0; i < n; i++) {{ // LOOP\n        {body}\n    }}"
-    return f"{HEAD}void f({head})\n{{\n    {before}\n    {round_}\n}}\n"
+    return f"{HEAD}void around({head})\n{{\n    {before}\n    {round_}\n}}\n"
 
 
+@pytest.mark.integration
 def test_elements_and_sizes_are_arguments() -> None:
     made = outlined(PROGRAM, "work")
     head = made.opening.partition("\n")[0]
@@ -124,7 +125,7 @@ def test_the_program_computes_what_it_did_and_gets_its_containers_back(tmp_path:
 
 
 def test_a_name_of_the_loop_that_is_a_containers_hides_none() -> None:
-    made = outlined(loop("int n, Numbers &u", "u[i] = i;"), "f")
+    made = outlined(loop("int n, Numbers &u", "u[i] = i;"), "around")
     text = made.put_back(made.text.replace("u_data[i] = i;", "double u = i; u_data[i] = u;"))
     assert "double *u_data = u.data();" in text
     assert "double u = i; u_data[i] = u;" in text

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def compiler() -> Iterator[CudaCompiler]:
         yield made
 
 
+@cache
 def load(path: Path) -> tuple[LoadedSpec, Task]:
     """One example."""
     (spec,) = load_spec(path)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -35,17 +36,22 @@ def commands() -> Iterator[tuple[str, str]]:
                     yield name(page), line
 
 
+@pytest.fixture(scope="module")
+def group() -> Any:
+    """The command line."""
+    return typer.main.get_command(app)
+
+
 @pytest.mark.parametrize(("page", "line"), list(dict.fromkeys(commands())))
-def test_commands_on_pages_parse(page: str, line: str) -> None:
+def test_commands_on_pages_parse(group: Any, page: str, line: str) -> None:
     words = shlex.split(line.removeprefix("$ "), comments=True)
     words = words[: next((i for i, w in enumerate(words) if w in ("|", ">", ">>", "&&")), len(words))]
     given = words[1:] if Path(words[0]).name == "tuner" else ["tune", *words[1:]]
-    group = typer.main.get_command(app)
     if given and given[0].startswith("--"):
         assert given[0] in {option for p in group.params for option in p.opts}
         return
     with group.make_context("tuner", list(given)) as context:
-        found, command, rest = group.resolve_command(context, given)  # type: ignore[attr-defined]
+        found, command, rest = group.resolve_command(context, given)
         assert command is not None
         command.make_context(found, list(rest), parent=context)
 

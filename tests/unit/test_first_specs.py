@@ -156,8 +156,6 @@ def test_a_part_of_the_problem_is_no_tunable(tmp_path: Path) -> None:
     ("name", "entry"),
     [
         ("namespaced.cpp", "physics::energy"),
-        ("stencil_namespace.cu", "kernels::smooth"),
-        ("template_axpy.cpp", "axpy_instance"),
         ("reduce_template.cu", "reduce<float, ARG_BLOCK>"),
     ],
 )

@@ -97,32 +97,29 @@ def one(
     return compiler.build(of, [request(of, flags, pipeline, **macros)])[0]
 
 
+KERNELS = {
+    "mm": (MATMUL, "mm", "mm.c"),
+    "softmax": (SOFTMAX, "softmax", "softmax.c"),
+    "stencil": (STENCIL, "stencil", "stencil.cc"),
+    "histogram": (HISTOGRAM, "histogram", "histogram.c"),
+}
+
+
 @pytest.mark.parametrize(
-    ("text", "entry", "name"),
+    ("which", "flags"),
     [
-        (MATMUL, "mm", "mm.c"),
-        (SOFTMAX, "softmax", "softmax.c"),
-        (STENCIL, "stencil", "stencil.cc"),
-        (HISTOGRAM, "histogram", "histogram.c"),
+        *((name, flags) for name in KERNELS for flags in ("", "-ffast-math")),
+        ("softmax", "-ffast-math -fveclib=libmvec"),
+        ("stencil", "-fno-vectorize"),
+        ("mm", "-fno-slp-vectorize"),
+        ("histogram", "-fno-unroll-loops"),
+        ("mm", "-march=x86-64-v3 -mtune=znver3"),
+        ("stencil", "-mllvm -unroll-count=4"),
+        ("softmax", "-mcmodel=large"),
     ],
 )
-@pytest.mark.parametrize(
-    "flags",
-    [
-        "",
-        "-ffast-math",
-        "-ffast-math -fveclib=libmvec",
-        "-fno-vectorize",
-        "-fno-slp-vectorize",
-        "-fno-unroll-loops",
-        "-march=x86-64-v3 -mtune=znver3",
-        "-mllvm -unroll-count=4",
-        "-mcmodel=large",
-    ],
-)
-def test_default_o3_is_the_code_of_clang_o3(
-    compiler: HostCompiler, text: str, entry: str, name: str, flags: str
-) -> None:
+def test_default_o3_is_the_code_of_clang_o3(compiler: HostCompiler, which: str, flags: str) -> None:
+    text, entry, name = KERNELS[which]
     found = baseline_differs(compiler, kernel(text, entry, name=name), flags.split())
     assert found.same, (found.message, found.text_bytes, found.clang_text_bytes)
 

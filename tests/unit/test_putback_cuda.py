@@ -131,12 +131,10 @@ EX = """
     [
         LAUNCH,
         IN_LIBRARY,
-        IN_LIBRARY.replace("float a", "CU(cuKernelGetFunction, &function, function); float a"),
         IN_LIBRARY.replace(
             'CU(cuLibraryGetKernel, &function, library, "axpy");',
             'CU(cuLibraryGetModule, &module, library); CU(cuModuleGetFunction, &function, module, "axpy");',
         ),
-        "    flags = 2;" + LAUNCH,
         LAUNCH.replace(CALL, EX.replace("ID", "8")),
         LAUNCH.replace(
             CALL,
@@ -145,7 +143,7 @@ EX = """
             "CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, NULL, extra);",
         ),
     ],
-    ids=["module", "library", "function", "library's module", "per-thread stream", "configuration", "packed"],
+    ids=["module", "library", "library's module", "configuration", "packed"],
 )
 def test_an_unmodified_application_launches_the_winner_with_its_geometry(
     applications: Any, winner: ImageWinner, capfd: pytest.CaptureFixture[str], body: str

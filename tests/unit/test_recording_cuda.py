@@ -52,6 +52,7 @@ def record(applications: Any, tmp_path: Path) -> Record:
 
 def test_a_launch_is_captured_with_everything_that_makes_it(record: Record) -> None:
     report = record(LAUNCH)
+    assert record(LAUNCH).recordings == report.recordings, "the same launch is the same recording"
     (path,) = report.recordings
     with RecordingFile(path) as file:
         recording = file.recording
@@ -84,11 +85,6 @@ def test_a_launch_is_captured_with_everything_that_makes_it(record: Record) -> N
     np.testing.assert_array_equal(after[1][:1000], 2 * z[:1000])
 
 
-def test_the_same_launch_recorded_again_is_the_same_recording(record: Record) -> None:
-    first, again = record(LAUNCH), record(LAUNCH)
-    assert first.recordings == again.recordings
-
-
 def test_the_list_names_kernels_with_their_share(applications: Any) -> None:
     data = list_launches(applications.command(LAUNCH)).to_json()
     (kernel,) = data["kernels"]
@@ -118,9 +114,12 @@ def replay(spec: Path, folder: Path) -> BaselineReport:
         evaluation.close()
 
 
-def test_a_recorded_launch_is_replayed_and_timed(record: Record, tmp_path: Path) -> None:
-    report = record(LAUNCH)
+def test_a_recorded_launch_is_replayed_and_timed_with_infinity_in_it(record: Record, tmp_path: Path) -> None:
+    report = record(LAUNCH.replace("x = floats(1024, 0, 1)", "x = floats(1024, -1 / 0.0f, 1)"))
     assert not report.notes
+    with RecordingFile(report.recordings[0]) as file:
+        after = np.frombuffer(file.after(file.recording.arguments[3].root), "f4")
+    assert np.isinf(after[:1000]).all()
     (spec,) = load_spec(report.specs[0])
     assert [(a.name, a.dtype, a.role.value) for a in spec.task.arguments] == [
         ("a", "float32", "input"),
@@ -363,8 +362,7 @@ def test_a_driver_that_tells_no_layout_is_refused(record: Record, monkeypatch: p
     "body",
     [
         pointer_to('CU(cuMemAllocAsync, &z, (size_t)4096, stream); CU(cuMemcpyHtoD, z, "", (size_t)1);'),
-        pointer_to("CU(cuMemAllocFromPoolAsync, &z, (size_t)4096, NULL, stream);"),
-        "    flags = 2;" + LAUNCH,
+        "    flags = 2;" + pointer_to("CU(cuMemAllocFromPoolAsync, &z, (size_t)4096, NULL, stream);"),
         LAUNCH.replace(
             PLAIN,
             "struct { float a; uint64_t x, y, z; int n; } packed = {a, x, y, z, n}; size_t size = sizeof packed;"
@@ -373,7 +371,7 @@ def test_a_driver_that_tells_no_layout_is_refused(record: Record, monkeypatch: p
         ),
         LAUNCH.replace(PLAIN, ATTRIBUTE.replace("ID", "8")),
     ],
-    ids=["async", "pool", "per-thread stream", "packed", "with a configuration"],
+    ids=["async", "pool and per-thread stream", "packed", "with a configuration"],
 )
 def test_other_ways_to_allocate_and_to_launch(record: Record, body: str) -> None:
     (path,) = record(body).recordings
@@ -437,15 +435,6 @@ def test_launches_are_recorded_for_a_spec(record: Record, applications: Any) -> 
     assert report.recordings[0].parent.name == "recordings"
 
 
-def test_nan_and_infinity_come_out_of_the_replay_again(record: Record, tmp_path: Path) -> None:
-    report = record(LAUNCH.replace("x = floats(1024, 0, 1)", "x = floats(1024, -1 / 0.0f, 1)"))
-    with RecordingFile(report.recordings[0]) as file:
-        after = np.frombuffer(file.after(file.recording.arguments[3].root), "f4")
-    assert np.isinf(after[:1000]).all()
-    found = replay(report.specs[0], tmp_path)
-    assert found.status is Status.OK, found.message
-
-
 @pytest.mark.parametrize(
     ("kernel", "body", "why"),
     [
@@ -492,8 +481,8 @@ SECOND = """
 """
 
 
-@pytest.mark.parametrize("second", ["fill", "_Z4fillPf"])
-def test_several_kernels_are_recorded_in_one_run(applications: Any, tmp_path: Path, second: str) -> None:
+def test_several_kernels_are_recorded_in_one_run(applications: Any, tmp_path: Path) -> None:
+    second = "_Z4fillPf"
     command = applications.command(LAUNCH + SECOND, TWO_KERNELS)
     report = record_kernels(command, ["axpy", second, "never"], tmp_path / "out", instances=1)
     assert {p.name for p in report.specs} <= {"axpy.yaml", f"{second.strip('_')}.yaml"}

@@ -28,7 +28,7 @@ def read(path: Path, statistics: dict[str, Any] | None = NONE) -> dict[str, Any]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = made.made_run(tmp_path_factory.mktemp("recorded"), 250).path
+    path: Path = made.made_run(tmp_path_factory.mktemp("recorded"), 250, few=True).path
     return path
 
 

@@ -22,7 +22,7 @@ from tuner.driver.outcome.journal import write_journal
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuner.Result:
-    result: tuner.Result = made.made_run(tmp_path_factory.mktemp("frames"), 60)
+    result: tuner.Result = made.made_run(tmp_path_factory.mktemp("frames"), 60, few=True)
     return result
 
 

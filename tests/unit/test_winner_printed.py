@@ -32,7 +32,7 @@ def evolved() -> Summary:
         (Path(folder) / "product.c").write_text(KERNEL)
         (Path(folder) / "product.yaml").write_text(SPEC)
         (spec,) = load_spec(Path(folder) / "product.yaml")
-        options = Options(seed=2, workers=2, evaluations=160, settings=FEW)
+        options = Options(seed=2, workers=2, evaluations=80, settings=FEW)
         found = begin(spec, Path(folder) / "a.run", options, backend=backend(process_noise=0.001)).summary
     assert found.improved
     assert found.evolution is not None
