@@ -148,11 +148,14 @@ STAY = {
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("body", STAY)
-def test_what_is_more_than_access_stays_with_the_object(body: str) -> None:
-    made = outlined(loop(body), "f")
-    assert made.views == ()
-    assert "Mesh &mesh" in made.opening
+def test_what_is_more_than_access_stays_with_the_object() -> None:
+    """Of four loops of one function, that the headers are read once."""
+    loops = [f"for (int i = 0; i < n; i++) {{ // LOOP {k}\n{body}\n}}" for k, body in enumerate(STAY)]
+    text = f"{HEAD}void f(int n, Mesh &mesh, double *w)\n{{\n" + "\n".join(loops) + "\n}\n"
+    for number, body in enumerate(STAY):
+        made = outlined(text, "f", f"// LOOP {number}")
+        assert made.views == (), body
+        assert "Mesh &mesh" in made.opening
 
 
 @needs.cc

@@ -140,9 +140,16 @@ REFUSED = {
 }
 CLASSES = """\
 #include <cstdio>
-#include <functional>
-#include <utility>
 #include <vector>
+class Function {
+  struct Any { virtual void run() = 0; };
+  Any *held;
+public:
+  template <class L> Function(L l) {
+    struct Of : Any { L l; Of(L l) : l(l) {} void run() override { l(); } };
+    held = new Of(l); }
+  void operator()() const { held->run(); }
+};
 static int caught(int n) { int i = 0; double last = 0;
   try {
     for (;; i++) { last = i; if (i == n) throw 1; } // LINE 0
@@ -151,7 +158,7 @@ static int caught(int n) { int i = 0; double last = 0;
 static int reference(int n) { int x = 1, &r = x, s = 0;
   for (int i = 0; i < n; i++) { r += i; s += x; x++; } // LINE 1
   return s * 100 + x; }
-static int captured(int n) { int x = 1, s = 0; std::function<void()> g = [&] { x += 2; };
+static int captured(int n) { int x = 1, s = 0; Function g = [&] { x += 2; };
   for (int i = 0; i < n; i++) { g(); s += x; x++; } // LINE 2
   return s * 100 + x; }
 static int pointers(int n) { int a = 1; std::vector<int *> v(3, &a); std::vector<int *> *d = &v;

@@ -39,7 +39,6 @@ from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.run import RunState
 from tuner.driver.work.fleets import fleets, over_cluster
-from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -104,16 +103,13 @@ def used(path: Path) -> set[int | None]:
     return {t.lane for t in state_of(path).trials.values() if t.rounds}
 
 
-def space(folder: Path, name: str, *, room: bool, energy: bool = False) -> Path:
+def space(folder: Path, name: str, *, room: bool) -> Path:
     """A recorded space's spec: with room, times fall slowly towards a corner; without, all are equal."""
     rows, axis = {}, tuple(range(24))
     for x in axis:
         for y in axis:
             time_s = 1e-3 * (1.0 + 0.03 * math.hypot(x - 19, y - 5)) if room else 1e-3
-            joules = 1.0 + 0.05 * math.hypot(x - 5, y - 5) if energy else None
-            rows[key_of((x, y))] = Row(
-                status=Status.OK, times_s=(time_s,) * 8, compile_s=0.1, run_s=0.01, energy_j=joules
-            )
+            rows[key_of((x, y))] = Row(status=Status.OK, times_s=(time_s,) * 8, compile_s=0.1, run_s=0.01)
     made = RecordedSpace(
         kernel=name, device="A card", parameters={"X": axis, "Y": axis}, rows=rows, restrictions=()
     )
@@ -160,19 +156,6 @@ def test_the_cost_model_judges(nodes: Nodes, scale_spec: SpecWriter, tmp_path: P
     assert set(stages) == {"ask", "build"}
     report = audit(run, backend=backend)
     assert report.clean, report.differences
-
-
-def test_several_objectives(nodes: Nodes, tmp_path: Path) -> None:
-    path = space(tmp_path, "both", room=True, energy=True)
-    path.write_text(path.read_text() + "objective: [time, energy]\n")
-    (spec,) = load_spec(path)
-    run = tmp_path / "a.run"
-    given = Options(seed=1, evaluations=60, workers=1)
-    result = begin(spec, run, given, executor=over_cluster(RecordedBackend(), nodes.address))
-    values = [p.values for p in result.summary.pareto]
-    assert len(values) > 2
-    assert sorted(values, key=lambda v: v["time_s"]) == sorted(values, key=lambda v: -v["energy_j"])
-    assert audit(run).clean
 
 
 def test_several_specs_share_by_expected_gain(
