@@ -586,7 +586,7 @@ def test_moves_worth_elsewhere_is_known_with_advice(library: Path, tmp_path: Pat
     path.write_text(json.dumps({**json.loads(path.read_text()), "paid": {}}))
 
     def bred(known: Path, name: str) -> tuple[dict[str, float], list[Any]]:
-        made = tuned(tmp_path / name, known, seed=6)
+        made = tuned(tmp_path / name, known, seed=7)
         return expected_of(made), [(v.origin, [dict(e) for e in v.edits]) for v in variants_of(made)]
 
     expected, untold = bred(plain, "untold")

@@ -34,9 +34,10 @@ INSTALLS = sorted(
 
 
 def few(line: str) -> str:
-    """A command with a small budget, where it is a run."""
-    tunes = re.match(r"(\S*/)?tune ", line) is not None
-    return f"{line} --evaluations 3 --strategy random" if tunes else line
+    """A command with a small budget where it is a run, and without planted faults where it is a check."""
+    if re.match(r"(\S*/)?tune ", line):
+        return f"{line} --evaluations 3 --strategy random"
+    return f"{line} --no-faults" if re.match(r"(\S*/)?tuner check ", line) else line
 
 
 @needs.pocl

@@ -65,7 +65,7 @@ SMALLER = {
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_an_example_checks_on_pocl(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its verification catches what is planted: some faults of each kind, however long they take."""
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 2)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 4)
     monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 600.0)
     (spec,) = load_spec(path)
     (given,) = spec.task.problems
