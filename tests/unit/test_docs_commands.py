@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import llm_server
@@ -97,7 +98,7 @@ def test_a_model_of_the_readers_own(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the project's wheel."""
+    """A folder with the project's wheel, made from a copy: a build leaves its folder, of which the next would take."""
     folder = tmp_path_factory.mktemp("wheels")
     skip = shutil.ignore_patterns(
         ".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", "tuner-runs"
@@ -107,6 +108,20 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "pip", *words]
     subprocess.run(command, check=True, capture_output=True, cwd=folder)
     return folder
+
+
+@pytest.mark.integration
+def test_the_wheel_holds_every_module(wheels: Path) -> None:
+    (wheel,) = wheels.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("search", "spaces", "evaluators", "recorders", "cost_models"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix == ".pyc" or path.is_dir():
+                continue
+            assert f"tuner/{path.relative_to(ROOT)}" in names
+    assert "tuner/cmake/RemixTuner.cmake" in names
+    for path in (ROOT / "tuner").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in names
 
 
 @pytest.mark.integration

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from outlined_loops import SMALL_VECTOR
 
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_bytes, source_text
@@ -138,9 +139,10 @@ REFUSED = {
         "goes to a label that its function computes",
     ),
 }
-CLASSES = """\
+CLASSES = f"""\
 #include <cstdio>
-#include <vector>
+{SMALL_VECTOR}"""
+CLASSES += """\
 class Function {
   struct Any { virtual void run() = 0; };
   Any *held;
