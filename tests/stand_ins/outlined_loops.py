@@ -27,7 +27,7 @@ template <class T> class vector {
     T *first;
     size_t count;
 public:
-    explicit vector(size_t n = 0, const T &value = T()) : first(new T[n + 99]), count(n) {
+    explicit vector(size_t n = 0, const T &value = T()) : first(new T[n]), count(n) {
         for (size_t i = 0; i < n; i++) first[i] = value;
     }
     size_t size() const { return count; }
@@ -36,7 +36,7 @@ public:
     T *begin() { return first; }
     T &operator[](size_t i) { return first[i]; }
     const T &operator[](size_t i) const { return first[i]; }
-    void push_back(const T &value) { first[count++] = value; }
+    void push_back(const T &value);
 };
 template <> class vector<bool> {
 public:
@@ -46,7 +46,7 @@ public:
 };
 }
 """
-"""What is asked of the standard's vector where each reading of its header takes a second; it grows by 99 at most."""
+"""What is asked of the standard's vector where each reading of its header takes a second; how it grows is not known."""
 
 
 def outlined(text: str, entry: str, mark: str = MARK) -> Outlined:

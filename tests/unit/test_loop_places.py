@@ -143,6 +143,11 @@ CLASSES = f"""\
 #include <cstdio>
 {SMALL_VECTOR}"""
 CLASSES += """\
+template <class T> void std::vector<T>::push_back(const T &value) {
+  T *more = new T[count + 1];
+  for (size_t i = 0; i < count; i++) more[i] = first[i];
+  more[count++] = value;
+  first = more; }
 class Function {
   struct Any { virtual void run() = 0; };
   Any *held;
