@@ -76,7 +76,7 @@ def test_the_peers_of_the_searchers(tmp_path: Path) -> None:
     _, line = block("docs/searching.md", "benchmarks/search.py")
     for given, here in (
         ("peers/bin/python benchmarks", f"{sys.executable} {ROOT}/benchmarks"),
-        ("--spaces DIR --seeds 10", "--spaces made --match stencil__narrow --budgets 25 --seeds 2"),
+        ("--spaces DIR --seeds 10", "--spaces made --match stencil__narrow --budgets 10 --seeds 2"),
         (",peers", f" --cache {tmp_path}"),
     ):
         assert given in line
