@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from commands import run_tuner
+from smaller_problem import smaller_problem
 
 __all__ = [
     "ELSEWHERE",
@@ -174,14 +175,17 @@ def run(line: str, folder: Path, **more: str) -> str:
     return done.stdout + done.stderr
 
 
-LESS = {"tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluations 5 --strategy random"}
+LESS = {
+    "tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluations 5 --strategy random",
+    "tuner check blur.yaml": "tuner check blur.yaml --no-faults",
+}
 """Commands of marked blocks that would take long, and what is run instead."""
 
 
 def run_marked(page: Path, folder: Path) -> None:
     """Runs the marked blocks of a page in their order, in a folder like a checkout.
 
-    Blocks of Python with none of another kind between them are one session.
+    Blocks of Python with none of another kind between them are one session. First specs get smaller problems.
     """
     marked = (block for block in blocks(page) if block.mark)
     for python, group in groupby(marked, key=lambda block: block.mark == "run" and block.kind == "python"):
@@ -193,7 +197,10 @@ def run_marked(page: Path, folder: Path) -> None:
                 (folder / block.mark.removeprefix("file: ")).write_text(block.text)
             else:
                 assert block.mark == "run", f"what is {block.mark!r}?"
+                before = set(folder.glob("*.yaml"))
                 run(LESS.get(block.text.strip(), block.text), folder)
+                for spec in set(folder.glob("*.yaml")) - before:
+                    spec.write_text(smaller_problem(spec.read_text()))
 
 
 def served(line: str, folder: Path) -> str:

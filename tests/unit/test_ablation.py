@@ -167,7 +167,7 @@ def test_passes_of_the_winner(scale_spec: SpecWriter, tmp_path: Path) -> None:
         seconds=lambda r: 1e-3 * (0.8 if "gvn" in (r.pipeline or "").split("default")[0] else 1.0),
         catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
     )
-    spec = scale_spec(evaluations=60, passes="{base: 'default<O3>', max_edits: 10}", strategy="auto")
+    spec = scale_spec(evaluations=40, passes="{base: 'default<O3>', max_edits: 10}", strategy="auto")
     spec = spec_with(spec, search={"ablate": "full"})
     found = run_of(spec, tmp_path / "a.run", backend=backend)
     assert found.summary.improved

@@ -247,7 +247,6 @@ def test_the_same_kernel_gets_its_own_winner(library: Path, tmp_path: Path) -> N
     assert first.number in places[:bred], "it is tried before anything is bred"
     assert not first.aside
     assert len(first.trials) > 1
-    assert audit(outcome.path, backend=backend(of_variant=swaps_help)).differences == []
 
 
 Step = tuple[str, str]
@@ -280,7 +279,6 @@ def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> No
     delayed = [s for s in steps_of(misled) if s in steps_of(alone)]
     early = 20
     assert steps_of(misled)[:early] == steps_of(alone)[:early] == delayed[:early]
-    assert audit(misled.path, backend=backend(of_variant=swaps_hurt)).differences == []
     with RunRecord.read(misled.path) as record:
         state, _, _ = open_state(record)
     evaluated = [n for n in state.finished if state.trials[n].status is not Status.DUPLICATE]
@@ -308,19 +306,14 @@ def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path
     # Then what goes on hangs on times that are nearly equal, and those on the number of the trial.
     early = 1 + Evolution().least
     assert steps_of(misled)[:early] == steps_of(alone)[:early]
-    assert audit(misled.path, backend=backend(of_variant=soon_beaten)).differences == []
 
 
 @pytest.mark.integration
 def test_advice_enters_after_own_trials(library: Path, tmp_path: Path) -> None:
     """Then it goes on like any other, and others are bred from it."""
-    for seed in range(7, 12):
-        known = Path(shutil.copytree(library, tmp_path / f"library-{seed}"))
-        outcome = tuned(tmp_path / str(seed), known, seed=seed)
-        variants = variants_of(outcome)
-        entered = [v for v in variants if v.origin == "library" and not v.aside]
-        if entered:
-            break
+    outcome = tuned(tmp_path, library, seed=7)
+    variants = variants_of(outcome)
+    entered = [v for v in variants if v.origin == "library" and not v.aside]
     best = min(entered, key=lambda v: v.score or 0.0)
     assert best.rung >= 1
     assert any(best.number in v.parents and v.purpose == "propose" for v in variants)
@@ -585,23 +578,13 @@ def expected_of(outcome: Outcome) -> dict[str, float]:
 def test_moves_worth_elsewhere_is_known_with_advice(library: Path, tmp_path: Path) -> None:
     """It changes what is bred then, and nothing while all advice is in vain."""
     (entry,) = Library(library).entries()
-    plain, one = (Path(shutil.copytree(library, tmp_path / name)) for name in ("plain", "one"))
-    outcome = tuned(tmp_path, library)
-    assert set(expected_of(outcome)) == set(entry.paid) != set()
-    assert audit(outcome.path, backend=backend(of_variant=swaps_help)).differences == []
+    plain = Path(shutil.copytree(library, tmp_path / "without"))
     (path,) = plain.glob("*.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "paid": {}}))
-
-    def bred(seed: int, known: Path, name: str) -> tuple[dict[str, float], list[Any]]:
-        # Each run adds to its library.
-        copy = Path(shutil.copytree(known, tmp_path / f"{name}-{seed}-library"))
-        made = tuned(tmp_path / f"{name}-{seed}", copy, seed=seed)
-        return expected_of(made), [(v.origin, [dict(e) for e in v.edits]) for v in variants_of(made)]
-
-    differ = False
-    for seed in (5, 6, 7):
-        expected, untold = bred(seed, plain, "untold")
-        assert not expected
-        if differ := bred(seed, one, "told")[1] != untold:
-            break
-    assert differ
+    told = tuned(tmp_path / "told", library, seed=7)
+    untold = tuned(tmp_path / "untold", plain, seed=7)
+    assert set(expected_of(told)) == set(entry.paid) != set()
+    assert not expected_of(untold)
+    one, other = ([(v.origin, list(v.edits)) for v in variants_of(each)] for each in (told, untold))
+    assert one != other
+    assert audit(told.path, backend=backend(of_variant=swaps_help)).differences == []

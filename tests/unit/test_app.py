@@ -254,7 +254,11 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
     assert "rtol: 1.0e-5" in own.read_text()
     own.write_text(own.read_text().replace("rtol: 1.0e-5", "rtol: 1.0e-7").replace("loop: 9", "loop: 7"))
     application.path.write_text(application.path.read_text().replace("[9, 10]", "[9]"))
-    (tuned,) = (one for one in json.loads(call("tune", "--json"))["regions"] if one["name"] == "app.c:9")
+    (tuned,) = (
+        one
+        for one in json.loads(call("tune", "--minutes", 0.1, "--json"))["regions"]
+        if one["name"] == "app.c:9"
+    )
     assert tuned["spec"].endswith("-memory-recorded.yaml")
     assert tuned["refused"][0].startswith("app.c:9: ")
     assert tuned["refused"][0].endswith(f"; remove {own} to have it written anew")

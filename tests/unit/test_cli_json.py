@@ -202,18 +202,18 @@ def test_failures_are_one_line_and_no_json(folder: Path, tmp_path: Path) -> None
     (tmp_path / "text.run").write_text("hello")
     (tmp_path / "cut.run").write_bytes(whole.read_bytes()[:9000])
     (tmp_path / "none").mkdir()
-    for name in ("text.run", "cut.run", "none", "missing.run"):
-        record = tmp_path / name
-        for words in (
-            ("show", record, "--json"),
-            ("export", record, "-o", tmp_path / "build", "--json"),
-            ("apply", record, "--json", "--", folder / "app"),
-            ("ab", record, "--json", "--", folder / "app"),
-        ):
-            done = run_tuner(*words)
-            assert (done.returncode, done.stdout) == (2, ""), words
+    for command, *names in (
+        ("show", "text.run", "missing.run"),
+        ("export", "cut.run", "none"),
+        ("apply", "text.run", "cut.run"),
+        ("ab", "none", "missing.run"),
+    ):
+        more = {"show": (), "export": ("-o", tmp_path / "build")}.get(command, ("--", folder / "app"))
+        for name in names:
+            done = run_tuner(command, tmp_path / name, "--json", *more)
+            assert (done.returncode, done.stdout) == (2, ""), (command, name)
             (line,) = done.stderr.splitlines()
-            assert line.startswith("error: "), words
+            assert line.startswith("error: "), (command, name)
     assert printed("list", "--out", tmp_path / "none", "--json")["runs"] == []
     assert printed("list", "--out", tmp_path, "--json")["runs"] == []
     assert printed("replay", tmp_path / "cut.run", "--json", status=4)["clean"] is False

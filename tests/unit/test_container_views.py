@@ -7,7 +7,7 @@ from pathlib import Path
 
 import needs
 import pytest
-from outlined_loops import marked_line, outlined, ran
+from outlined_loops import SMALL_VECTOR, marked_line, outlined, ran
 
 from tuner.core.types import Source
 from tuner.driver.check import check_spec
@@ -150,7 +150,8 @@ def test_containers_stay_what_they_are_where_their_size_may_change() -> None:
     head = "int n, Numbers &u, Numbers &other, double *w, std::vector<bool> &bits, std::vector<Numbers> &rows"
     loops = [f"for (int i = 0; i < n; i++) {{ // LOOP {k}\n{body}\n}}" for k, body in enumerate(STAY)]
     own = "Numbers own(n);\nfor (int i = 0; i < n; i++) { // OWN\nenlarge(); own[i] = w[i];\n}"
-    text = f"{HEAD}void far();\nvoid f({head})\n{{\n" + "\n".join([*loops, own]) + "\n}\n"
+    small = HEAD.replace("#include <vector>\n", SMALL_VECTOR)
+    text = f"{small}void far();\nvoid f({head})\n{{\n" + "\n".join([*loops, own]) + "\n}\n"
     wrong = [body for k, body in enumerate(STAY) if outlined(text, "f", f"// LOOP {k}").views]
     assert wrong == []
     assert [view.name for view in outlined(text, "f", "// OWN").views] == ["own_data"]

@@ -56,13 +56,6 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 
 
-@pytest.mark.integration
-def test_headers_of_c_are_there_for_nvrtc_the_emulation_and_llvm(tmp_path: Path) -> None:
-    report = checked(tmp_path, HEADERS + USES, passes="passes: {}")
-    assert report.ok, report.lines
-    assert "no pass pipeline" not in dict(report.lines).get("LLVM", ""), report.lines
-
-
 STD = """
 using namespace std;
 static_assert(numeric_limits<int>::min() == -2147483647 - 1 && std::numeric_limits<unsigned char>::max() == 255, "");
@@ -113,7 +106,7 @@ def test_two_kernels_of_one_name_are_still_ambiguous(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_the_version_of_cuda_is_known_to_all_three(tmp_path: Path) -> None:
+def test_headers_of_c_and_the_version_of_cuda_are_known_to_all_three(tmp_path: Path) -> None:
     text = "#if CUDART_VERSION < 3000\nstruct double3 { double x, y, z; };\n#endif\n" + USES
     report = checked(tmp_path, HEADERS + text, passes="passes: {}")
     assert report.ok, report.lines
@@ -169,13 +162,6 @@ def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, header: 
     message = checked(tmp_path, of_value(BROUGHT[header])).lines[-1][1]
     assert "k.cu(2): identifier" in message
     assert message.endswith(f"#include <{header}> brings it")
-
-
-@pytest.mark.integration
-def test_headers_bring_the_names_that_nvcc_would_know(tmp_path: Path) -> None:
-    includes = "".join(f"#include <{header}>\n" for header in BROUGHT)
-    report = checked(tmp_path, includes + of_value(" + ".join(BROUGHT.values())))
-    assert report.ok, report.lines
 
 
 @needs.cccl

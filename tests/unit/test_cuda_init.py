@@ -6,6 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from smaller_problem import smaller_problem
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
@@ -294,8 +295,7 @@ def test_launch_and_shapes_follow_from_the_body(
     assert "RADIUS:" not in text
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     path = tmp_path / "kernel.yaml"
-    # A product of 256 rows takes emulation seconds; it is the same at a quarter of that.
-    path.write_text(text.replace("M: 256, N: 256, K: 256", "M: 64, N: 64, K: 64"))
+    path.write_text(smaller_problem(text))
     (spec,) = load_spec(path)
     report = check_spec(spec, faults=False)
     assert report.ok, report.lines

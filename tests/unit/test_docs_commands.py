@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import llm_server
@@ -34,9 +35,10 @@ INSTALLS = sorted(
 
 
 def few(line: str) -> str:
-    """A command with a small budget, where it is a run."""
-    tunes = re.match(r"(\S*/)?tune ", line) is not None
-    return f"{line} --evaluations 3 --strategy random" if tunes else line
+    """A command with a small budget where it is a run, and without planted faults where it is a check."""
+    if re.match(r"(\S*/)?tune ", line):
+        return f"{line} --evaluations 3 --strategy random"
+    return f"{line} --no-faults" if re.match(r"(\S*/)?tuner check ", line) else line
 
 
 @needs.pocl
@@ -74,7 +76,7 @@ def test_the_peers_of_the_searchers(tmp_path: Path) -> None:
     _, line = block("docs/searching.md", "benchmarks/search.py")
     for given, here in (
         ("peers/bin/python benchmarks", f"{sys.executable} {ROOT}/benchmarks"),
-        ("--spaces DIR --seeds 10", "--spaces made --match stencil__narrow --budgets 25 --seeds 2"),
+        ("--spaces DIR --seeds 10", "--spaces made --match stencil__narrow --budgets 10 --seeds 2"),
         (",peers", f" --cache {tmp_path}"),
     ):
         assert given in line
@@ -96,7 +98,7 @@ def test_a_model_of_the_readers_own(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the project's wheel."""
+    """A folder with the project's wheel, made from a copy: a build leaves its folder, of which the next would take."""
     folder = tmp_path_factory.mktemp("wheels")
     skip = shutil.ignore_patterns(
         ".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", "tuner-runs"
@@ -106,6 +108,20 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "pip", *words]
     subprocess.run(command, check=True, capture_output=True, cwd=folder)
     return folder
+
+
+@pytest.mark.integration
+def test_the_wheel_holds_every_module(wheels: Path) -> None:
+    (wheel,) = wheels.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("search", "spaces", "evaluators", "recorders", "cost_models"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix == ".pyc" or path.is_dir():
+                continue
+            assert f"tuner/{path.relative_to(ROOT)}" in names
+    assert "tuner/cmake/RemixTuner.cmake" in names
+    for path in (ROOT / "tuner").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in names
 
 
 @pytest.mark.integration

@@ -98,7 +98,7 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.Cap
         return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
 
     quiet = backend(of_variant=halved, process_noise=0.001, call_noise=0.001)
-    options = Options(seed=2, workers=2, evaluations=160, settings=FEW)
+    options = Options(seed=2, workers=2, evaluations=90, settings=FEW)
     result = begin(written(tmp_path), tmp_path / "a.run", options, backend=quiet)
     gains = result.to_json()["evolution"]["gains"]
     told = [g for g in gains if g is not None and g["ci95"] is not None]
@@ -135,7 +135,7 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
     """What was found out of a variant stands in each question about it; a replay finds it where it was."""
     with serving() as running:
         llm = f'  llm: {{model: local, base_url: "{running.url}", timeout_s: 120}}\n  proposers: [remix]\n'
-        options = Options(seed=3, workers=2, evaluations=100, settings=FEW)
+        options = Options(seed=3, workers=2, evaluations=50, settings=FEW)
         # Trials have to take a while, or the run is over before a model has answered twice.
         slow = backend(on_event=lambda what: time.sleep(0.002))
         result = begin(written(tmp_path, llm), tmp_path / "a.run", options, backend=slow)

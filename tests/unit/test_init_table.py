@@ -45,27 +45,6 @@ void scale(const float *restrict in, float *restrict out, int n, int m)
     }
 }
 """,
-    "grid.c": """
-#define N 512
-static void fill(float *a) { for (int i = 0; i < N * N; i++) a[i] = i; }
-void jacobi(float a[N][N], float b[N][N])
-{
-    for (int i = 1; i < N - 1; i++)
-        for (int j = 1; j < N - 1; j++)
-            b[i][j] = 0.25f * (a[i - 1][j] + a[i + 1][j] + a[i][j - 1] + a[i][j + 1]);
-}
-int main(void) { static float a[N][N], b[N][N]; fill(a[0]); jacobi(a, b); return b[1][1] > 0; }
-""",
-    "sum.c": """
-#include <stddef.h>
-static double add(double a, double b) { return a + b; }
-double sum(const double *x, size_t n)
-{
-    double total = 0;
-    for (size_t i = 0; i < n; i++) total = add(total, x[i]);
-    return total;
-}
-""",
     "steps.c": """
 void row(const float *in, float *out, int n) { for (int i = 1; i < n - 1; i++) out[i] = in[i - 1] + in[i + 1]; }
 void all(const float *in, float *out, int m, int n) { for (int y = 0; y < m; y++) row(in + y * n, out + y * n, n); }
@@ -78,43 +57,11 @@ extern "C" void scale(const float *in, float *out, std::size_t n)
     for (std::size_t i = 0; i < n; ++i) out[i] = twice(in[i]);
 }
 """,
-    "plain.cpp": """
-#include <cmath>
-namespace inner { inline float f(float x) { return std::sqrt(x * x + 1.0f); } }
-void norm(const float *in, float *out, int n) { for (int i = 0; i < n; ++i) out[i] = inner::f(in[i]); }
-""",
-    "matmul.cc": """
-void gemm(const double *a, const double *b, double *c, int m, int n, int k)
-{
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) {
-            double s = 0;
-            for (int l = 0; l < k; l++) s += a[i * k + l] * b[l * n + j];
-            c[i * n + j] = s;
-        }
-}
-""",
     "saxpy.cl": """
 __kernel void saxpy(float a, __global const float *x, __global float *y, int n)
 {
     int i = get_global_id(0);
     if (i < n) y[i] = a * x[i] + y[i];
-}
-""",
-    "blur.cl": """
-#ifndef STEPS
-#define STEPS 2
-#endif
-__kernel void blur(__global const float *in, __global float *out, int width, int height)
-{
-    int x = get_global_id(0), y = get_global_id(1);
-    if (x >= width || y >= height) return;
-    float s = 0.0f;
-    for (int i = -STEPS; i <= STEPS; i++) {
-        int c = x + i < 0 ? 0 : x + i >= width ? width - 1 : x + i;
-        s += in[y * width + c];
-    }
-    out[y * width + x] = s / (2 * STEPS + 1);
 }
 """,
     "tiled.cl": """
@@ -143,22 +90,6 @@ __kernel void scale(__global float *x, float f, int n)
     if (i < n) x[i] *= f;
 }
 """,
-    "saxpy.cu": """
-__global__ void saxpy(float a, const float *x, float *y, int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = a * x[i] + y[i];
-}
-""",
-    "add.cu": """
-#define BLOCK_LIMIT 1024
-template <typename T>
-__global__ void add(const T *a, const T *b, T *c, int nx, int ny)
-{
-    int x = blockIdx.x * BLOCK_X + threadIdx.x, y = blockIdx.y * BLOCK_Y + threadIdx.y;
-    if (x < nx && y < ny) c[y * nx + x] = a[y * nx + x] + b[y * nx + x];
-}
-""",
     "spmv.cu": """
 __global__ void spmv(int rows, const int *row_ptr, const int *cols, const float *vals, const float *x, float *y)
 {
@@ -168,24 +99,6 @@ __global__ void spmv(int rows, const int *row_ptr, const int *cols, const float 
         for (int k = row_ptr[r]; k < row_ptr[r + 1]; ++k) s += vals[k] * x[cols[k]];
         y[r] = s;
     }
-}
-""",
-    "bounds.cu": """
-#define TILE 16
-extern "C" __global__ void __launch_bounds__(TILE * TILE) product(const float *A, const float *B, float *C, int N)
-{
-    __shared__ float As[TILE][TILE], Bs[TILE][TILE];
-    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
-    float sum = 0.0f;
-    for (int t = 0; t < (N + TILE - 1) / TILE; ++t) {
-        int a = t * TILE + threadIdx.x, b = t * TILE + threadIdx.y;
-        As[threadIdx.y][threadIdx.x] = row < N && a < N ? A[row * N + a] : 0.0f;
-        Bs[threadIdx.y][threadIdx.x] = b < N && col < N ? B[b * N + col] : 0.0f;
-        __syncthreads();
-        for (int k = 0; k < TILE; ++k) sum += As[threadIdx.y][k] * Bs[k][threadIdx.x];
-        __syncthreads();
-    }
-    if (row < N && col < N) C[row * N + col] = sum;
 }
 """,
     "instance.cu": """
@@ -212,7 +125,7 @@ __kernel void nbody(__global const float4 *pos, __global float4 *acc, int n)
 }
 """,
 }
-ELSEWHERE = {"saxpy.c", "saxpy.cl", "saxpy.cu", "spmv.cu", "add.cu", "plain.cpp"}
+ELSEWHERE = {"saxpy.c", "saxpy.cl", "spmv.cu", "blocked.c"}
 """What ``test_first_specs.py`` checks under other names."""
 RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
 

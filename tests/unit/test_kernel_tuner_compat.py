@@ -28,21 +28,6 @@ extern "C" float vector_add(float *c, float *a, float *b, int n)
     return 0.0f;
 }
 """
-ADD_CL = """
-__kernel void vector_add(__global float *c, __global const float *a, __global const float *b, int n)
-{
-    int i = get_global_id(0);
-    if (i < n) c[i] = a[i] + b[i];
-}
-"""
-ADD_CU = """
-__global__ void vector_add(float *c, float *a, float *b, int n) {
-    int i = (blockIdx.x * block_size_x) + threadIdx.x;
-    if ( i < n ) {
-        c[i] = a[i] + b[i];
-    }
-}
-"""
 MATMUL_CL = """
 #define WIDTH 64
 __kernel void matmul(__global float *C, __global const float *A, __global const float *B)
@@ -157,23 +142,12 @@ def test_candidates_that_fail_have_no_time(tmp_path: Path) -> None:
 
 
 @needs.pocl
-def test_vector_add_in_opencl(tmp_path: Path) -> None:
-    arguments = vectors()
-    results, env = tune_kernel(
-        "vector_add", ADD_CL, SIZE, arguments, {"block_size_x": [64, 128]},
-        answer=[arguments[1] + arguments[2], None, None, None], quiet=True, out=tmp_path,
-    )  # fmt: skip
-    assert [r["block_size_x"] for r in results] == [64, 128]
-    assert "pocl" in env["device_name"].lower() or env["device_name"]
-
-
-@needs.pocl
 def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
     file = tmp_path / "matmul.cl"
     file.write_text(MATMUL_CL)
     rng = np.random.default_rng(2)
     a, b = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
-    results, _ = tune_kernel(
+    results, env = tune_kernel(
         "matmul", str(file), (64, 64), [np.zeros_like(a), a, b],
         {"block_size_x": [8, 16, 32], "block_size_y": [4, 8], "tile_size_x": [1, 2, 4]},
         grid_div_x=["block_size_x", "tile_size_x"], grid_div_y=["block_size_y"],
@@ -184,6 +158,7 @@ def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
     assert 2 <= len(results) <= 4
     assert all(not isinstance(r["time"], ErrorConfig) for r in results)
     assert all(r["block_size_x"] >= 2 * r["block_size_y"] for r in results)
+    assert env["device_name"]
 
 
 @pytest.mark.integration
@@ -193,21 +168,15 @@ def test_cuda_is_checked_without_a_gpu(tmp_path: Path) -> None:
         rng.standard_normal((66, 66)).astype(np.float32),
         rng.standard_normal((3, 3)).astype(np.float32),
     )
-    calls = [
-        write_kernel_spec(
-            "vector_add", ADD_CU, 4096, vectors(4096), {"block_size_x": [128, 256]}, folder=tmp_path, target="sm_90"
-        ),
-        write_kernel_spec(
-            "convolution_kernel", CONVOLUTION_CU, (64, 64), [np.zeros((64, 64), np.float32), image, filter_],
-            {"block_size_x": [16, 32], "block_size_y": [4, 8], "tile_size_x": [1, 2], "tile_size_y": [1, 2]},
-            grid_div=(["block_size_x", "tile_size_x"], ["block_size_y", "tile_size_y"], None), folder=tmp_path,
-            target="sm_90",
-        ),
-    ]  # fmt: skip
-    for path in calls:
-        (spec,) = load_spec(path)
-        report = check_spec(spec, faults=False)
-        assert report.ok, report.lines
+    path = write_kernel_spec(
+        "convolution_kernel", CONVOLUTION_CU, (64, 64), [np.zeros((64, 64), np.float32), image, filter_],
+        {"block_size_x": [16, 32], "block_size_y": [4, 8], "tile_size_x": [1, 2], "tile_size_y": [1, 2]},
+        grid_div=(["block_size_x", "tile_size_x"], ["block_size_y", "tile_size_y"], None), folder=tmp_path,
+        target="sm_90",
+    )  # fmt: skip
+    (spec,) = load_spec(path)
+    report = check_spec(spec, faults=False)
+    assert report.ok, report.lines
 
 
 def test_the_same_call_writes_the_same_spec(tmp_path: Path) -> None:

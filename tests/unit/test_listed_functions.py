@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from applications import compiled, with_library
+from commands import run_tuner
 
 from tuner.driver.applications.listing import Listing, list_launches
 from tuner.driver.applications.recording import record_spec
@@ -165,12 +165,7 @@ def test_a_program_keeps_its_own_use_of_the_signal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_list_as_it_is_printed(program: Path, as_json: bool) -> None:
     words = ["record", "--list", *(["--json"] if as_json else []), "--", str(program)]
-    result = subprocess.run(
-        [sys.executable, "-c", "from tuner.cli.main import main; main()", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_tuner(*words)
     assert result.returncode == 0, result.stderr
     if as_json:
         data = json.loads(result.stdout)

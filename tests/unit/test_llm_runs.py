@@ -339,7 +339,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[LoadedSpec, Path]:
         return Reply(texts[number % 3], delay_s=0.01 * (number % 3))
 
     with server.serving(script) as running:
-        spec = write(folder, running.url, llm="model: local, prices: {prompt: 1.0, completion: 2.0}")
+        llm = "model: local, prices: {prompt: 1.0, completion: 2.0}"
+        spec = write(folder, running.url, budget="evaluations: 25", llm=llm)
         result = begin(spec, folder / "live.run", options(), backend=backend())
     assert result.to_json()["llm"]["calls"] >= 3
     return spec, result.path

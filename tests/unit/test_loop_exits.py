@@ -290,7 +290,7 @@ def test_a_first_spec_has_what_is_returned_and_whether(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("mark", ["bool", "void", "pointer", "enum", "endless", "complex"])
+@pytest.mark.parametrize("mark", ["bool", "pointer", "endless", "complex"])
 def test_a_first_spec_checks_as_it_is(mark: str, tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(PROGRAM)
     line = next(i for i, each in enumerate(PROGRAM.splitlines(), 1) if f"LINE {mark}" in each)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from outlined_loops import SMALL_VECTOR
 
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_bytes, source_text
@@ -138,11 +139,24 @@ REFUSED = {
         "goes to a label that its function computes",
     ),
 }
-CLASSES = """\
+CLASSES = f"""\
 #include <cstdio>
-#include <functional>
-#include <utility>
-#include <vector>
+{SMALL_VECTOR}"""
+CLASSES += """\
+template <class T> void std::vector<T>::push_back(const T &value) {
+  T *more = new T[count + 1];
+  for (size_t i = 0; i < count; i++) more[i] = first[i];
+  more[count++] = value;
+  first = more; }
+class Function {
+  struct Any { virtual void run() = 0; };
+  Any *held;
+public:
+  template <class L> Function(L l) {
+    struct Of : Any { L l; Of(L l) : l(l) {} void run() override { l(); } };
+    held = new Of(l); }
+  void operator()() const { held->run(); }
+};
 static int caught(int n) { int i = 0; double last = 0;
   try {
     for (;; i++) { last = i; if (i == n) throw 1; } // LINE 0
@@ -151,7 +165,7 @@ static int caught(int n) { int i = 0; double last = 0;
 static int reference(int n) { int x = 1, &r = x, s = 0;
   for (int i = 0; i < n; i++) { r += i; s += x; x++; } // LINE 1
   return s * 100 + x; }
-static int captured(int n) { int x = 1, s = 0; std::function<void()> g = [&] { x += 2; };
+static int captured(int n) { int x = 1, s = 0; Function g = [&] { x += 2; };
   for (int i = 0; i < n; i++) { g(); s += x; x++; } // LINE 2
   return s * 100 + x; }
 static int pointers(int n) { int a = 1; std::vector<int *> v(3, &a); std::vector<int *> *d = &v;

@@ -588,7 +588,7 @@ def test_the_live_page_follows_a_run(browser: Any, run: Path, tmp_path: Path) ->
 def test_large_runs_open_and_stay_fluid(browser: Any, tmp_path: Path) -> None:
     """Every tab of a run of many trials; what it took is printed, since machines differ."""
     target = tmp_path / "large.html"
-    write_report(made.made_run(tmp_path, 1000).path, target, audit=False)
+    write_report(made.made_run(tmp_path, 500).path, target, audit=False)
     with tab(browser) as opened:
         took = {"open": opened.open(target.as_uri())}
         for name in opened.tabs():

@@ -58,7 +58,6 @@ def tuner(lacks: str, *words: str) -> subprocess.CompletedProcess[str]:
     ("lacks", "missing"),
     [
         ("landlock", "no protection of files (Landlock)"),
-        ("seccomp,landlock", "no protection of files (Landlock), system calls (seccomp)"),
         ("seccomp,namespaces", "system calls (seccomp), network (namespaces or seccomp)"),
     ],
 )

@@ -122,7 +122,6 @@ def test_guards_of_defaults_do_not_decide() -> None:
     ("name", "values", "nests"),
     [
         ("matmul", {"ORDER": 0, "TILE": 0, "UNROLL": 0}, ["i", "j", "k"]),
-        ("nbody", {"BODIES": 1, "INTERLEAVE": 0}, ["i", "j"]),
         (
             "nbody",
             {"BODIES": 4, "INTERLEAVE": 2},
@@ -130,7 +129,6 @@ def test_guards_of_defaults_do_not_decide() -> None:
         ),
         ("spmv", {"SUMS": 4, "UNROLL": 0, "PREFETCH": 0, "DISTINCT": 0}, ["r", "at", "e", "s", "s#2", "e#2"]),
         ("histogram", {"COPIES": 1, "WORD": 1, "UNROLL": 0}, ["b", "i"]),
-        ("softmax", {"RECOMPUTE": 0, "RECIPROCAL": 1, "INTERLEAVE": 0}, ["r", "j", "j#2", "j#3"]),
     ],
 )
 def test_the_examples_open(name: str, values: dict[str, int], nests: list[str]) -> None:

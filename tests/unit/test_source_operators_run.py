@@ -381,7 +381,7 @@ CHECKED = [
 ]
 
 
-MOST_CASES = 5
+MOST_CASES = 3
 """Of the kernels, drawn, that an operator is run on."""
 
 

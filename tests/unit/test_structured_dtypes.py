@@ -381,7 +381,7 @@ def loaded(folder: Path, text: str) -> LoadedSpec:
 @pytest.mark.integration
 def test_a_cuda_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 12)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 6)
     text = cuda_spec(tmp_path, PUSH.replace("#include <missing/library.h>", ""))
     assert f"{{name: in, dtype: {PARTICLE}, shape: [n]}}" in text
     assert f"{{name: out, dtype: {PARTICLE}, shape: [n], role: output}}" in text
