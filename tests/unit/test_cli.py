@@ -245,6 +245,10 @@ def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_pa
     ("change", "words", "status"),
     [
         (("entry: scale", "entry: skale"), "skale", 2),
+        (("shape: [n]", "shape: [m]"), "m", 2),
+        (("STEP:", "STEP: [1]\n    STEP:"), "STEP", 2),
+        (("strategy: random", "strategy: randon"), "random", 2),
+        (("kernel:", "kernal:"), "kernel", 2),
         (("source: scale.c", "source: missing.c"), "missing.c", 2),
     ],
 )

@@ -65,10 +65,12 @@ def test_what_agrees_or_is_not_known_is_taken(tmp_path: Path) -> None:
             r"k.yaml:5:23: argument 'in' is `const T \*in` .*; write float32",
         ),
         ({"out": "dtype: float32, shape: [n], role: output"}, r"'out' is `real \*out` .*; write float64"),
+        ({"where": "dtype: int64, shape: [n], init: zeros"}, r"'where' is `Index \*where` .*; write int32"),
         (
             {"n": "dtype: int32, shape: [1], init: zeros"},
             r"'n' is `int n` in the source, but the spec gives a shape",
         ),
+        ({"in": "dtype: float32, value: 1"}, r"'in' is .* a pointer, but the spec gives a value"),
         ({"in": "dtype: float32, shape: [n], role: inout"}, r"'in' is .*, const, but its role is inout"),
         ({"way": "dtype: int16, value: 1"}, r"'way' is `Way way` .*; write int32"),
         (

@@ -137,7 +137,9 @@ def test_templates_macros_and_launch(tmp_path: Path) -> None:
     [
         ("int x;", None, "no __global__ function"),
         (BLUR, None, "--entry: blur, second"),
+        (BLUR, "blurr", "did you mean 'blur'"),
         ("__global__ void k(float **x) { }", None, "argument x of k: a pointer to pointers: `float **x`"),
+        ("__global__ void k(struct Big b) { }", None, "no spec can describe"),
         ("__global__ void k(const float &x) { }", None, "a reference: `const float &x`"),
     ],
 )

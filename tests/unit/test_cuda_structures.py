@@ -263,22 +263,29 @@ def test_templates_with_methods_enumerations_and_vectors(tmp_path: Path) -> None
 
 MISTAKES = {
     "struct: sim::Params": ("struct: Params", "'Params' is no structure of the source"),
+    "name: nx": ("name: nq", r"`sim::Params` has no member 'nq'; it has nx, on, box"),
     "name: lo": ("name: low", r"`sim::Box` has no member 'low'; did you mean 'lo'"),
     "name: nx, dtype: int32": (
         "name: nx, dtype: float32",
         "'p.nx' is a whole number of 4 bytes.*write int32",
+    ),
+    "name: data, dtype: float32": (
+        "name: data, dtype: float64",
+        "'p.data' is a pointer to a floating number of 4",
     ),
     "name: data, dtype: float32, shape: [n]": (
         "name: data, dtype: float32, value: 1",
         "'p.data' is a pointer .* but the spec gives a value",
     ),
     "shape: [3], by: value": ("shape: [4], by: value", r"an array of 3.*write shape: \[3\]"),
+    "shape: [3], by: value,": ("shape: [n], by: value,", "'p.box.lo' lies in the structure itself"),
     "value: 0.25}": ("value: 0.25, role: output}", "'p.dt' is passed by value: what the kernel writes"),
     "    by: value\n    members": ("    members", "structure 'p' is passed by pointer"),
     "by: value\n    members": (
         "by: value\n    constant: true\n    members",
         "structure 'p' has constant; one in __constant__",
     ),
+    "box\n        by: value": ("box", "'p.box' points to a structure"),
     "shape: [n]}\n      - name: w": ("shape: [n, 2], rows: pointers}\n      - name: w", "'p.data' has rows"),
 }
 
@@ -292,8 +299,8 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, old: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_recorded_spec_has_its_structures_without_a_compiler(tmp_path: Path) -> None:
-    loaded = spec_of(tmp_path, SPEC)
+def test_a_recorded_spec_has_its_structures_without_a_compiler(bench: Bench, tmp_path: Path) -> None:
+    loaded = bench.loaded
     again = load_recorded(loaded.text, loaded.files, folder=str(tmp_path))
     assert again.task.kernel.parcels == loaded.task.kernel.parcels
     assert again.task.arguments == loaded.task.arguments

@@ -91,6 +91,7 @@ def test_errors_show_place_message_and_hint(name: str) -> None:
 
 MISTAKES: list[tuple[list[str], str]] = [
     (["tune"], "Missing argument"),
+    (["tune", "missing.yaml"], "there is no file missing.yaml"),
     (["tune", "{spec}x"], "did you mean 'scale.yaml'?"),
     (["tune", "{spec}", "--evaluations", "0"], "Invalid value for '--evaluations'"),
     (["tune", "{spec}", "--strategy", "randm"], "randm"),
@@ -99,12 +100,17 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["tune", "{spec}", "--resume", "--out", "{folder}"], "no unfinished run"),
     (["tunee"], "No such command 'tunee'"),
     (["check", "{source}"], "scale.c"),
+    (["init", "none.c"], "none.c"),
     (["init", "{spec}"], "is no C, C++, OpenCL or CUDA"),
     (["init", "{source}", "--entry", "scal"], "did you mean 'scale'?"),
+    (["show", "none.run"], "none.run"),
     (["export", "none.run", "-o", "x"], "none.run"),
+    (["export", "none.run"], "Missing option"),
     (["import", "{source}"], "scale.c"),
+    (["ensure", "{spec}"], "Missing option"),
     (["ensure", "{spec}", "-o", "{folder}/x.o", "--offline"], "is not tuned"),
     (["record", "--list"], "Missing argument"),
+    (["apply", "none.run", "--", "true"], "none.run"),
 ]
 
 

@@ -229,11 +229,14 @@ def test_rows_are_where_their_addresses_say_at_every_call(tmp_path: Path) -> Non
     ("old", "new", "says", "line"),
     [
         ("name: density", "name: densty", "`struct chunk` has no member 'densty'; did you mean 'density'", 10),
+        ("struct: struct chunk", "struct: chunk", "'chunk' is no structure of the source", 5),
         ("struct: struct chunk", "struct: struct chunks", "'struct chunks' is no structure of the source", 5),
+        ("struct: struct chunk", "struct: 3x", "'3x'", 5),
         ("    struct: struct chunk\n", "", "'c' has members and no struct", 4),
         ("nx, dtype: int32", "nx, dtype: int64", "'c.nx' is `int` in the source, but the spec says int64", 7),
         ("name: levels", "name: nx", "two members of 'c' are called 'nx'", 9),
         ("shape: [3], by: value", "shape: [3]", "'c.box.width' is `double\\[3\\]`.* write by: value", 16),
+        ("shape: [3]", "shape: [4]", "'c.box.width' is .* write shape: \\[3\\]", 16),
         ("        by: value\n", "", "'c.box' is no pointer to a structure .* by: value", 13),
         ("name: far", "name: far\n        by: value", "'c.far' is a pointer in the source; remove by", 18),
         (", rows: pointers", "", "'c.rows' is `double \\*\\*`.* write rows: pointers", 20),
@@ -241,7 +244,9 @@ def test_rows_are_where_their_addresses_say_at_every_call(tmp_path: Path) -> Non
         ("[ny, nx], rows", "[nx], rows", "'c.rows' has rows and no two dimensions", 20),
         (", role: output", "", "'c.total' is written by step, and its role is input", 12),
         ("value: 0.5", "value: 0.5, role: output", "scalar 'dt' cannot have role", 21),
+        ("float32, value: 0,", "float64, value: 0,", "'c.total' is `float`", 12),
         ("struct: struct chunk", "struct: struct chunk\n    dtype: int32", "structure 'c' has dtype", 6),
+        ("dt, dtype: float32, ", "dt, ", "argument 'dt' has no 'dtype'", 21),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_at_their_place(

@@ -283,8 +283,11 @@ def _proposal(**said: Any) -> Proposal:
 
 ODD: dict[str, tuple[list[Proposal], str]] = {
     "outside": ([_proposal(configuration={"A": 99})], "A = 99 is out of range; allowed: 0, 1, 2"),
+    "missing": ([_proposal(configuration={})], "A has no value"),
+    "unknown": ([_proposal(configuration={"A": 1, "B": 2})], "'B' is not in the space"),
     "numpy": ([_proposal(configuration={"A": np.int64(3)})], "is a int64, no bool, int, float or str"),
     "none": ([_proposal(configuration=None)], "its configuration is a NoneType, no mapping"),
+    "note": ([_proposal(note={"x": object()})], "are no plain JSON"),
     "nan": ([_proposal(note={"x": float("nan")})], "are no plain JSON"),
     "many": ([_proposal()] * 9000, "9000 proposals where at most"),
 }
