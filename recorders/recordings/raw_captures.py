@@ -10,8 +10,7 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,24 +65,15 @@ class RawCapture:
         return path
 
 
-@contextmanager
-def read_raw(path: Path) -> Iterator[RawCapture]:
-    """Opens a launch as the library wrote it.
+def read_raw(path: Path) -> RawCapture:
+    """A launch as the library wrote it; its bytes stay in the file, which is closed with what looks at them last.
 
     Raises:
         MachineError: the file is not whole.
     """
-    with (
-        path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view,
-        memoryview(view) as data,
-    ):
-        fields = _fields(data, path)
-        try:
-            yield _capture_of(fields, path)
-        finally:
-            for part in fields.values():
-                part.release()
+    with path.open("rb") as file:
+        view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return _capture_of(_fields(memoryview(view), path), path)
 
 
 def _capture_of(fields: Mapping[str, memoryview], path: Path) -> RawCapture:
@@ -119,9 +109,6 @@ def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
         fields[bytes(data[at + _HEAD.size : start]).decode("ascii", "replace")] = data[start : start + size]
         at = start + size
     if "end" not in fields:
-        # The file cannot be closed while a part of it is held.
-        for part in fields.values():
-            part.release()
         raise MachineError(f"{path.name} is not whole", "record it again")
     return fields
 

@@ -127,7 +127,9 @@ def test_templates_macros_and_launch(tmp_path: Path) -> None:
     assert "{name: out, dtype: float32, shape: [n, n], role: output}" in text
     path = tmp_path / "kernel.yaml"
     # The source is preprocessed for all values of its macros together, of which other tests have some.
-    path.write_text(text.replace("WORK: [2, 1, 4, 8]", "WORK: [2]").replace("UNROLL: [1, 2, 4, 8]", "UNROLL: [1]"))
+    path.write_text(
+        text.replace("WORK: [2, 1, 4, 8]", "WORK: [2]").replace("UNROLL: [1, 2, 4, 8]", "UNROLL: [1]")
+    )
     (spec,) = load_spec(path)
     assert spec.task.kernel.entry == "blur<float, ARG_SIDE, ARG_EDGE>"
 

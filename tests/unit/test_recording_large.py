@@ -42,8 +42,7 @@ def test_a_buffer_above_two_gigabytes(tmp_path: Path) -> None:
             file.seek(SIZE - len(last), 1)
             file.write(last)
         file.write(field("seconds", 8) + struct.pack("<d", 0.5) + field("end", 0))
-    with read_raw(path) as capture:
-        written = capture.write(tmp_path, name="k")
+    written = read_raw(path).write(tmp_path, name="k")
     assert written.stat().st_size < 32 << 20
     with RecordingFile(written) as recorded:
         assert recorded.changed(1)

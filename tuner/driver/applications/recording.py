@@ -239,9 +239,9 @@ def _representatives(raws: Sequence[Path], instances: int) -> list[Path]:
     """So many of each kernel: one of each kind of launch before repetitions, the first processes' before others'."""
     kinds: dict[int, dict[str, list[Path]]] = {}
     for raw in raws:
-        with read_raw(raw) as capture:
-            own = kinds.setdefault(capture.wanted, {})
-            own.setdefault(capture.recording.signature, []).append(raw)
+        capture = read_raw(raw)
+        own = kinds.setdefault(capture.wanted, {})
+        own.setdefault(capture.recording.signature, []).append(raw)
     kept: set[Path] = set()
     for own in kinds.values():
         firsts = [found[0] for found in own.values()]
@@ -260,17 +260,15 @@ def scratch_folder(folder: Path) -> tempfile.TemporaryDirectory[str]:
 
 
 def _write(raw: Path, folder: Path, ran: Ran, kernels: Sequence[str]) -> Taken:
-    with read_raw(raw) as capture:
-        if capture.wanted >= len(kernels):
-            raise MachineError(f"{raw.name} is damaged", "record it again")
-        recording, kernel = capture.recording, kernels[capture.wanted]
-        sign = recording.signature
-        use = next((u for u in ran.kernels if u.name == recording.entry and sign in u.signatures), None)
-        path = capture.write(folder, name=file_name(kernel), use=use)
-        count, seconds = use.signatures[sign] if use else (1, recording.seconds)
-        return Taken(
-            kernel=kernel, path=path, recording=replace(recording, count=count, seconds=seconds / count)
-        )
+    capture = read_raw(raw)
+    if capture.wanted >= len(kernels):
+        raise MachineError(f"{raw.name} is damaged", "record it again")
+    recording, kernel = capture.recording, kernels[capture.wanted]
+    sign = recording.signature
+    use = next((u for u in ran.kernels if u.name == recording.entry and sign in u.signatures), None)
+    path = capture.write(folder, name=file_name(kernel), use=use)
+    count, seconds = use.signatures[sign] if use else (1, recording.seconds)
+    return Taken(kernel=kernel, path=path, recording=replace(recording, count=count, seconds=seconds / count))
 
 
 def nothing_found(
