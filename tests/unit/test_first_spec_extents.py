@@ -105,6 +105,26 @@ def written(folder: Path, text: str, entry: str, *, suffix: str = "c") -> dict[s
     return {"": sizes, **{each["name"]: each for each in data["arguments"]}}
 
 
+def test_enumerators_are_numbers(tmp_path: Path) -> None:
+    source = tmp_path / "divided.cpp"
+    source.write_text(
+        """
+enum { ROUNDS = 3, SIZE = 40, BEHIND = -2 };
+namespace app { enum class Way { UP = 7 }; enum Wide { MOST = 24 }; }
+static void over(double *a, int first) { for (int i = first; i < SIZE; i++) a[i] += 1; }
+void divided(double *a, double *b, double *c, float *d) {
+    for (int j = 0; j < ROUNDS; j++)
+        for (int i = 0; i < SIZE; i++) c[i] /= b[i - BEHIND + 1];
+    for (int i = 0; i < 24; i++) d[i] = (int)app::Way::UP + app::MOST;
+    over(a, 0);
+}
+"""
+    )
+    arguments = yaml.safe_load(first_spec(source, folder=tmp_path, entry="divided").text)["arguments"]
+    shapes = {a["name"]: a["shape"] for a in arguments}
+    assert shapes == {"a": [40], "b": [43], "c": [40], "d": [24]}
+
+
 def test_casts_say_what_a_pointer_without_a_type_points_to(tmp_path: Path) -> None:
     found = written(tmp_path, MULTIGRID, "coarser")
     assert (found["from"]["dtype"], found["from"]["shape"]) == ("float64", ["2 * j3", "k2", "k1"])

@@ -28,6 +28,7 @@ from tuner.spec.first.members import FirstSpec
 from tuner.spec.first.project import OLD_DIALECT, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
 from tuner.spec.reading.declarations import declared
+from tuner.spec.reading.enumerators import with_numbers
 from tuner.spec.reading.first_values import call_values
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
@@ -183,6 +184,7 @@ def _first_kernel(
     project: Project, function: Function, reader: SourceReader, outlined: Outlined | None, everything: str
 ) -> FirstKernel:
     """The kernel with what it needs beside its own text."""
+    function = with_numbers(function, reader)
     exposed = reader.exposing(function.name)
     symbol = str(function.tree.get("mangledName") or function.name)
     include = [project.beside / each for each in reader.include]

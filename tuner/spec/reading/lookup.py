@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from tuner.core.errors import BaselineError
+from tuner.spec.reading.enumerators import with_numbers
 from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["callers_of", "entries_of", "function_lookup", "functions_of"]
@@ -76,7 +77,8 @@ def function_lookup(reader: SourceReader) -> Callable[[str], Function | None]:
 
 def _defined(reader: SourceReader, name: str) -> Function | None:
     try:
-        return next((f for f in reader.functions(name, included=True) if f.defined), None)
+        found = next((f for f in reader.functions(name, included=True) if f.defined), None)
+        return None if found is None else with_numbers(found, reader)
     except BaselineError:
         # Of another file, which the compiler will say itself.
         return None
