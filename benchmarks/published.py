@@ -1,7 +1,8 @@
 """Kernels as their authors published them: first specs by `tuner init`, unedited: whether they check, what runs gain.
 
-The folder is a checkout of PolyBench/C 4.2.1 (MatthiasJReisinger/PolyBenchC-4.2.1) or of TSVC_2 (UoB-HPC/TSVC_2);
-nothing of them is kept here. Of TSVC_2 the kernel is the loop nest that is timed, or the function that it calls. Gains
+The folder is a checkout of PolyBench/C 4.2.1 (MatthiasJReisinger/PolyBenchC-4.2.1) or of TSVC_2 (UoB-HPC/TSVC_2), or
+has a ``functions.txt``: a source, a function and, where one of its loops is meant, a line, each line of it one kernel.
+Nothing of them is kept here. Of TSVC_2 the kernel is the loop nest that is timed, or the function that it calls. Gains
 are over clang's ``-O3 -march=native``, or over another compiler that builds baseline and candidates then, on one thread
 with the order of operations kept.
 
@@ -103,8 +104,18 @@ def _outermost(node: Node) -> Iterator[Node]:
         yield from _outermost(child)
 
 
+def listed(folder: Path) -> Iterator[Published]:
+    """Functions and loops that a person has chosen, such as the hottest of programs."""
+    for number, line in enumerate((folder / "functions.txt").read_text().splitlines()):
+        source, entry, *loop = line.split()
+        place = int(loop[0]) if loop else None
+        yield Published(name=f"{entry}-{number}", source=folder / source, entry=entry, loop=place)
+
+
 def kernels(folder: Path, size: str) -> list[Published]:
     """Those of the suite that the folder is."""
+    if (folder / "functions.txt").is_file():
+        return list(listed(folder))
     if (folder / "src" / "tsvc.c").is_file():
         return list(tsvc(folder))
     return list(polybench(folder, size))
