@@ -91,7 +91,7 @@ def swaps_hurt(variant: Variant, resolved: Resolved) -> float:
 def tuned(folder: Path, library: Path | None, name: str = "a", **more: Any) -> Outcome:
     text, entry, names = (OTHER, "other", "xyzm") if name == "other" else (KERNEL, "product", "abcn")
     settings = dict(more.get("settings", {}))
-    options = Options(seed=more.get("seed", 5), evaluations=25, workers=2, library=library, settings=settings)
+    options = Options(seed=more.get("seed", 5), evaluations=40, workers=2, library=library, settings=settings)
     of_variant = more.get("of_variant", swaps_help)
     quiet = backend(of_variant=of_variant, process_noise=0.001, call_noise=0.001)
     return begin(spec_of(folder / name, text, entry, names), folder / f"{name}.run", options, backend=quiet)
