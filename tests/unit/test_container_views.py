@@ -164,7 +164,7 @@ def test_a_first_spec_of_a_loop_over_vectors_checks(tmp_path: Path) -> None:
     path = tmp_path / "k.cc"
     path.write_text(loop("int n, const Numbers &u, const Numbers &m, Numbers &w", body))
     line = marked_line(path.read_text())
-    text = first_spec(path, entry="f", loop=line).text
+    text = first_spec(path, entry="around", loop=line).text
     assert "{name: m_data, dtype: float64, shape: [n, n]" in text
     (tmp_path / "k.yaml").write_text(text.replace("2048", "64"))
     (spec,) = load_spec(tmp_path / "k.yaml")
