@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-__all__ = ["search_words"]
+__all__ = ["search_words", "without_paths"]
+
+_NAMING = ("-I", "-include", "-isystem", "-iquote", "-idirafter")
 
 
 def search_words(folders: Sequence[str], own: str) -> list[str]:
@@ -22,3 +24,9 @@ def search_words(folders: Sequence[str], own: str) -> list[str]:
     first = same.index(True) if True in same else len(folders)
     where = (*folders[:first], ".", *folders[first:])
     return [word for folder in where for word in ("-I", folder)]
+
+
+def without_paths(flags: Sequence[str]) -> tuple[str, ...]:
+    """Options of a compiler but those that name a file to include or a folder to look in."""
+    pairs = zip(("", *flags), flags, strict=False)
+    return tuple(word for head, word in pairs if head not in _NAMING and not word.startswith(_NAMING))

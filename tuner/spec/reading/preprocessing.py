@@ -22,6 +22,7 @@ from typing import TypeVar
 from tuner.core.errors import BaselineError
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source, Value
+from tuner.evaluators.host.search_words import without_paths
 from tuner.spec.reading.device_programs import (
     DEVICE,
     Unanswered,
@@ -46,8 +47,8 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|\S")
 _DIRECTIVE = re.compile(r"#(?:define|undef) ([A-Za-z_]\w*)")
 _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b")
 _DEFINES = re.compile(r"-[DU]([A-Za-z_]\w*)")
-_REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter")
-"""Flags that may matter to the preprocessor beside others though they change no macro alone."""
+_REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter", "-fsanitize")
+"""Flags that may matter to the preprocessor though they change no macro of the compiler's alone."""
 _SYSTEM = "3"
 _BUILT_IN = ("<built-in>", "<command line>")
 
@@ -267,8 +268,12 @@ class _Asking:
         return _Texts(files=tuple(made), asked=names, broken=broken)
 
     def macro_text(self) -> str:
-        """All macros at the end of the sources, with what they stand for."""
-        return "".join(joined(unit).preprocessed("-dM")[0] for unit in self._units({}))
+        """All macros that the compiler has before it reads a source, with what they stand for."""
+        nothing = (Source(name="nothing", text=""),)
+        plain = replace(self.reader, files=nothing, macros={}, folder="", include=(), empty=())
+        plain = replace(plain, flags=without_paths(plain.flags))
+        languages = dict.fromkeys(unit.language for unit in self._units({}))
+        return "".join(replace(plain, language=each).preprocessed("-dM")[0] for each in languages)
 
     def require_unchanged(self, found: Preprocessed, files: Sequence[Source]) -> None:
         """Refuses preprocessed text that is another one after the preprocessor where it stands in the files."""

@@ -28,6 +28,7 @@ from tuner.spec.reading.c_types import (
     unaliased,
     width_of,
 )
+from tuner.spec.reading.device_headers import CUDA_WORDS, SEARCHED, included, precompiled
 from tuner.spec.reading.methods import scopes_of, with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 
@@ -36,20 +37,6 @@ __all__ = ["LANGUAGES", "Function", "SourceReader"]
 _MAX_TREE = 256 << 20
 _PROBE = "tuner_type_probe_"
 _NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
-
-_CUDA = [
-    "--cuda-host-only",
-    "-nocudainc",
-    "-nocudalib",
-    "-nostdinc++",
-    "-fdeclspec",
-    "-std=c++17",
-    "-ferror-limit=0",
-    "-include",
-    "tuner_reading.h",
-]
-_DEVICE_HEADERS = tuple(map(package_files, ("tuner.evaluators.emulation", "tuner.evaluators.cuda")))
-"""Packages with what NVIDIA's headers declare."""
 
 LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 """Of C and C++ by the ends of names; headers are none."""
@@ -327,10 +314,14 @@ class SourceReader:
         warns: bool = False,
     ) -> tuple[int, str, str]:
         toolchain = self.toolchain or find_toolchain()
+        clang = str(toolchain.clang)
         whole = self.language == "cuda" and "-E" not in action
         command = [*action, *([] if warns else ["-w"]), "-fno-color-diagnostics"]
-        command += [*(_CUDA if whole else ()), *self.flags]
-        command += macro_flags(self.macros)
+        given = [*self.flags, *macro_flags(self.macros)]
+        if whole:
+            command += CUDA_WORDS
+            command += precompiled(clang, given) if action else included()
+        command += given
         folders = [str(Path(self.folder) / folder) for folder in self.include]
         searched = search_words([*folders, self.folder] if self.folder else folders, self.folder)
         if self.empty:
@@ -338,12 +329,12 @@ class SourceReader:
         if self.language in ("c", "c++"):
             searched += ["-idirafter", str(package_files("tuner.evaluators.host").joinpath("include"))]
         elif whole:
-            searched += [w for place in _DEVICE_HEADERS for w in ("-I", str(place.joinpath("include")))]
+            searched += SEARCHED
         elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
             command += ["-cl-std=CL3.0", "-cl-ext=+all"]
         command += [*words, "-x", "cl" if self.language == "opencl" else self.language, self._first]
         status, output, errors = Question(
-            clang=str(toolchain.clang),
+            clang=clang,
             words=tuple(command),
             folders=tuple(searched),
             files=self.with_text(self.files[0].text + extra).files,

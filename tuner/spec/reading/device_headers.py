@@ -1,0 +1,71 @@
+"""What stands for NVIDIA's headers, precompiled: clang parses it once in a process for all sources with equal flags.
+
+What a source's tree is printed of leaves out declarations of a precompiled header, nearly all that there would be.
+
+Source: https://clang.llvm.org/docs/PCHInternals.html
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files as package_files
+from pathlib import Path
+
+from tuner.core.scratch import ScratchFolder
+from tuner.evaluators.host.search_words import without_paths
+
+__all__ = ["CUDA_WORDS", "SEARCHED", "included", "precompiled"]
+
+CUDA_WORDS = (
+    *("--cuda-host-only", "-nocudainc", "-nocudalib", "-nostdinc++", "-fdeclspec", "-std=c++17"),
+    "-ferror-limit=0",
+)
+"""Options for every reading of CUDA."""
+_PACKAGES = tuple(map(package_files, ("tuner.evaluators.emulation", "tuner.evaluators.cuda")))
+SEARCHED = tuple(word for place in _PACKAGES for word in ("-I", str(place.joinpath("include"))))
+"""Folders with what NVIDIA's headers declare."""
+_HEADER = "tuner_reading.h"
+_TIMEOUT_S = 30.0
+_LOCK = threading.Lock()
+
+
+def included() -> tuple[str, ...]:
+    """Options that put it before a source as text."""
+    return ("-include", _HEADER)
+
+
+def precompiled(clang: str, flags: Sequence[str]) -> tuple[str, ...]:
+    """Options that put it before a source, precompiled; as text where clang does not take it so.
+
+    Args:
+        clang: its path.
+        flags: of the source; those that name files or folders play no part.
+    """
+    with _LOCK:
+        return _made(clang, without_paths(flags)) or included()
+
+
+@cache
+def _folder() -> ScratchFolder:
+    return ScratchFolder("headers")
+
+
+@cache
+def _made(clang: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    header = Path(SEARCHED[1], _HEADER)
+    place = Path(_folder().name, f"{_made.cache_info().misses}.pch")
+    words = [*CUDA_WORDS, *flags, *SEARCHED, "-w", "-c", "-Xclang", "-emit-pch", "-x", "cuda", str(header)]
+    try:
+        done = subprocess.run(
+            [clang, *words, "-o", str(place)],
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env={"LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return ("-Xclang", "-include-pch", "-Xclang", str(place)) if done.returncode == 0 else ()
