@@ -79,6 +79,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposers, "entry_points", entries)
 
 
+@pytest.mark.integration
 def test_remix_keeps_to_the_contract(kernel: Kernel) -> None:
     proposer_conformance.check_all(RemixProposer, kernel, count=6)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ MANY = st.lists(EXPRESSIONS, min_size=20, max_size=40)
 
 @settings(max_examples=5, deadline=None)
 @given(MANY, VALUES)
+@pytest.mark.integration
 def test_expressions_have_the_value_of_c(texts: list[str], values: dict[str, int]) -> None:
     nodes = read(texts)
     assert len(nodes) == len(texts)

@@ -43,7 +43,7 @@ def test_lines_that_stay_keep_their_ends(before: list[str], two: list[bool], new
     assert len(lines_of_text(given_text)) == len(before)
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "wide.c").write_bytes("int x;".encode("utf-16"))
     with pytest.raises(UsageError, match=r"wide\.c cannot be read: it is no text, or in UTF-16"):
         read_source(tmp_path / "wide.c")

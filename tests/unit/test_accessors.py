@@ -83,6 +83,7 @@ def loop(body: str) -> str:
     return f"{SMALL}{head}\n{{\n    for (int i = 0; i < n; i++) {{ // LOOP\n        {body}\n    }}\n}}\n"
 
 
+@pytest.mark.integration
 def test_arrays_and_numbers_are_arguments() -> None:
     made = outlined(PROGRAM, "work")
     head = made.opening.partition("\n")[0]
@@ -130,7 +131,7 @@ def test_the_program_computes_what_it_did(tmp_path: Path) -> None:
         assert ran(tmp_path, text) == expected
 
 
-def test_what_a_method_gives_is_read_from_its_body() -> None:
+def test_the_result_of_a_method_is_read_from_its_body() -> None:
     found = Accessors(SourceReader(files=(Source(name="k.cc", text=HEAD),), language="c++"))
     assert found.find("Mesh", "n", 0) == Accessor()
     assert found.find("const Mesh", "x", 1) == Accessor((1,))
@@ -149,7 +150,7 @@ STAY = {
 
 
 @pytest.mark.integration
-def test_what_is_more_than_access_stays_with_the_object() -> None:
+def test_methods_that_do_more_than_access_stay_with_the_object() -> None:
     """Of four loops of one function, that the headers are read once."""
     loops = [f"for (int i = 0; i < n; i++) {{ // LOOP {k}\n{body}\n}}" for k, body in enumerate(STAY)]
     text = f"{SMALL}void f(int n, Mesh &mesh, double *w)\n{{\n" + "\n".join(loops) + "\n}\n"

@@ -178,6 +178,7 @@ def test_edits_of_models_are_not_carried_over() -> None:
     )
 
 
+@pytest.mark.integration
 def test_offered_variants_differ_and_are_allowed() -> None:
     for numerics in ("exact", "reassociate"):
         made = made_of(OTHER, "other", numerics)
@@ -325,6 +326,7 @@ def test_advice_enters_after_own_trials(library: Path, tmp_path: Path) -> None:
     assert len(own) >= OWN
 
 
+@pytest.mark.integration
 def test_advice_enters_where_nothing_else_can_be_made(library: Path, tmp_path: Path) -> None:
     """Nobody is waited for."""
     evolution = Evolution(barren=0)

@@ -120,7 +120,7 @@ def test_hot_lines_of_an_operator_are_told_of(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_hot_and_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_hot_code_that_cannot_be_read_is_listed(tmp_path: Path) -> None:
     hot = found(tmp_path, {3: 50}, "int f(\n")
     assert not hot.regions
     assert found(tmp_path, {}).without_lines
@@ -269,7 +269,7 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
 @needs.cc
 @needs.namespaces
 @pytest.mark.integration
-def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> None:
+def test_runs_that_cannot_be_compared_are_refused_before_the_work(folder: Path) -> None:
     with pytest.raises(TunerError, match="fails as it is with status"):
         call("init", "--build", "false", "--", "./app")
     with pytest.raises(TunerError, match="prints something else: line 2 is"):
@@ -290,7 +290,7 @@ def test_what_cannot_be_compared_is_refused_before_the_work(folder: Path) -> Non
 @needs.cc
 @needs.namespaces
 @pytest.mark.integration
-def test_what_a_run_leaves_open_is_told(folder: Path) -> None:
+def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
     found = json.loads(call("init", "--json", "--build", "make", "--", "sh", "-c", "./app > out; exit 3"))
     assert found["regions"]
     assert [line[:30] for line in found["notes"]] == [

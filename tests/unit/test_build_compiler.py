@@ -96,6 +96,7 @@ def built(spec: LoadedSpec, *texts: str) -> list[Build]:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.integration
 def test_code_is_the_compilers_and_globals_are_arguments(tmp_path: Path, compiler: str) -> None:
     spec = written(tmp_path, compiler)
     report = check_spec(spec, faults=2)
@@ -157,6 +158,7 @@ def test_a_macro_that_a_flag_defines_is_known_where_the_source_is_read(tmp_path:
     assert again.digest == spec.digest, "a record needs no compiler"
 
 
+@pytest.mark.integration
 def test_headers_that_flags_name_lie_in_the_kernels_folders(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "scale.h").write_text("#define SCALED(x) ((x) * 2)\n")

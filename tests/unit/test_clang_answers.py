@@ -74,7 +74,7 @@ def test_it_is_put_again_when_a_header_is_another_one(question: Question, tmp_pa
     assert times(question) == 4
 
 
-def test_what_headers_say_is_read_again_when_they_change(tmp_path: Path) -> None:
+def test_headers_are_read_again_when_they_change(tmp_path: Path) -> None:
     header = tmp_path / "k.h"
     reader = SourceReader(
         files=(Source(name="k.c", text='#include "k.h"\nnumber f(void) { return 0; }\n'),),

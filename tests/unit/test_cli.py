@@ -221,6 +221,7 @@ def trials_of(path: Path) -> int:
         return 0
 
 
+@pytest.mark.integration
 def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
     spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=5, few=True)

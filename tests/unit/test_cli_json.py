@@ -174,6 +174,7 @@ def test_apply_says_how_the_application_ended_also_where_nothing_was_put_in_plac
     assert run_tuner("apply", run, "--", "true").stdout == ""
 
 
+@pytest.mark.integration
 def test_a_kernel_that_does_not_compile_is_an_object_too(tmp_path: Path) -> None:
     """Its spec cannot be read to the end, so there is no run; a program gets the same answer as of one that fails."""
     (tmp_path / "scale.c").write_text(KERNEL + "this is not C\n")

@@ -78,6 +78,7 @@ def test_the_panel_fits(events: list[tuple[str, dict[str, Any]]], columns: int) 
         assert max(len(line) for line in text.splitlines()) <= columns
 
 
+@pytest.mark.integration
 def test_the_panel_says_what_goes_on(events: list[tuple[str, dict[str, Any]]]) -> None:
     """Baseline, best, line, statuses, workers; and while confirming how many processes there were."""
     middle = drawn(folded(events, len(events) // 2), 100)

@@ -61,6 +61,7 @@ def test_another_compiler_is_timed_and_the_record_stands(scale_spec: SpecWriter,
     assert tuner.replay(result.path).clean
 
 
+@pytest.mark.integration
 def test_check_refuses_a_compiler_that_is_not_there_before_a_run_finds_out(scale_spec: SpecWriter) -> None:
     (spec,) = load_spec(with_compare(scale_spec(), "clang -O1", "nocc -O3"))
     with pytest.raises(SpecError) as caught:
@@ -75,6 +76,7 @@ def test_check_refuses_a_compiler_that_is_not_there_before_a_run_finds_out(scale
     assert lines["compare"].startswith("clang -O1 builds, ")
 
 
+@pytest.mark.integration
 def test_code_that_computes_something_else_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None:
     (spec,) = load_spec(with_compare(scale_spec(few=True), "clang -O2 -Dfloat=double"))
     result = tune_spec(spec, Options(evaluations=2, settings=FEW), out=tmp_path / "runs")

@@ -46,7 +46,7 @@ def load(folder: Path, entry: str = "sim::step<float>", flag: str = "", **argume
     load_spec(folder / "k.yaml")
 
 
-def test_what_agrees_or_is_not_known_is_taken(tmp_path: Path) -> None:
+def test_types_that_agree_or_are_unknown_are_taken(tmp_path: Path) -> None:
     load(tmp_path)
     load(tmp_path, flag="-DREAL=float -std=c++20", out="dtype: float32, shape: [n], role: output")
     load(
@@ -79,7 +79,7 @@ def test_what_agrees_or_is_not_known_is_taken(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_differs_is_one_line_with_its_place(
+def test_types_that_differ_are_one_line_with_their_place(
     tmp_path: Path, arguments: dict[str, str], says: str
 ) -> None:
     with pytest.raises(SpecError, match=says):

@@ -119,6 +119,7 @@ def test_a_candidates_own_file_comes_before_the_one_on_the_disk(folder: Path) ->
     assert report.status is Status.OK, report.message
 
 
+@pytest.mark.integration
 def test_a_file_that_is_not_there_is_said_in_one_line(folder: Path) -> None:
     (folder / "k.yaml").write_text(SPEC.replace("SOURCES", "include: []").replace("FLAGS", '"-include no.h"'))
     (spec,) = load_spec(folder / "k.yaml")

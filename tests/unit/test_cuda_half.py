@@ -115,6 +115,7 @@ def test_all_three_know_the_functions_and_emulation_has_them_right(tmp_path: Pat
     assert "O3 takes" in facts["LLVM"], facts["LLVM"]
 
 
+@pytest.mark.integration
 def test_pairs_are_computed_at_once(tmp_path: Path) -> None:
     lines = [
         "    half2 sum = __hfma2(((const half2 *)h)[at / 2], ones, two); sum = sum * two - __hmax2(sum, ones);",
@@ -130,6 +131,7 @@ def test_pairs_are_computed_at_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.integration
 def test_named_roundings_are_not_contracted(tmp_path: Path) -> None:
     lines = [
         "    y[at] = __half2float(__hadd_rn(__hmul_rn(v, v), one));",
@@ -140,6 +142,7 @@ def test_named_roundings_are_not_contracted(tmp_path: Path) -> None:
     assert "fma" not in build.artifacts["ptx"]
 
 
+@pytest.mark.integration
 def test_atomic_additions_of_halves_are_the_devices_own(tmp_path: Path) -> None:
     lines = [
         "    __shared__ half2 sum; __shared__ half other; sum = ones; other = one; __syncthreads();",

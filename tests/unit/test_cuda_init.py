@@ -58,6 +58,7 @@ def typed(text: str) -> list[CudaKernel]:
     return [with_types(kernel, scope_of(kernel, reader)) for kernel in kernels_of(source_tree(reader))]
 
 
+@pytest.mark.integration
 def test_signatures_are_read() -> None:
     vadd, *others = typed(VADD)
     assert not others
@@ -114,6 +115,7 @@ def test_the_compiler_says_what_names_of_types_stand_for() -> None:
 
 
 @needs.nvrtc
+@pytest.mark.integration
 def test_templates_macros_and_launch(tmp_path: Path) -> None:
     text = init_spec(write(tmp_path, BLUR), entry="blur")
     assert 'entry: "blur<float, ARG_SIDE, ARG_EDGE>"' in text

@@ -27,7 +27,7 @@ def first(folder: Path, text: str, entry: str = "scale") -> dict[str, Any]:
     return found
 
 
-def test_what_the_preprocessor_leaves_out_is_not_there(tmp_path: Path) -> None:
+def test_code_that_conditionals_leave_out_is_not_read(tmp_path: Path) -> None:
     kernel = "__global__ void scale(double *old, long m) { old[m] = 1; }"
     old = f"#if 0\n{kernel}\nvoid f() {{ scale<<<7, 7>>>(0, 1); }}\n#endif\n"
     host = (

@@ -134,6 +134,7 @@ def test_the_base_pipeline_alone_is_nvrtcs_own_code(transpose: Bench) -> None:
     assert transpose.build(PREFIX).digest != own.digest
 
 
+@pytest.mark.integration
 def test_equal_work_has_equal_keys(softmax: Bench) -> None:
     first, same = softmax.build("default<O3>,globaldce"), softmax.build("default<O3>,globaldce,globaldce")
     other = softmax.build(SHORT)
@@ -249,6 +250,7 @@ WIDE = """
 """
 
 
+@pytest.mark.integration
 def test_the_header_has_what_kernels_use(transpose: Bench) -> None:
     text = COMMON + transpose.text.replace("__syncthreads();", WIDE + "__syncthreads();", 1)
     for pipeline in (SHORT, PREFIX):
@@ -404,6 +406,7 @@ def test_check_says_what_llvm_makes_of_the_baseline() -> None:
     assert "O3 takes" in lines["LLVM"]
 
 
+@pytest.mark.integration
 def test_check_says_when_clang_cannot_read_the_source(tmp_path: Path) -> None:
     for file in EXAMPLES[0].parent.iterdir():
         if file.is_file():

@@ -124,6 +124,7 @@ class TestWithoutADevice:
         # Also where there is one.
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 
+    @pytest.mark.integration
     def test_check_builds_reads_resources_and_verifies(self, spec_path: Path) -> None:
         (spec,) = load_spec(spec_path)
         report = check_spec(spec, faults=False)

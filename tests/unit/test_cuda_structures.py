@@ -299,6 +299,7 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, old: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.integration
 def test_a_recorded_spec_has_its_structures_without_a_compiler(bench: Bench, tmp_path: Path) -> None:
     loaded = bench.loaded
     again = load_recorded(loaded.text, loaded.files, folder=str(tmp_path))

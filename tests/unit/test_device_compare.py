@@ -71,6 +71,7 @@ def test_clang_makes_the_same_kernel(bench: Bench) -> None:
 
 @needs.nvrtc
 @needs.cuda_passes
+@pytest.mark.integration
 def test_missing_compilers_are_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     gcc = bench.build(["gcc", "-O3"])
     assert gcc.status is Status.REFUSED

@@ -224,6 +224,7 @@ def test_nothing_but_the_source_to_tune(tmp_path: Path) -> None:
     assert audit(result.path, backend=plain).differences == []
 
 
+@pytest.mark.integration
 def test_a_source_without_anything_to_change(tmp_path: Path) -> None:
     """The run is then over the original alone, and ends."""
     text = "int product(int n)\n{\n    return n;\n}\n"

@@ -168,6 +168,7 @@ def test_random_search_with_code_is_pruned_at_both_stages(whole: Outcome) -> Non
     assert audit(whole.path).clean
 
 
+@pytest.mark.integration
 def test_nothing_is_pruned_by_noise(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     def noise(resolved: Resolved) -> float:
         return 1e-3 * (1 + (crc32(repr(sorted(resolved.macros.items())).encode()) % 997) / 997)

@@ -52,6 +52,7 @@ SUMS = "for (int m = 16; m; m /= 2) v += __shfl_down_sync(~0u, v, m); if (thread
         "atomicAdd(&at, 1)] = x[i];",
     ],
 )
+@pytest.mark.integration
 def test_a_result_without_a_fixed_order_is_found(tmp_path: Path, body: str) -> None:
     report = verified(tmp_path, body)
     assert report.status is Status.WRONG_RESULT
@@ -91,12 +92,14 @@ FILL = (
         ),
     ],
 )
+@pytest.mark.integration
 def test_a_vector_in_shared_memory_at_an_odd_address_is_found(tmp_path: Path, body: str, line: int) -> None:
     report = verified(tmp_path, body)
     assert report.status is Status.CRASHED
     assert report.message.startswith(f"k.cu:{line}: misaligned: thread (")
 
 
+@pytest.mark.integration
 def test_vectors_and_structures_where_they_may_lie_pass(tmp_path: Path) -> None:
     report = verified(
         tmp_path,

@@ -134,6 +134,7 @@ def test_sizes_that_are_too_large_are_said_to_be(load: Callable[..., LoadedSpec]
         emulator.close()
 
 
+@pytest.mark.integration
 def test_names_of_a_kernel_may_be_any(load: Callable[..., LoadedSpec]) -> None:
     text = (
         "#define T 4\n#define I threadIdx.x\n#define P 1\n#define S 2\n#define words 3\n"

@@ -97,7 +97,7 @@ def verdicts(given: tuple[Task, HostEvaluation], changes: Sequence[tuple[str, st
 
 @pytest.mark.integration
 @pytest.mark.parametrize("suffix", ["c", "cc"])
-def test_what_a_kernel_does_to_its_variables_is_verified(
+def test_changes_of_global_variables_are_verified(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 8)
@@ -107,6 +107,7 @@ def test_what_a_kernel_does_to_its_variables_is_verified(
     assert int(number) == int(planted) > 4
 
 
+@pytest.mark.integration
 def test_variables_are_guarded_and_compared_as_arrays_are(
     evaluation: tuple[Task, HostEvaluation],
 ) -> None:
@@ -200,6 +201,7 @@ void step(int n) {
 """
 
 
+@pytest.mark.integration
 def test_pointers_lead_to_arguments(tmp_path: Path) -> None:
     (tmp_path / "k.cc").write_text(POINTED.replace("COLS", "20"))
     text = init_spec(tmp_path / "k.cc", entry="step")

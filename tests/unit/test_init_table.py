@@ -194,6 +194,7 @@ static inline float star(const float *p, int y, int x, int n) { return p[AT(y - 
 """
 
 
+@pytest.mark.integration
 def test_bounds_through_functions_of_headers(tmp_path: Path) -> None:
     """They are followed like those of the file; an array of which nothing is known is no smaller than the others."""
     (tmp_path / "grid.h").write_text(HEADER)

@@ -75,6 +75,7 @@ def test_a_reply_with_its_counts(exchanged: Any, stream: bool) -> None:
     assert exchanged.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.integration
 def test_several_at_once_come_as_they_are_ready(client: Client) -> None:
     """Each is answered once the one that came after it has been taken."""
     taken = [threading.Event() for _ in range(3)]

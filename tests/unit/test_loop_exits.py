@@ -240,7 +240,7 @@ def test_complex_numbers_are_read_from_their_addresses() -> None:
         ),
     ],
 )
-def test_what_a_return_would_lose_is_refused(body: str, reason: str) -> None:
+def test_returns_that_would_lose_a_value_are_refused(body: str, reason: str) -> None:
     text = f"void done(int *t);\nint f(int n, double *x) {{\n{body}\nreturn 0; }}\n"
     reader = SourceReader(
         files=(Source(name="k.c", text=text),), language="c", flags=("-std=gnu89", "-Wno-return-type")

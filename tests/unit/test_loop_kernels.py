@@ -152,7 +152,7 @@ def test_parameters_are_what_the_loop_uses() -> None:
     ).replace("N]", "48]").replace("R ", "__restrict__ ")
 
 
-def test_what_only_the_loop_uses_stays_in_it() -> None:
+def test_variables_of_the_loop_alone_stay_in_it() -> None:
     made = outlined(PROGRAM, "work", "LINE nest")
     assert "    int j;\n" in made.opening
     assert "first_at" in outlined(PROGRAM, "work", "LINE carried").opening
@@ -182,6 +182,7 @@ def test_first_values_are_those_that_the_program_sets() -> None:
     }
 
 
+@pytest.mark.integration
 def test_objects_of_classes_are_handed_on_as_they_are() -> None:
     text = """
 #include <vector>
@@ -254,7 +255,7 @@ def test_a_loop_that_cannot_leave_its_function_is_refused(body: str, said: str) 
 
 
 @needs.cc
-def test_what_a_loop_asserts_says_its_own_place_only_where_it_fails(tmp_path: Path) -> None:
+def test_assertions_of_a_loop_say_their_place_only_where_they_fail(tmp_path: Path) -> None:
     text = """\
 #include <assert.h>
 #include <stdio.h>
@@ -276,6 +277,7 @@ def test_the_lines_of_loops_are_named_where_none_begins() -> None:
     assert refused.value.hint == "its loops begin at lines 8, 9, 10"
 
 
+@pytest.mark.integration
 def test_a_loop_is_checked_and_told_of_by_the_lines_of_the_file(tmp_path: Path) -> None:
     (spec,) = load_spec(spec_in(tmp_path))
     report = check_spec(spec, faults=4)
@@ -409,7 +411,7 @@ space: {flags: {mul: ["", "-mtune=generic"]}, passes: off}
 """
 
 
-def test_what_has_no_part_in_a_loop_is_not_built_and_changes_nothing(tmp_path: Path) -> None:
+def test_code_without_a_part_in_a_loop_is_not_built_and_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(TEXT_OF_MANY)
     (tmp_path / "k.yaml").write_text(SPEC_OF_MANY)
     (spec,) = load_spec(tmp_path / "k.yaml")

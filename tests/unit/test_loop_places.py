@@ -216,7 +216,7 @@ def test_a_loop_does_the_same_in_a_function_of_its_own(case: str, tmp_path: Path
     assert made.put_back(made.text) == text
 
 
-def test_what_each_round_gives_anew_is_no_parameter() -> None:
+def test_values_that_each_iteration_sets_are_no_parameters() -> None:
     """Where nothing behind the loop asks for it."""
     loop = "for (int i = 0; i < n; i++) { t = i; s += t; } // LINE"
     function = f"int f(int n) {{ int s = 0, t; t = 1;\n {loop}\n return s; }}"
@@ -372,7 +372,7 @@ def test_loops_of_methods_that_are_none_of_a_plain_function(given: str, changed:
         ),
     ],
 )
-def test_what_cannot_be_named_outside_is_refused(function: str, message: str) -> None:
+def test_types_without_a_name_outside_are_refused(function: str, message: str) -> None:
     text = f"#include <utility>\n{function}\n for (int i = 0; i < n; i++) s += i; // LINE\n return s; }}"
     text += "};\n" if "static" in function else "\n"
     with pytest.raises(UsageError, match=message):

@@ -69,6 +69,7 @@ def interchanged(loaded: LoadedSpec) -> str:
         ("fill", {"x": [], "k": []}),
     ],
 )
+@pytest.mark.integration
 def test_methods_have_first_specs_that_check(
     tmp_path: Path, method: str, arguments: dict[str, list[str]]
 ) -> None:
@@ -85,6 +86,7 @@ def test_methods_have_first_specs_that_check(
     assert not report.faults.missed
 
 
+@pytest.mark.integration
 def test_an_object_that_a_method_does_not_use_is_passed_all_the_same(tmp_path: Path) -> None:
     source = (
         "struct A { void idle(double *x, int k); int unused; };\n" + FIELD[FIELD.index("void Field::idle") :]
@@ -110,7 +112,8 @@ def test_members_that_are_given_another_place_are_not_known(tmp_path: Path) -> N
         interchanged(loaded)
 
 
-def test_what_methods_cannot_be_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.integration
+def test_methods_that_cannot_be_entries_are_one_line_each(tmp_path: Path) -> None:
     with pytest.raises(TunerError, match="argument this of all points to structures"):
         spec(tmp_path, "phys::Field::all")
     text, _ = spec(tmp_path, "phys::Field::norm")
@@ -134,6 +137,7 @@ def test_a_function_of_the_same_name_is_another_kernel(tmp_path: Path) -> None:
         assert list(read_program(loaded.task.kernel).functions) == [label]
 
 
+@pytest.mark.integration
 def test_in_c_an_argument_may_be_called_this(tmp_path: Path) -> None:
     source = """
     struct box { int n; double *u; };

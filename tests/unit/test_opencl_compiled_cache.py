@@ -56,9 +56,7 @@ def test_only_the_same_job_for_the_same_device_is_known(
         job(KERNEL, "-Iinclude"),
     ],
 )
-def test_what_may_be_another_though_it_looks_the_same_is_not_kept(
-    tmp_path: Path, asked: dict[str, Any]
-) -> None:
+def test_programs_with_headers_or_dates_are_not_kept(tmp_path: Path, asked: dict[str, Any]) -> None:
     cache = CompiledCache(DEVICE, folder=tmp_path)
     cache.put(asked, HEADER, b"binary")
     assert cache.get(asked) is None
@@ -83,7 +81,7 @@ def test_a_spoilt_file_is_none(tmp_path: Path, text: bytes) -> None:
         assert cache.get(job()) is None
 
 
-def test_what_was_not_used_for_longest_goes(tmp_path: Path) -> None:
+def test_the_least_recently_used_goes(tmp_path: Path) -> None:
     cache = CompiledCache(DEVICE, folder=tmp_path, most=4)
     for number in range(4):
         cache.put(job(KERNEL, f"-DFACTOR={number}"), HEADER, b"binary")

@@ -60,6 +60,7 @@ def test_a_run_says_of_which_version_its_record_is(run: Path) -> None:
     assert audit(run).clean
 
 
+@pytest.mark.integration
 def test_it_is_shown_and_not_audited(
     run: Path, other: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

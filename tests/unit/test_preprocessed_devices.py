@@ -142,6 +142,7 @@ def test_a_cuda_kernels_marks_stay(tmp_path: Path) -> None:
         ),
     ],
 )
+@pytest.mark.integration
 def test_conditionals_that_every_device_answers_alike_are_decided(
     tmp_path: Path, kernel: str, before: str, value: str, seen: str
 ) -> None:

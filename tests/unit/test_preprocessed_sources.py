@@ -78,6 +78,7 @@ def laid_open(spec: LoadedSpec, **values: int) -> Program:
     return found.program
 
 
+@pytest.mark.integration
 def test_a_kernel_behind_macros_of_a_header_is_transformed(tmp_path: Path) -> None:
     kernel = loaded(tmp_path, PRODUCT).task.kernel
     proposer = RemixProposer(kernel)
@@ -207,6 +208,7 @@ def test_lines_that_look_like_the_preprocessors_own_are_the_authors(tmp_path: Pa
         assert spec.notices
 
 
+@pytest.mark.integration
 def test_new_names_are_no_macros(tmp_path: Path) -> None:
     header = HEADER.replace(
         "#include <math.h>", "#include <math.h>\n#define i_tile 7\n#define TILE_I 3\n#define ii 5\n"

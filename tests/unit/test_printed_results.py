@@ -29,7 +29,7 @@ def test_lines_whose_numbers_differ_by_themselves_are_known_again() -> None:
     assert difference(FIRST, AGAIN, 0.0, TIMES[1:]).startswith("line 3 is 'Elapsed time")
 
 
-def test_what_stands_beside_the_times_is_compared() -> None:
+def test_numbers_beside_times_are_compared() -> None:
     for before, after in ((b"(per dom)", b"(per node)"), (b"Elapsed", b"Elaped"), (b"3.548653", b"3.548654")):
         assert difference(FIRST, AGAIN.replace(before, after), 0.0, TIMES)
     assert not difference(FIRST, AGAIN.replace(b"3.548653", b"3.548654"), 1e-6, TIMES)

@@ -42,7 +42,7 @@ def test_a_program_around_a_kernel_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_what_a_program_computes_first_is_missed(tmp_path: Path) -> None:
+def test_constructors_at_load_are_reported(tmp_path: Path) -> None:
     less = PROGRAM.replace("#include <iostream>\n", "").replace("std::cout << results[0] << std::endl;", "")
     report = checked("computed", tmp_path, less)
     assert not report.ok

@@ -341,6 +341,7 @@ def test_a_kernel_of_a_fat_binary_is_replaced_where_the_image_is_the_recorded_on
 @pytest.mark.parametrize(
     ("source", "status"), [(KERNEL, "ok"), (KERNEL.replace("2 * z[i]", "3 * z[i]"), "wrong_result")]
 )
+@pytest.mark.integration
 def test_a_recording_of_an_image_is_tuned_with_a_source_that_gives_what_it_gave(
     applications: Any, tmp_path: Path, source: str, status: str
 ) -> None:

@@ -176,7 +176,7 @@ def run_like(run: Path, folder: Path, scratch: Path) -> Path:
         ),
     ],
 )
-def test_what_cannot_be_compared_is_one_line(
+def test_programs_that_cannot_be_compared_are_one_line_each(
     more: dict[str, object], said: str, made: tuple[Path, tuple[Path, ...]]
 ) -> None:
     folder, runs = made

@@ -497,7 +497,9 @@ def test_thread_local_variables_and_several_of_one_function_are_refused(folder: 
         ("cc -fPIC -shared app.c -o libapp.so", "true", "main_loop17 is in libapp.so, which is no dynamic"),
     ],
 )
-def test_what_cannot_be_recorded_is_one_line(folder: Path, build: str, command: str, why: str) -> None:
+def test_regions_that_cannot_be_recorded_are_one_line_each(
+    folder: Path, build: str, command: str, why: str
+) -> None:
     spec = spec_of(folder)
     with pytest.raises(UsageError, match=why):
         recorded(folder, spec, build, command=(command,))

@@ -112,7 +112,7 @@ def recorded(folder: Path, spec: LoadedSpec) -> RecordReport:
 @pytest.mark.integration
 @needs.cc
 @needs.namespaces
-def test_what_pointers_lead_to_is_replayed_at_its_addresses(tmp_path: Path) -> None:
+def test_memory_behind_pointers_is_replayed_at_its_addresses(tmp_path: Path) -> None:
     """Rows of different lengths, a list, a structure by value, constants, a global pointer, a sum on the stack."""
     spec = written(tmp_path, PROGRAM, "relax")
     assert [(a.name, a.passing) for a in spec.task.own_arguments] == [
@@ -246,7 +246,7 @@ def test_a_first_spec_says_which_numbers_are_written(tmp_path: Path, body: str, 
         ("{name: g, struct: struct grid, members: [{name: rows, by: address}]}", "without members"),
     ],
 )
-def test_what_cannot_be_said_with_an_address(tmp_path: Path, line: str, says: str) -> None:
+def test_keys_that_do_not_go_with_an_address_are_refused(tmp_path: Path, line: str, says: str) -> None:
     (tmp_path / "app.c").write_text(PROGRAM)
     (tmp_path / "spec.yaml").write_text(
         f"kernel: {{source: app.c, entry: relax, returns: float64}}\narguments:\n  - {line}\n"
@@ -257,6 +257,7 @@ def test_what_cannot_be_said_with_an_address(tmp_path: Path, line: str, says: st
         load_spec(tmp_path / "spec.yaml")
 
 
+@pytest.mark.integration
 def test_without_a_recording_there_is_nothing_to_call_it_with(tmp_path: Path) -> None:
     spec = written(tmp_path, PROGRAM, "relax")
     with pytest.raises(SpecError, match="known from a recording alone"):

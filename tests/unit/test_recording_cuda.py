@@ -50,6 +50,7 @@ def record(applications: Any, tmp_path: Path) -> Record:
     return run
 
 
+@pytest.mark.integration
 def test_a_launch_is_captured_with_everything_that_makes_it(record: Record) -> None:
     report = record(LAUNCH)
     assert record(LAUNCH).recordings == report.recordings, "the same launch is the same recording"
@@ -114,6 +115,7 @@ def replay(spec: Path, folder: Path) -> BaselineReport:
         evaluation.close()
 
 
+@pytest.mark.integration
 def test_a_recorded_launch_is_replayed_and_timed_with_infinity_in_it(record: Record, tmp_path: Path) -> None:
     report = record(LAUNCH.replace("x = floats(1024, 0, 1)", "x = floats(1024, -1 / 0.0f, 1)"))
     assert not report.notes
@@ -498,6 +500,7 @@ def test_several_kernels_are_recorded_in_one_run(applications: Any, tmp_path: Pa
         assert file.recording.entry == "fill"
 
 
+@pytest.mark.integration
 def test_recordings_with_other_data_are_held_out(applications: Any, tmp_path: Path) -> None:
     again = "    CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);\n"
     body = LAUNCH + again + "    CU(cuStreamSynchronize, stream);\n"
@@ -510,6 +513,7 @@ def test_recordings_with_other_data_are_held_out(applications: Any, tmp_path: Pa
     assert found.status is Status.OK, found.message
 
 
+@pytest.mark.integration
 def test_a_pointer_into_the_middle_and_one_memory_for_all(record: Record, tmp_path: Path) -> None:
     report = record(LAUNCH.replace("z = floats(1024, 7, 0);", "z = y; y = x + 2048; n = 100;"))
     (spec,) = load_spec(report.specs[0])
@@ -559,6 +563,7 @@ def test_a_full_disk_loses_the_recording_and_not_the_application(record: Record,
     assert (tmp_path / "done").exists()
 
 
+@pytest.mark.integration
 def test_memory_that_went_with_its_context_is_not_taken_for_what_lies_there_now(record: Record) -> None:
     body = """
     uint64_t gone[4];

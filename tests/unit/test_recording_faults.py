@@ -126,6 +126,7 @@ def test_timed_code_is_the_verified_code(bench: Bench, monkeypatch: pytest.Monke
 
 
 @needs.cc
+@pytest.mark.integration
 def test_buffers_are_filled_again_on_the_device_and_not_from_the_host(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

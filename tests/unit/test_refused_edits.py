@@ -90,6 +90,7 @@ def test_the_text_in_the_way_is_said_with_its_loops(
     assert load(tmp_path / "a.run").to_json()["refusals"] == found
 
 
+@pytest.mark.integration
 def test_a_source_without_a_loop_to_change_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,7 @@ def first_of(folder: Path, source: str, *loops: int, build: str) -> RegionSpec:
 @needs.cc
 @needs.namespaces
 @pytest.mark.integration
-def test_what_is_not_recorded_is_named_where_a_replay_does_not_verify(tmp_path: Path) -> None:
+def test_a_replay_that_does_not_verify_names_the_parts_that_are_not_recorded(tmp_path: Path) -> None:
     (tmp_path / "draw.c").write_text(
         "static unsigned state = 1;\nunsigned draw(void) { return state = state * 1664525 + 1013904223; }\n"
     )

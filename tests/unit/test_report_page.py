@@ -174,6 +174,7 @@ def _status(arguments: list[str]) -> int:
     return ended.value.code
 
 
+@pytest.mark.integration
 def test_mistakes_are_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No run, no record, no folder: what, and what to do."""
     (tmp_path / "text.run").write_text("hello")

@@ -109,6 +109,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.integration
 def test_an_emulated_candidate_takes_no_other_file_along(name: str, secret: Path) -> None:
     built = build(HOSTILE[name].format(secret))
     # Assembly outside of a function is the host's, and left out of device code.

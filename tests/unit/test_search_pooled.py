@@ -68,6 +68,7 @@ def until_good(
     return made
 
 
+@pytest.mark.integration
 def test_ranking_the_space_needs_fewer_than_evolution_alone() -> None:
     plain = [len(until_good(lambda s: create("evolution", s), seed)) for seed in range(5)]
     ranked = [len(until_good(pooled, seed)) for seed in range(5)]

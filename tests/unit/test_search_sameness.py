@@ -126,6 +126,7 @@ def duplicates(*names: str) -> int:
     return sum(o.status is Status.DUPLICATE and str(o.proposal.origin) != "auto/passes" for o in told)
 
 
+@pytest.mark.integration
 def test_the_default_strategy_seldom_proposes_what_builds_to_known_code() -> None:
     # Of 32 points with a pipeline four differ in code.
     assert duplicates("A", "passes") < 30

@@ -159,6 +159,7 @@ def restricted(head: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("suffix", "loops"), [("c", OF_C), ("cc", OF_CPP)])
+@pytest.mark.integration
 def test_parameters_that_compilers_know_to_be_separate_are_restrict(
     suffix: str, loops: list[tuple[str, str, str]]
 ) -> None:
@@ -166,6 +167,7 @@ def test_parameters_that_compilers_know_to_be_separate_are_restrict(
     assert found == {loop[:2]: set(loop[2].split()) for loop in loops}
 
 
+@pytest.mark.integration
 def test_the_word_stands_where_it_belongs_to_the_parameter() -> None:
     heads = {
         ("c", "double x[4][n]"): "double x[__restrict__ 4][n]",

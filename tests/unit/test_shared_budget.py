@@ -93,6 +93,7 @@ def test_the_kernel_with_most_of_the_time_and_room_for_gain_gets_more(tmp_path: 
         assert one.summary.to_json(run="", kernel="", backend="", device="")["stopped_by"] == "evaluations"
 
 
+@pytest.mark.integration
 def test_room_counts_where_shares_are_equal(tmp_path: Path) -> None:
     """A random search of a landscape finds something better again and again; on a plain it never does."""
     own = members(tmp_path, (("flat", 0.5, False), ("steep", 0.5, True)), strategy="random")

@@ -104,7 +104,7 @@ def test_a_function_of_a_header_goes_in_the_place_of_its_call(headers: dict[str,
         ('#include "g.h"', {"g.h": "#define MAKE(t) static t g##1(t);\n" + G}, "2.0f"),
     ],
 )
-def test_what_the_preprocessor_knows_is_known(before: str, headers: dict[str, str], number: str) -> None:
+def test_macros_of_headers_are_known(before: str, headers: dict[str, str], number: str) -> None:
     assert body(inlined(f"{before}\n{F}", headers)) == [INLINED[0].replace("2.0f", number), INLINED[1]]
 
 

@@ -74,6 +74,6 @@ def test_they_are_open_to_operators_and_compute_the_same(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", TEXT)
-def test_what_would_not_mean_the_same_stays_text(name: str) -> None:
+def test_loop_heads_with_another_meaning_stay_text(name: str) -> None:
     with pytest.raises(EditRefused, match="no loop 'i'"):
         apply_edits(program_of(function(TEXT[name]), "f"), [STRIPS])

@@ -67,7 +67,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_what_is_used_again_stays_one_variable(body: str) -> None:
+def test_a_variable_that_is_used_again_stays_one(body: str) -> None:
     text = f"void f(int n, double *a, double *b)\n{{\n    int i = 0;\n    {body}\n}}\n"
     with pytest.raises(EditRefused, match="no local has values that could be apart"):
         edited(text)
@@ -109,7 +109,7 @@ def test_a_local_that_each_round_gives_a_value_is_declared_there(body: str) -> N
 
 
 @pytest.mark.parametrize("body", OVER_ROUNDS)
-def test_what_another_round_may_see_stays_where_it_is(body: str) -> None:
+def test_values_that_another_iteration_may_see_stay_where_they_are(body: str) -> None:
     with pytest.raises(EditRefused, match="no local has values that could be apart"):
         edited(rounds(body, OVER_ROUNDS[body]))
 

@@ -44,7 +44,7 @@ def test_bounds_are_constants() -> None:
         ("const int *given", "const int *sizes"),
     ],
 )
-def test_what_may_change_or_is_not_there_stays(before: str, after: str) -> None:
+def test_sizes_that_may_change_stay(before: str, after: str) -> None:
     text = TEXT.replace(before, after)
     if "sizes[1];" in after:
         text = text.replace("i < sizes[0]", "i < 9")

@@ -92,7 +92,7 @@ def said(text: str, folder: Path, *flags: str) -> list[float]:
 
 @needs.cc
 @pytest.mark.parametrize("name", SUMS)
-def test_what_grows_evenly_comes_from_the_counter(name: str, tmp_path: Path) -> None:
+def test_values_that_grow_evenly_come_from_the_counter(name: str, tmp_path: Path) -> None:
     text, given = program(SUMS[name])
     made = everywhere(given, "from_counter")
     shown = made.variant.files[0].text
@@ -139,7 +139,7 @@ def test_sums_are_of_a_wider_type_than_what_they_add_up(name: str, lanes: int, t
 @pytest.mark.parametrize(
     "value", ["small[i] * other[i]", "(double)(small[i] * other[i])", "one + small[2 * i]"]
 )
-def test_what_is_computed_in_the_narrow_type_stays_so(value: str) -> None:
+def test_arithmetic_in_a_narrow_type_keeps_its_type(value: str) -> None:
     _, given = program(f"for (int i = 0; i < n; i++) s += {value};")
     with pytest.raises(AssertionError, match="applies nowhere"):
         everywhere(given, "partial_sums")
@@ -181,7 +181,7 @@ def test_sums_that_something_asks_for_on_the_way_stay(body: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_stays(name: str) -> None:
+def test_values_that_do_not_grow_evenly_stay(name: str) -> None:
     _, given = program(REFUSED[name])
     with pytest.raises(AssertionError, match="applies nowhere"):
         everywhere(given, "from_counter")

@@ -130,6 +130,7 @@ arguments:
 """
 
 
+@pytest.mark.integration
 def test_outputs_of_structures_are_timed_and_checked_call_by_call(tmp_path: Path) -> None:
     """Before each call numbers of them are spoilt, but those that the kernel leaves alone."""
     loaded = spec(tmp_path, OUTPUTS_SPEC, OUTPUTS)
@@ -171,6 +172,7 @@ def test_members_begin_with_the_values_that_the_spec_gives_them(tmp_path: Path) 
     assert members["p.at.x"].std() > 0.5, "normal where nothing is said"
 
 
+@pytest.mark.integration
 def test_a_python_reference_gets_and_gives_structures(tmp_path: Path) -> None:
     (tmp_path / "ref.py").write_text(
         "def move(n, p, force):\n"
@@ -206,7 +208,7 @@ def test_a_python_reference_gets_and_gives_structures(tmp_path: Path) -> None:
         ("role: inout\n", "role: inout\n    global: true\n", "behind a global"),
     ],
 )  # fmt: skip
-def test_what_structures_cannot_be_is_said_with_its_place(
+def test_mistakes_in_structures_are_said_with_their_place(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     assert old in SPEC
@@ -227,6 +229,7 @@ def test_a_first_spec_lists_the_members_and_checks_unedited(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("argument", ["struct grid *g", "struct grid g"], ids=["by pointer", "by value"])
+@pytest.mark.integration
 def test_members_that_are_structures_or_lead_to_them(tmp_path: Path, argument: str) -> None:
     """In a structure that the function takes, and beside it; a number that is no member stays zero."""
     arrow = "->" if "*" in argument else "."
@@ -392,6 +395,7 @@ def test_a_cuda_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert report.faults.enough
 
 
+@pytest.mark.integration
 def test_members_of_cuda_structures_lie_where_the_compiler_puts_them(tmp_path: Path) -> None:
     text = cuda_spec(tmp_path)
     for old, new, says in (

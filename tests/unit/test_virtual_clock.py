@@ -193,6 +193,7 @@ def test_a_measured_test_has_the_machines_clock() -> None:
     assert isinstance(OpenClBackend.readings, MachineReadings)
 
 
+@pytest.mark.integration
 def test_commands_that_a_test_starts_have_it_too() -> None:
     text = (
         "from tuner.evaluators.registry import create\n"

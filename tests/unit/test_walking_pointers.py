@@ -88,7 +88,7 @@ def test_they_become_subscripts_and_compute_the_same(name: str, tmp_path: Path) 
 
 @needs.cc
 @pytest.mark.parametrize("name", [n for n in CLOSED if n != "handed on"])
-def test_what_does_not_go_evenly_stays_and_computes_the_same(name: str, tmp_path: Path) -> None:
+def test_pointers_without_an_even_stride_stay_and_compute_the_same(name: str, tmp_path: Path) -> None:
     program = program_of(function(CLOSED[name]), "f")
     made = attempt(program, 0).edits
     assert not [e for e in made if e["op"] in ("index_pointer", "count_by_one") and e.get("pointer") != "p"]

@@ -129,6 +129,7 @@ def test_files_that_make_compiles_abreast(folder: Path) -> None:
 @needs.make
 @needs.namespaces
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is missing: pip install cmake")
+@pytest.mark.integration
 def test_a_project_of_cmake(folder: Path) -> None:
     found = watched(folder, "cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build")
     program, *flags = found["src/app.c"].command

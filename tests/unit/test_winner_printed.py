@@ -141,6 +141,7 @@ def test_edits_come_by_what_they_are_worth(capsys: pytest.CaptureFixture[str]) -
     assert line == "  source     variant 7: op0(i), op1(i); 2 that did not pay were left out"
 
 
+@pytest.mark.integration
 def test_a_real_winner_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(evolved(), capsys)[0].startswith("  source     variant ")
 
