@@ -103,6 +103,24 @@ def test_sizes_stay_as_guessed_where_time_does_not_follow_them_or_nothing_runs(t
     assert with_timed_sizes(guessed, Path("a.yaml"), lambda *_: math.inf).text == guessed.text
 
 
+@pytest.mark.parametrize("base", [1.618, 4.0])
+def test_sizes_of_calls_that_hardly_ever_end_are_found_between(tmp_path: Path, base: float) -> None:
+    """As of recursion; the small sizes, with which a result is verified too, are no larger."""
+    (tmp_path / "a.c").write_text("long fib(int n) { return n < 2 ? 1 : fib(n - 2) + fib(n - 1); }")
+    guessed = first_spec(tmp_path / "a.c", entry="fib")
+    asked = list[int]()
+
+    def call_s(_: Path, text: str) -> float:
+        asked.append(yaml.safe_load(text)["problem"]["n"])
+        took = 1e-9 * base ** min(asked[-1], 500)
+        return took if took < 1 else math.inf
+
+    found = yaml.safe_load(with_timed_sizes(guessed, Path("a.yaml"), call_s).text)
+    assert LEAST_S <= 1e-9 * base ** found["problem"]["n"] <= MOST_S
+    assert found["verify"]["problems"][0]["n"] < found["problem"]["n"]
+    assert len(asked) == len(set(asked)) <= 10
+
+
 def test_sizes_end_where_memory_does(tmp_path: Path) -> None:
     """The time that is nearest is taken."""
     made, asked = power(2, 1e-9, first(tmp_path, ROWS))

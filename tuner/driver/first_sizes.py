@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,10 @@ LEAST_S, MOST_S = 1e-3, 5e-3
 """Between these a call is long enough to be timed well, and short enough for many candidates."""
 _WANTED_S = 2.5e-3
 _ROUNDS = 4
+_ROUNDS_BETWEEN = 10
+"""Where calls of some sizes do not end: time may grow with them like their factorial."""
+_TRIED = 24
+"""Scales, of which many may be the same sizes."""
 _LIMIT_S = 1.0
 """No call has to take longer before it is seen to be too long."""
 _AT_MOST = 8.0
@@ -42,29 +46,55 @@ def with_timed_sizes(first: FirstSpec, path: Path, call_s: CallSeconds) -> First
     """
     if first.at_scale is None:
         return first
-    scale, power = 1.0, 2.0
+    times: dict[str, float] = {}
     seen: dict[float, float] = {}
-    for _ in range(_ROUNDS):
-        took = call_s(path, first.at_scale(scale, None))
-        if took is None:
+    scale = 1.0
+    for _ in range(_TRIED):
+        text = first.at_scale(scale, None)
+        if text in times:
+            # Types, memory or arrays hold no other sizes.
+            seen = {each: took for each, took in seen.items() if first.at_scale(each, None) != text}
+        elif len(times) < (_ROUNDS_BETWEEN if math.inf in seen.values() else _ROUNDS):
+            took = call_s(path, text)
+            if took is None:
+                break
+            times[text] = took
+        else:
             break
-        before = list(seen.items())
-        seen[scale] = took
-        if LEAST_S <= took <= MOST_S:
+        seen[scale] = times[text]
+        if math.inf not in seen.values() and _power(seen) < _FOLLOWS:
+            return first
+        if LEAST_S <= seen[scale] <= MOST_S:
             break
-        if before and math.isfinite(took) and math.isfinite(before[-1][1]):
-            power = math.log(took / before[-1][1]) / math.log(scale / before[-1][0])
-            if power < _FOLLOWS:
-                return first
-        factor = 1 / _AT_MOST if math.isinf(took) else (_WANTED_S / took) ** (1 / power)
-        scale *= min(max(factor, 1 / _AT_MOST), _AT_MOST)
-        if scale in seen or first.at_scale(scale, None) in (first.at_scale(each, None) for each in seen):
-            # Types or memory hold no larger sizes.
-            break
-    if not seen:
+        scale = _next(seen)
+    ended = {each: took for each, took in seen.items() if math.isfinite(took)}
+    if not ended:
         return first
-    scale, took = min(seen.items(), key=lambda pair: abs(math.log(pair[1] / _WANTED_S)))
-    return first if math.isinf(took) else replace(first, text=first.at_scale(scale, took))
+    scale, took = min(ended.items(), key=lambda pair: abs(math.log(pair[1] / _WANTED_S)))
+    return replace(first, text=first.at_scale(scale, took))
+
+
+def _power(seen: Mapping[float, float]) -> float:
+    """By which power of the sizes time grows, from the last two that ended; 2 while there are no two."""
+    ended = [(scale, took) for scale, took in seen.items() if math.isfinite(took)][-2:]
+    if len(ended) < 2:
+        return 2.0
+    (before, less), (after, more) = ended
+    return math.log(more / less) / math.log(after / before)
+
+
+def _next(seen: Mapping[float, float]) -> float:
+    """Sizes to try next: by the power law that the last ones show, between those that are too small and too large."""
+    last = next(reversed(seen))
+    small = max((scale for scale, took in seen.items() if took < LEAST_S), default=0.0)
+    large = min((scale for scale, took in seen.items() if took > MOST_S), default=math.inf)
+    if math.isinf(seen[last]):
+        factor = 0.0 if small else _AT_MOST ** -(2.0 ** (len(seen) - 1))
+    else:
+        factor = min(
+            max((_WANTED_S / seen[last]) ** (1 / max(_power(seen), _FOLLOWS)), 1 / _AT_MOST), _AT_MOST
+        )
+    return last * factor if small < last * factor < large else math.sqrt(small * large)
 
 
 def call_seconds(path: Path, text: str) -> float | None:

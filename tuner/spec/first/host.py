@@ -214,9 +214,12 @@ class _Writer:
             small |= {n: longest + 2 * (i + 1) for i, n in enumerate(pitches)}
         small = {n: self._fitting(n, value) for n, value in small.items()}
         short = self._within(small)
-        # Where arrays are not long enough for an odd size, another one than theirs.
+        # Where arrays are not long enough for an odd size, or calls take too long, another one than theirs.
+        most = {n: usual[n] if self._scale < 1 else small[n] for n in small}
         small |= {
-            n: max(usual[n] - 1 - i, usual[n] // 2, 1) for i, n in enumerate(small) if short[n] < small[n]
+            n: max(usual[n] - 1 - i, usual[n] // 2, 1)
+            for i, n in enumerate(small)
+            if min(short[n], most[n]) < small[n]
         }
         return self._within(small)
 
