@@ -25,7 +25,7 @@ from tuner.spec.first.functions import chosen, described, named_from_outside, wi
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.project import OLD_DIALECT, Project, opened, read_source
+from tuner.spec.first.project import Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
 from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.enumerators import with_numbers
@@ -199,8 +199,7 @@ def _first_kernel(
         macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
         include=list(map(project.written, further.include)),
         sources=list(map(project.written, further.files)),
-        # The older dialect where the source needs it.
-        defines=(*project.flags, *({OLD_DIALECT} & {*reader.flags} - {*project.flags})),
+        defines=(*project.flags, *(f for f in reader.flags if f.startswith("-Wno-error="))),
         kernel=None if outlined is None else f"{outlined.function}, loop: {project.loop}",
     )
     if project.by_address:

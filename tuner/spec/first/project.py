@@ -19,11 +19,10 @@ from tuner.spec.reading.signature import SourceReader
 from tuner.spec.sources import folder_reader, out_of_reach, read_sources
 from tuner.spec.yaml_places import Document, View
 
-__all__ = ["OLD_DIALECT", "Opened", "Project", "opened", "read_source"]
+__all__ = ["Opened", "Project", "opened", "read_source"]
 
-OLD_DIALECT = "-std=gnu89"
 _MOST_MISSING = 16
-_OLD = re.compile(r"\[-Wimplicit-(?:int|function-declaration)\]")
+_WARNING_ELSEWHERE = re.compile(r"\[-W([a-z][a-z0-9+-]*)\]$")
 _UNDECLARED = re.compile(r"use of undeclared identifier '([A-Z][A-Z0-9_]*)'")
 
 
@@ -145,9 +144,10 @@ def read_source(path: Path) -> Source:
 
 
 def _with_missing(reader: SourceReader) -> SourceReader:
-    """The reader with a value for macros that C sources use and that only a build defines, or the older dialect.
+    """The reader with a value for macros that C sources use and that only a build defines.
 
-    What C has no longer since 1999 (types and declarations left out) compilers other than clang still take.
+    And with warnings for what clang takes for an error by default alone, as of declarations that were left out before
+    1999, or pointers to structures that begin alike: other compilers take it.
     """
     names = functions_of(reader.files[0].text)
     for _ in range(_MOST_MISSING if names else 0):
@@ -155,8 +155,10 @@ def _with_missing(reader: SourceReader) -> SourceReader:
             reader.functions(names[0])
             break
         except BaselineError as error:
-            if _OLD.search(error.message) and reader.language == "c" and OLD_DIALECT not in reader.flags:
-                reader = reader.with_flags([OLD_DIALECT])
+            warning = _WARNING_ELSEWHERE.search(error.message)
+            flag = f"-Wno-error={warning[1]}" if warning else ""
+            if flag and flag not in reader.flags:
+                reader = reader.with_flags([flag])
                 continue
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:
