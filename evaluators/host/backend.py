@@ -235,7 +235,7 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
             f"{name} is a loop, which no application calls",
             "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",
         )
-    if is_static(kernel.variant, name):
+    if is_static(kernel.variant, name, kernel.language):
         raise UsageError(
             f"{name} is static in its file, so nothing from outside can take its place",
             "put the winner into the source: tuner ab RUN --build, tuner export RUN -o FOLDER",

@@ -11,22 +11,32 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tuner.core.types import Source, Variant
-from tuner.spaces.c_declarations import declarations
 
 __all__ = ["exposed", "is_static"]
 
 _WORDS = re.compile(r"\b(?:static|inline|__inline__|__inline)\b")
+_STATIC = re.compile(r"\bstatic\b")
+_NOT_READ = re.compile(
+    r"""
+    /\*.*?\*/ | //[^\n]*                                  # comments
+    | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'         # texts
+    | \b__attribute__\s*\(\(.*?\)\)
+    | ^[ \t]*\#(?:[^\n\\]|\\.)*                         # directives
+    """,
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
+)
 
 
-def exposed(variant: Variant, entry: str) -> Variant:
-    """The variant with an entry that others can call; itself where the entry is not static.
+def exposed(variant: Variant, entry: str, language: str) -> Variant:
+    """The variant with an entry that others can call; itself where they can anyway.
 
     Args:
         variant: the files; only the first one is changed.
         entry: name of a function, with its namespaces where it has some.
+        language: of the files; in C a function that is ``inline`` alone has no code of its own either.
     """
     first, *others = variant.files
-    text = _exposed(first.text, entry.rpartition("::")[2])
+    text = _exposed(first.text, entry.rpartition("::")[2], _WORDS if language == "c" else _STATIC)
     return (
         variant
         if text == first.text
@@ -34,21 +44,23 @@ def exposed(variant: Variant, entry: str) -> Variant:
     )
 
 
-def is_static(variant: Variant, entry: str) -> bool:
+def is_static(variant: Variant, entry: str, language: str) -> bool:
     """Whether only its own file can call the entry, by the looks of the text."""
-    return exposed(variant, entry) is not variant
+    return exposed(variant, entry, language) is not variant
 
 
 @lru_cache(maxsize=256)
-def _exposed(text: str, name: str) -> str:
-    if "static" not in text or name not in text:
+def _exposed(text: str, name: str, hiding: re.Pattern[str]) -> str:
+    if name not in text or not hiding.search(text):
         return text
-    called = re.compile(rf"\b{re.escape(name)}\s*\(")
-    for found in reversed(declarations(text, frozenset(), {})):
-        place = called.search(text, found.start, found.end) if name in found.declares else None
-        if place is not None:
-            head = text[found.start : place.start()]
-            if re.search(r"\bstatic\b", head):
-                blank = _WORDS.sub(lambda word: " " * len(word[0]), head)
-                text = text[: found.start] + blank + text[place.start() :]
-    return text
+    # Blanks keep the places of everything else.
+    read = _NOT_READ.sub(lambda found: " " * len(found[0]), text)
+    made = list(text)
+    for place in re.finditer(rf"\b{re.escape(name)}\s*\(", read):
+        # What stands between the declaration before and the name.
+        begin = max(read.rfind(end, 0, place.start()) for end in ";{}") + 1
+        head = read[begin : place.start()]
+        if hiding.search(head) and not re.search(r"[=()]", head):
+            for word in _WORDS.finditer(head):
+                made[begin + word.start() : begin + word.end()] = " " * len(word[0])
+    return "".join(made)

@@ -75,7 +75,7 @@ class Source:
             MachineError: it needs OpenMP, and there is no library.
         """
         return cls(
-            variant=exposed(kernel.compiled(variant), kernel.entry),
+            variant=exposed(kernel.compiled(variant), kernel.entry, kernel.language),
             language=kernel.language,
             folder=kernel.folder,
             include=kernel.include,

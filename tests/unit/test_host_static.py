@@ -126,9 +126,15 @@ def test_nothing_from_outside_takes_its_place(tmp_path: Path) -> None:
         ("static int j(int (*k)(int)) { return k(1); } int k(int x) { return x; }", None),
         ("static int o(void);\nstatic int k(void) { o(); }", "static int o(void);\n       int k(void) { o(); }"),
         ("static struct s k(int x) { return r; }", "       struct s k(int x) { return r; }"),
+        ("#define inline static\ninline int k(void) {}", "#define inline static\n       int k(void) {}"),
+        ("static /* don't; */ k(a) int a; { return a; }", "       /* don't; */ k(a) int a; { return a; }"),
+        ("char *s = \"/*\"; static int k(void) {} /* */", "char *s = \"/*\";        int k(void) {} /* */"),
+        ("/* it's; */ static k(a) int a; { return a; }", "/* it's; */        k(a) int a; { return a; }"),
+        ("static __attribute__((cold)) int k(int a) {}", "       __attribute__((cold)) int k(int a) {}"),
+        ("int j(void) { static int n = k(1); return n; } int k(int a) { return a; }", None),
     ],
 )  # fmt: skip
 def test_only_the_entrys_own_words_go(text: str, made: str | None) -> None:
     variant = Variant(files=(Source(name="k.c", text=text),))
-    assert exposed(variant, "k").files[0].text == (text if made is None else made)
-    assert is_static(variant, "k") == (made is not None)
+    assert exposed(variant, "k", "c").files[0].text == (text if made is None else made)
+    assert is_static(variant, "k", "c") == (made is not None)

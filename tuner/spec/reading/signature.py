@@ -152,7 +152,7 @@ class SourceReader:
         """The same sources with a static entry as it is built; OpenCL's kernels are none."""
         if self.language not in ("c", "c++"):
             return self
-        return replace(self, files=exposed(Variant(files=self.files), entry).files)
+        return replace(self, files=exposed(Variant(files=self.files), entry, self.language).files)
 
     def functions(self, name: str, *, included: bool = False) -> list[Function]:
         """All functions of that name that the first file defines or declares; qualified names narrow the choice.
