@@ -16,6 +16,7 @@ __all__ = ["exposed", "is_static"]
 
 _WORDS = re.compile(r"\b(?:static|inline|__inline__|__inline)\b")
 _STATIC = re.compile(r"\bstatic\b")
+_CLASS = re.compile(r"\b(?:class|struct|union)\b")
 _NOT_READ = re.compile(
     r"""
     /\*.*?\*/ | //[^\n]*                                  # comments
@@ -60,7 +61,19 @@ def _exposed(text: str, name: str, hiding: re.Pattern[str]) -> str:
         # What stands between the declaration before and the name.
         begin = max(read.rfind(end, 0, place.start()) for end in ";{}") + 1
         head = read[begin : place.start()]
-        if hiding.search(head) and not re.search(r"[=()]", head):
+        if hiding.search(head) and not re.search(r"[=()]", head) and not _in_a_class(read, begin):
             for word in _WORDS.finditer(head):
                 made[begin + word.start() : begin + word.end()] = " " * len(word[0])
     return "".join(made)
+
+
+def _in_a_class(text: str, end: int) -> bool:
+    """Whether a place lies right in the body of a class, where the words mean something else."""
+    heads, last = list[str](), 0
+    for found in re.finditer(r"[{};]", text[:end]):
+        if found[0] == "{":
+            heads.append(text[last : found.start()])
+        elif found[0] == "}":
+            heads[-1:] = []
+        last = found.end()
+    return bool(heads) and "(" not in heads[-1] and _CLASS.search(heads[-1]) is not None

@@ -183,7 +183,9 @@ def _name_of(node: Node) -> Node | None:
 def _function_declarator(node: Node) -> Node | None:
     current = node.child_by_field_name("declarator")
     while current is not None and current.type != "function_declarator":
-        current = current.child_by_field_name("declarator")
+        # References have no name for what they hold.
+        inner = current.named_children[-1] if current.type == "reference_declarator" else None
+        current = inner or current.child_by_field_name("declarator")
     return current
 
 

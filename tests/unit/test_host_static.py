@@ -131,6 +131,7 @@ def test_nothing_from_outside_takes_its_place(tmp_path: Path) -> None:
         ("char *s = \"/*\"; static int k(void) {} /* */", "char *s = \"/*\";        int k(void) {} /* */"),
         ("/* it's; */ static k(a) int a; { return a; }", "/* it's; */        k(a) int a; { return a; }"),
         ("static __attribute__((cold)) int k(int a) {}", "       __attribute__((cold)) int k(int a) {}"),
+        ("struct c { int a; static int k(int a); }; int c::k(int a) { return a; }", None),
         ("int j(void) { static int n = k(1); return n; } int k(int a) { return a; }", None),
     ],
 )  # fmt: skip

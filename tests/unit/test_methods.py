@@ -23,7 +23,7 @@ class Field : public Base {
     double *a_, *next_; const double *b_; float scale[3]; int steps = 0;
   public:
     double norm() const { double s = 0; for (int i = 0; i < n; i++) s += a_[i] * b_[i]; return s * scale[1]; }
-    void advance(const Field &other, int m) { for (int i = 0; i < m; i++) a_[i] += other.a_[i]; steps++; }
+    Field &advance(const Field &o, int m) { for (int i = 0; i < m; i++) a_[i] += o.a_[i]; steps++; return *this; }
     void smooth(double dt);
     static void fill(double *x, int k);
     void idle(double *x, int k);
@@ -64,7 +64,7 @@ def interchanged(loaded: LoadedSpec) -> str:
     ("method", "arguments"),
     [
         ("norm", {"this": ["n", "a_", "b_", "scale"]}),
-        ("advance", {"this": ["a_", "steps"], "other": ["a_"], "m": []}),
+        ("advance", {"this": ["a_", "steps"], "o": ["a_"], "m": []}),
         ("smooth", {"this": ["n", "next_", "a_"], "dt": []}),
         ("fill", {"x": [], "k": []}),
     ],
