@@ -61,9 +61,10 @@ def _exposed(text: str, name: str, hiding: re.Pattern[str]) -> str:
         # What stands between the declaration before and the name.
         begin = max(read.rfind(end, 0, place.start()) for end in ";{}") + 1
         head = read[begin : place.start()]
-        if hiding.search(head) and not re.search(r"[=()]", head) and not _in_a_class(read, begin):
-            for word in _WORDS.finditer(head):
-                made[begin + word.start() : begin + word.end()] = " " * len(word[0])
+        word = hiding.search(head)
+        if word and not re.search(r"[=()]", head[word.end() :]) and not _in_a_class(read, begin):
+            for each in _WORDS.finditer(head):
+                made[begin + each.start() : begin + each.end()] = " " * len(each[0])
     return "".join(made)
 
 
