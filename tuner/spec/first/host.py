@@ -215,7 +215,7 @@ class _Writer:
         small = {n: self._fitting(n, value) for n, value in small.items()}
         short = self._within(small)
         # Where arrays are not long enough for an odd size, or calls take too long, another one than theirs.
-        most = {n: usual[n] if self._scale < 1 else small[n] for n in small}
+        most = {n: usual[n] if self._scale < 1 or n in self._numbers else small[n] for n in small}
         small |= {
             n: max(usual[n] - 1 - i, usual[n] // 2, 1)
             for i, n in enumerate(small)
