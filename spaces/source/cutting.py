@@ -79,7 +79,7 @@ def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[Sou
         text = source.text.encode()
         found = [
             (len(name), node)
-            for name, node in function_nodes(parse_file(text, language))
+            for name, node in function_nodes(parse_file(text, language), references=True)
             if f"::{entry}".endswith(f"::{name}")
         ]
         if found:

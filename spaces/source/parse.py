@@ -79,13 +79,18 @@ def parse_file(text: bytes, language: str) -> Node:
     return root
 
 
-def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:
-    """Names and nodes of all function definitions, in the order of the source."""
+def function_nodes(root: Node, *, references: bool = False) -> Iterator[tuple[str, Node]]:
+    """Names and nodes of function definitions, in the order of the source.
+
+    Args:
+        root: of a file.
+        references: those that return a reference as well; calls of them may be places to write to.
+    """
     stack = [root]
     while stack:
         node = stack.pop()
         if node.type == "function_definition":
-            name = _name_of(node)
+            name = _name_of(node, references=references)
             if name is not None:
                 yield node_text(name), node
             continue
@@ -175,16 +180,16 @@ def name_start(node: Node) -> int:
     return node.start_byte if name is None else name.start_byte
 
 
-def _name_of(node: Node) -> Node | None:
-    declarator = _function_declarator(node)
+def _name_of(node: Node, *, references: bool = False) -> Node | None:
+    declarator = _function_declarator(node, references=references)
     return None if declarator is None else declarator.child_by_field_name("declarator")
 
 
-def _function_declarator(node: Node) -> Node | None:
+def _function_declarator(node: Node, *, references: bool = False) -> Node | None:
     current = node.child_by_field_name("declarator")
     while current is not None and current.type != "function_declarator":
         # References have no name for what they hold.
-        inner = current.named_children[-1] if current.type == "reference_declarator" else None
+        inner = current.named_children[-1] if references and current.type == "reference_declarator" else None
         current = inner or current.child_by_field_name("declarator")
     return current
 
