@@ -7,6 +7,7 @@ Source: https://clang.llvm.org/docs/PCHInternals.html
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from tuner.core.scratch import ScratchFolder
 from tuner.evaluators.host.search_words import without_paths
 
-__all__ = ["CUDA_WORDS", "SEARCHED", "included", "precompiled"]
+__all__ = ["CUDA_WORDS", "INCLUDED", "SEARCHED", "precompiled"]
 
 CUDA_WORDS = (
     *("--cuda-host-only", "-nocudainc", "-nocudalib", "-nostdinc++", "-fdeclspec", "-std=c++17"),
@@ -28,13 +29,10 @@ _PACKAGES = tuple(map(package_files, ("tuner.evaluators.emulation", "tuner.evalu
 SEARCHED = tuple(word for place in _PACKAGES for word in ("-I", str(place.joinpath("include"))))
 """Folders with what NVIDIA's headers declare."""
 _HEADER = "tuner_reading.h"
+INCLUDED = ("-include", _HEADER)
+"""Options that put it before a source as text."""
 _TIMEOUT_S = 30.0
 _LOCK = threading.Lock()
-
-
-def included() -> tuple[str, ...]:
-    """Options that put it before a source as text."""
-    return ("-include", _HEADER)
 
 
 def precompiled(clang: str, flags: Sequence[str]) -> tuple[str, ...]:
@@ -45,18 +43,18 @@ def precompiled(clang: str, flags: Sequence[str]) -> tuple[str, ...]:
         flags: of the source; those that name files or folders play no part.
     """
     with _LOCK:
-        return _made(clang, without_paths(flags)) or included()
+        return _made(_folder(os.getpid()), clang, without_paths(flags)) or INCLUDED
 
 
 @cache
-def _folder() -> ScratchFolder:
+def _folder(_process: int) -> ScratchFolder:
+    """One of each process: a fork may live longer than its parent, which removes its own."""
     return ScratchFolder("headers")
 
 
 @cache
-def _made(clang: str, flags: tuple[str, ...]) -> tuple[str, ...]:
-    header = Path(SEARCHED[1], _HEADER)
-    place = Path(_folder().name, f"{_made.cache_info().misses}.pch")
+def _made(folder: ScratchFolder, clang: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    header, place = Path(SEARCHED[1], _HEADER), Path(folder.name, f"{_made.cache_info().misses}.pch")
     words = [*CUDA_WORDS, *flags, *SEARCHED, "-w", "-c", "-Xclang", "-emit-pch", "-x", "cuda", str(header)]
     try:
         done = subprocess.run(

@@ -28,7 +28,7 @@ from tuner.spec.reading.c_types import (
     unaliased,
     width_of,
 )
-from tuner.spec.reading.device_headers import CUDA_WORDS, SEARCHED, included, precompiled
+from tuner.spec.reading.device_headers import CUDA_WORDS, INCLUDED, SEARCHED, precompiled
 from tuner.spec.reading.methods import scopes_of, with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 
@@ -320,7 +320,7 @@ class SourceReader:
         given = [*self.flags, *macro_flags(self.macros)]
         if whole:
             command += CUDA_WORDS
-            command += precompiled(clang, given) if action else included()
+            command += precompiled(clang, given) if action else INCLUDED
         command += given
         folders = [str(Path(self.folder) / folder) for folder in self.include]
         searched = search_words([*folders, self.folder] if self.folder else folders, self.folder)
