@@ -121,6 +121,23 @@ def test_sizes_of_calls_that_hardly_ever_end_are_found_between(tmp_path: Path, b
     assert len(asked) == len(set(asked)) <= 10
 
 
+def test_sizes_end_where_arrays_do(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(
+        "static double a[400];\nvoid f(int n) { for (int i = 0; i < n; i++) a[i] = 2 * a[i] + 1; }"
+    )
+    asked = list[int]()
+
+    def call_s(_: Path, text: str) -> float:
+        asked.append(yaml.safe_load(text)["problem"]["n"])
+        return 1e-8 * asked[-1]
+
+    found = yaml.safe_load(
+        with_timed_sizes(first_spec(tmp_path / "a.c", entry="f"), Path("a.yaml"), call_s).text
+    )
+    assert found["problem"] == {"n": 400}
+    assert asked == [400]
+
+
 def test_sizes_end_where_memory_does(tmp_path: Path) -> None:
     """The time that is nearest is taken."""
     made, asked = power(2, 1e-9, first(tmp_path, ROWS))

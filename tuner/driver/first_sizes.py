@@ -28,6 +28,7 @@ _ROUNDS_BETWEEN = 10
 """Where calls of some sizes do not end: time may grow with them like their factorial."""
 _TRIED = 24
 """Scales, of which many may be the same sizes."""
+_LEAST_SCALE = 1e-9
 _LIMIT_S = 1.0
 """No call has to take longer before it is seen to be too long."""
 _AT_MOST = 8.0
@@ -51,8 +52,10 @@ def with_timed_sizes(first: FirstSpec, path: Path, call_s: CallSeconds) -> First
     scale = 1.0
     for _ in range(_TRIED):
         text = first.at_scale(scale, None)
+        if text in times and math.inf not in seen.values():
+            # Types, memory or arrays hold no larger sizes, or there are no smaller ones.
+            break
         if text in times:
-            # Types, memory or arrays hold no other sizes.
             seen = {each: took for each, took in seen.items() if first.at_scale(each, None) != text}
         elif len(times) < (_ROUNDS_BETWEEN if math.inf in seen.values() else _ROUNDS):
             took = call_s(path, text)
@@ -89,12 +92,12 @@ def _next(seen: Mapping[float, float]) -> float:
     small = max((scale for scale, took in seen.items() if took < LEAST_S), default=0.0)
     large = min((scale for scale, took in seen.items() if took > MOST_S), default=math.inf)
     if math.isinf(seen[last]):
-        factor = 0.0 if small else _AT_MOST ** -(2.0 ** (len(seen) - 1))
+        factor = 0.0 if small else _AT_MOST ** -(2.0 ** min(len(seen) - 1, 3))
     else:
         factor = min(
             max((_WANTED_S / seen[last]) ** (1 / max(_power(seen), _FOLLOWS)), 1 / _AT_MOST), _AT_MOST
         )
-    return last * factor if small < last * factor < large else math.sqrt(small * large)
+    return max(last * factor if small < last * factor < large else math.sqrt(small * large), _LEAST_SCALE)
 
 
 def call_seconds(path: Path, text: str) -> float | None:
