@@ -396,6 +396,6 @@ def test_c_as_it_was_before_1999_is_read_as_that(tmp_path: Path) -> None:
     )
     text = init_spec(tmp_path / "k.c", entry="add")
     assert functions_of((tmp_path / "k.c").read_text()) == ["add", "twice"]
-    assert "-Wno-error=implicit-int" in text
+    assert "-Wno-implicit-int" in text
     (tmp_path / "k.yaml").write_text(text)
     assert load_spec(tmp_path / "k.yaml")

@@ -199,7 +199,7 @@ def _first_kernel(
         macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
         include=list(map(project.written, further.include)),
         sources=list(map(project.written, further.files)),
-        defines=(*project.flags, *(f for f in reader.flags if f.startswith("-Wno-error="))),
+        defines=tuple(dict.fromkeys((*project.flags, *(f for f in reader.flags if f.startswith("-Wno-"))))),
         kernel=None if outlined is None else f"{outlined.function}, loop: {project.loop}",
     )
     if project.by_address:

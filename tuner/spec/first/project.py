@@ -146,8 +146,9 @@ def read_source(path: Path) -> Source:
 def _with_missing(reader: SourceReader) -> SourceReader:
     """The reader with a value for macros that C sources use and that only a build defines.
 
-    And with warnings for what clang takes for an error by default alone, as of declarations that were left out before
-    1999, or pointers to structures that begin alike: other compilers take it.
+    And without what clang takes for an error by default alone, as of declarations that were left out before
+    1999, or pointers to structures that begin alike: other compilers take it, and pass over options of that form that
+    they do not know.
     """
     names = functions_of(reader.files[0].text)
     for _ in range(_MOST_MISSING if names else 0):
@@ -156,7 +157,7 @@ def _with_missing(reader: SourceReader) -> SourceReader:
             break
         except BaselineError as error:
             warning = _WARNING_ELSEWHERE.search(error.message)
-            flag = f"-Wno-error={warning[1]}" if warning else ""
+            flag = f"-Wno-{warning[1]}" if warning else ""
             if flag and flag not in reader.flags:
                 reader = reader.with_flags([flag])
                 continue
