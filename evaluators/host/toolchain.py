@@ -68,8 +68,15 @@ def find_toolchain(environment: Mapping[str, str] | None = None) -> Toolchain:
     """
     variables = os.environ if environment is None else environment
     named = variables.get(_VARIABLE, "")
-    clang, library = _in(Path(named)) if named else _in_environment()
-    return _identify(clang, library, cache_folder(variables) / "toolchains.json")
+    cache = cache_folder(variables) / "toolchains.json"
+    if named:
+        return _identify(*_states(_in(Path(named))), cache)
+    try:
+        return _identify(*_states(_wheels()), cache)
+    except FileNotFoundError:
+        # Looked for once in a process, and again where one of the two is gone.
+        _wheels.cache_clear()
+        return _identify(*_states(_wheels()), cache)
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -87,15 +94,6 @@ def write_fact(path: Path, text: str) -> None:
 
 def _in(folder: Path) -> tuple[Path, Path]:
     return _chosen(list(_installed(folder)), f"in {folder}")
-
-
-def _in_environment() -> tuple[Path, Path]:
-    """As :func:`_in`; looked for once in a process, and again where one of the two is gone."""
-    found = _wheels()
-    if not all(path.is_file() for path in found):
-        _wheels.cache_clear()
-        found = _wheels()
-    return found
 
 
 @lru_cache(maxsize=1)
@@ -155,28 +153,35 @@ def _searched(clang: Path) -> Path | None:
     return None
 
 
-def _identify(clang: Path, library: Path, cache: Path) -> Toolchain:
-    key = digest_json([[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in (clang, library)])
+def _states(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of the last change of each."""
+    for path in files:
+        found = path.stat()
+        yield str(path), found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=8)
+def _identify(clang: tuple[str, int, int], library: tuple[str, int, int], cache: Path) -> Toolchain:
+    key = digest_json([list(clang), list(library)])
     try:
         known = json.loads(cache.read_text(encoding="utf-8"))
         entry = known.get(key) if isinstance(known, dict) else None
     except (OSError, ValueError):
         known, entry = {}, None
     if not (isinstance(entry, dict) and {"version", "digest"} <= entry.keys()):
-        entry = _examined(clang, library, key)
+        entry = _examined(Path(clang[0]), Path(library[0]))
         kept = known if isinstance(known, dict) else {}
         write_fact(cache, json.dumps({**kept, key: entry}))
     toolchain = Toolchain(
-        clang=str(clang), library=str(library), version=str(entry["version"]), digest=str(entry["digest"])
+        clang=clang[0], library=library[0], version=str(entry["version"]), digest=str(entry["digest"])
     )
     if toolchain.major < _OLDEST:
-        raise MachineError(f"LLVM {toolchain.version} at {clang} is too old", _HINT)
+        raise MachineError(f"LLVM {toolchain.version} at {clang[0]} is too old", _HINT)
     return toolchain
 
 
-@lru_cache(maxsize=8)
-def _examined(clang: Path, library: Path, key: str) -> dict[str, str]:
-    """Reads all of libLLVM: once for each ``key`` in a process, also where nothing can be kept for the next one."""
+def _examined(clang: Path, library: Path) -> dict[str, str]:
+    """Reads all of libLLVM."""
     text = _version_text(clang)
     return {"version": _version(text, clang), "digest": _digest(library, text)}
 

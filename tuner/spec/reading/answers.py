@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from tuner.core.errors import BaselineError, MachineError
+from tuner.core.errors import BaselineError
 from tuner.core.types import Source
 from tuner.spaces.source.memo import Kept
+from tuner.spec.reading.clang_forks import Said, run_clang
 from tuner.spec.reading.nodes import Node
 
 __all__ = ["EMPTY", "Question", "not_accepted", "trees_of"]
@@ -26,7 +26,6 @@ __all__ = ["EMPTY", "Question", "not_accepted", "trees_of"]
 EMPTY = "empty/of/headers/there"
 """Folder of headers with nothing in them, deep enough for names that begin with ``..``."""
 
-_TIMEOUT_S = 30.0
 _KEPT_BYTES = 2 << 20
 _CHANGES = re.compile(r"embed|__(?:DATE|TIME|TIMESTAMP)__|pragma\s+GCC\s+dependency")
 """In a source: its answer may be another one when the clock is, or a file that clang does not name."""
@@ -37,9 +36,6 @@ _READ = "files.that.were.read"
 
 _BEGIN = re.compile(r"\S")
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
-
-Answer = tuple[int, bytes, bytes]
-"""Exit status, standard output, standard error."""
 
 _State = tuple[tuple[str, int, int], ...]
 """Path, time of the last change and size of headers and their folders."""
@@ -66,7 +62,7 @@ class Question:
     files: tuple[Source, ...]
     empty: tuple[str, ...] = ()
 
-    def answer(self) -> Answer:
+    def answer(self) -> Said:
         """What clang says.
 
         Raises:
@@ -88,7 +84,7 @@ class Question:
             _KNOWN.put(key, (answer[0], packed, answer[2], state))
         return answer
 
-    def _asked(self) -> tuple[Answer, list[str]]:
+    def _asked(self) -> tuple[Said, list[str]]:
         """The answer, and the headers that it is made of."""
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
             for file in self.files:
@@ -99,20 +95,10 @@ class Question:
                 header.touch()
             listing = () if _LISTS in self.words else ("-MD", "-MF", _READ, "-MT", "all")
             words = [*self.words[:-1], *listing, *self.folders, self.words[-1]]
-            try:
-                done = subprocess.run(
-                    [self.clang, *words],
-                    cwd=scratch,
-                    capture_output=True,
-                    timeout=_TIMEOUT_S,
-                    check=False,
-                    env={"LC_ALL": "C"},
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise MachineError(f"clang does not answer: {error}", "run tuner doctor") from error
+            said = run_clang(self.clang, words, scratch)
             read = Path(scratch, _READ)
             listed = read.read_text("utf-8", "replace") if read.exists() else ""
-        return (done.returncode, done.stdout, done.stderr), _headers(listed)
+        return said, _headers(listed)
 
 
 def _headers(listed: str) -> list[str]:
