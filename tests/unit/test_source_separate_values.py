@@ -56,6 +56,26 @@ def test_loops_are_open_to_other_operators_then() -> None:
     assert apply_edits(program_of(FLUXES, "f"), [EDIT, tiled])
 
 
+FOUND = """\
+void f(int n, int *a, int *b)
+{
+    int k;
+    for (k = 0; k < n; k++)
+        a[k] = b[k] * 2;
+    for (k = 0; k < n; k++)
+        if (b[k] < 0) break;
+    a[k & 15] = 1;
+}
+"""
+
+
+def test_loops_beside_one_whose_counter_is_used_have_one_of_another_name() -> None:
+    text = edited(FOUND)
+    assert "    for (int k_2 = 0; k_2 < n; k_2++) {\n        a[k_2] = b[k_2] * 2;\n    }\n    for (k = 0;" in text
+    strips = {"op": "strip_mine", "function": "f", "loops": ["k"], "parameters": [TILE]}
+    assert apply_edits(program_of(FOUND, "f"), [EDIT, strips])
+
+
 BODIES = {
     "for (i = 0; i < n; i++) a[i] = 1; b[0] = i;": "what it counted to is used",
     "for (int j = 0; j < n; j++) { b[j] = i; for (i = 0; i < 4; i++) a[i] = 1; }": "by the next round",

@@ -103,13 +103,15 @@ def _separated(function: Function, decl: Decl) -> Function:
     counter = any(isinstance(s, For) and s.var == decl.name for s in statements(function.body))
     taken = names_known(function) | set(re.findall(r"\w+", function.source))
     separating = _Separating(decl, counter, taken)
-    body = separating.declared(function.body)
+    made = replace(function, body=separating.declared(function.body))
     if not separating.found:
         return function
-    made = replace(function, body=body)
+    if any(s is decl for s in statements(made.body)) and hidden(made):
+        separating = _Separating(decl, counter, taken, renames=True)
+        made = replace(function, body=separating.declared(function.body))
     # Where its values are in no one another's way, they keep the local's name.
-    same = replace(made, body=transform(body, lambda n: _with_one_name(n, separating.names, decl.name)))
-    return made if any(s is decl for s in statements(body)) or hidden(same) else same
+    same = replace(made, body=transform(made.body, lambda n: _with_one_name(n, separating.names, decl.name)))
+    return made if any(s is decl for s in statements(made.body)) or hidden(same) else same
 
 
 def plain_locals(function: Function) -> list[Decl]:
@@ -162,6 +164,7 @@ class _Separating:
         decl: its declaration.
         counter: whether it counts loops; other locals are only separated inside of loops.
         taken: names that are no new one.
+        renames: whether loops that count by themselves have a counter of another name: the local itself stays.
         found: whether any values could be apart.
         names: the new ones.
     """
@@ -169,12 +172,15 @@ class _Separating:
     decl: Decl
     counter: bool
     taken: set[str]
+    renames: bool = False
     found: bool = False
     names: set[str] = field(default_factory=set)
     _name: str = field(init=False)
+    _counter: str = field(init=False)
 
     def __post_init__(self) -> None:
         self._name = self.decl.name
+        self._counter = self._fresh() if self.renames else self._name
 
     def declared(self, body: Body) -> Body:
         """Statements that have the declaration in them or below."""
@@ -211,7 +217,9 @@ class _Separating:
             if isinstance(stmt, For) and self._counts(stmt):
                 if not after:
                     self.found = True
-                    stmt = replace(stmt, type=self.decl.type)
+                    stmt = replace(
+                        stmt, type=self.decl.type, var=self._counter, body=self._counting(stmt.body)
+                    )
             elif isinstance(stmt, For) and not self._is_own(stmt):
                 again = after or self._is_live(stmt.body, after, after)
                 stmt = replace(stmt, body=self._apart(stmt.body, live=again, leaves=again))
@@ -220,10 +228,18 @@ class _Separating:
             made.append(stmt)
         return tuple(made)
 
-    def _renamed(self, value: Expr, own: Body) -> Body:
-        """A value in a variable of its own, and the statements that use it."""
+    def _counting(self, body: Body) -> Body:
+        """The body of a loop that declares its counter."""
+        return tuple(self._with_name(s, self._counter) for s in body) if self.renames else body
+
+    def _fresh(self) -> str:
         name = next(f"{self._name}_{i}" for i in range(2, 1 << 20) if f"{self._name}_{i}" not in self.taken)
         self.taken.add(name)
+        return name
+
+    def _renamed(self, value: Expr, own: Body) -> Body:
+        """A value in a variable of its own, and the statements that use it."""
+        name = self._fresh()
         changes = self._name in written_names(own) or any(
             isinstance(s, For) and self._counts(s) for s in statements(own)
         )
