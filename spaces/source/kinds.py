@@ -106,7 +106,10 @@ def _variables(function: Function) -> tuple[tuple[str, str, bool], ...]:
     counters = (s for s in within if isinstance(s, For) and s.type)
     return (
         *((p.name, f"{p.base} *" if p.is_array else p.base, p.is_array) for p in function.params),
-        *((d.name, d.type, bool(d.dims)) for d in declared),
+        *(
+            (d.name, f"{d.row_element} *", True) if d.row_element else (d.name, d.type, bool(d.dims))
+            for d in declared
+        ),
         *((loop.var, loop.type, False) for loop in counters),
     )
 

@@ -142,6 +142,8 @@ def _declaration(decl: Decl) -> str:
     dims = "".join(f"[{expression_text(d)}]" for d in decl.dims)
     suffix = f" {decl.suffix}" if decl.suffix else ""
     init = "" if decl.init is None else f" = {expression_text(decl.init, _ASSIGN)}"
+    if decl.row_element:
+        return f"{decl.type.replace('(*)', f'(*{decl.name})', 1)}{suffix}{init}"
     return f"{decl.type}{star}{decl.name}{dims}{suffix}{init}"
 
 

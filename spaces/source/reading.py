@@ -23,10 +23,12 @@ from tuner.spaces.source.parse import (
     node_text,
     parse_file,
 )
+from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
     Block,
+    Cast,
     Comment,
     Decl,
     Expr,
@@ -117,7 +119,7 @@ def _statement(node: Node) -> list[Stmt]:
             return [Comment(node_text(node))]
         case "expression_statement":
             inner = node.named_children
-            return _effects(inner[0]) if inner else []
+            return (_pointer_to_rows(node, inner[0]) or _effects(inner[0])) if inner else []
         case "declaration":
             return _declarations(node)
         case "compound_statement":
@@ -132,19 +134,40 @@ def _statement(node: Node) -> list[Stmt]:
     return [OpaqueStmt(node_text(node))]
 
 
+def _pointer_to_rows(node: Node, inner: Node) -> list[Stmt]:
+    """``double (*a)[8] = (double (*)[8])p;``, for the grammar an assignment to an element of what a call gives."""
+    place, value = (inner.child_by_field_name(field) for field in ("left", "right"))
+    while place is not None and place.type == "subscript_expression":
+        place = place.child_by_field_name("argument")
+    called = None if place is None else place.child_by_field_name("function")
+    if called is None or value is None or inner.type != "assignment_expression":
+        return []
+    cast = read_expression(value)
+    if not isinstance(cast, Cast) or cast.type.partition("(")[0].split() != node_text(called).split():
+        return []
+    # With a qualifier it is nothing else than a declaration.
+    made = _declared(f"const {node_text(node)}")
+    return [replace(decl, type=decl.type.removeprefix("const ")) for decl in made if decl.row_element]
+
+
+def _declared(text: str) -> list[Decl]:
+    """Declarations that stand in a text alone; none where it is anything else."""
+    root = parse_file(f"void f(void) {{ {text} }}".encode(), "c++")
+    if root.has_error:
+        return []
+    body = next(function_nodes(root))[1].child_by_field_name("body")
+    made = [] if body is None else [s for n in body.named_children for s in _statement(n)]
+    declared = [s for s in made if isinstance(s, Decl)]
+    return declared if len(declared) == len(made) else []
+
+
 def _placed(text: str) -> list[Stmt]:
     """Declarations with an address space, which the grammar does not know; none for anything else."""
     if not _PLACED.match(text):
         return []
     words = ADDRESS_SPACE.findall(text.split("[")[0].split("=")[0])
-    root = parse_file(f"void f(void) {{ {ADDRESS_SPACE.sub('', text, count=len(words))} }}".encode(), "c++")
-    if root.has_error:
-        return []
-    body = next(function_nodes(root))[1].child_by_field_name("body")
-    made = [] if body is None else [s for n in body.named_children for s in _statement(n)]
-    if not all(isinstance(s, Decl) for s in made):
-        return []
-    return [replace(s, type=" ".join([*words, *s.type.split()])) for s in made if isinstance(s, Decl)]
+    made = _declared(ADDRESS_SPACE.sub("", text, count=len(words)))
+    return [replace(s, type=" ".join([*words, *s.type.split()])) for s in made]
 
 
 def _declarations(node: Node) -> list[Stmt]:
@@ -173,9 +196,10 @@ def _declarator(base: str, node: Node) -> Decl | None:
             return None
         init, node = read_expression(value), inner
     dims: list[Expr] = []
-    stars = ""
+    stars = rows = ""
     while node.type != "identifier":
-        inner = node.child_by_field_name("declarator")
+        within = node.named_children[:1] if node.type == "parenthesized_declarator" else []
+        inner = within[0] if within else node.child_by_field_name("declarator")
         if inner is None:
             return None
         if node.type == "array_declarator":
@@ -183,13 +207,21 @@ def _declarator(base: str, node: Node) -> Decl | None:
             if size is None:
                 return None
             dims.insert(0, read_expression(size))
-        elif node.type == "pointer_declarator" and not dims:
+        elif within and dims and inner.type == "pointer_declarator":
+            # A pointer to rows: `double (*a)[8]`. A type's text is renamed by nobody, so no name may be in it.
+            if names_in(tuple(dims)) or not all(map(is_pure, dims)):
+                return None
+            rows = f" (*){''.join(f'[{expression_text(d)}]' for d in dims)}"
+            dims, inner = [], inner.child_by_field_name("declarator")
+            if inner is None or inner.type != "identifier":
+                return None
+        elif node.type == "pointer_declarator" and not (dims or rows):
             kept = " ".join(node_text(c) for c in node.children if c.type == "type_qualifier")
             stars += f"*{kept + ' ' if kept else ''}"
         else:
             return None
         node = inner
-    return Decl(f"{base} {stars}" if stars else base, node_text(node), tuple(dims), init)
+    return Decl(f"{base} {stars}" if stars else f"{base}{rows}", node_text(node), tuple(dims), init)
 
 
 def _for(node: Node) -> list[Stmt]:

@@ -151,13 +151,22 @@ class ExprStmt:
 
 @dataclass(frozen=True, slots=True)
 class Decl:
-    """One local variable; ``type`` has the qualifiers and stars, ``suffix`` attributes."""
+    """One local variable; ``type`` has the qualifiers and stars, ``suffix`` attributes.
+
+    The type of a pointer to rows is as in a cast: ``double (*)[n]``.
+    """
 
     type: str
     name: str
     dims: tuple[Expr, ...] = ()
     init: Expr | None = None
     suffix: str = ""
+
+    @property
+    def row_element(self) -> str:
+        """Of a pointer to rows the type of their elements; empty for anything else."""
+        element, mark, _ = self.type.partition(" (*)")
+        return element if mark else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +314,7 @@ class Function:
         taken: local pointers that members of structures were taken into, each to a buffer of its own.
         tables: likewise those that lead to rows by their addresses.
         conditions: whether what is analysed goes by the conditions around it.
-        rows: parameters and tables that lead to rows by their addresses and whose elements are analysed as an array's.
+        rows: parameters, tables and local pointers that lead to rows and whose elements are analysed as an array's.
     """
 
     name: str

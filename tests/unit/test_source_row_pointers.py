@@ -20,6 +20,7 @@ from tuner.spec.load import load_spec
 
 SWEEP = "for (int i = 1; i < n - 1; i++)\n    for (int j = 1; j < n - 1; j++)\n        "
 ASSUMED = ["separate buffers", "elements lie in their rows"]
+VIEWS = "double (*u)[7][9] = (double (*)[7][9])p;\n    const real (*w)[3 * 3] = (const real (*)[9])q;\n    "
 PARAMS = "double **u, const double *const *k, double *v, int n"
 
 
@@ -59,6 +60,40 @@ def refused(program: Program) -> int:
 def test_elements_of_rows_are_known(body: str, params: str, known: set[str]) -> None:
     """Where they are all that a parameter is used for."""
     assert heeded(body, params) == known
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+@pytest.mark.parametrize(
+    ("body", "known"),
+    [
+        (SWEEP + "u[1][i][j] = w[i][j];", {"u", "w"}),
+        ("use(p);\n" + SWEEP + "u[1][i][j] = w[i][j];", {"w"}),
+        (SWEEP + "u[1][i][j] = w[i][j];\nu = 0;", {"w"}),
+        (SWEEP + "u[1][i][j] = w[i][j];\ndouble (*v)[9] = (double (*)[9])p;\nv[0][0] = 1;", {"w"}),
+        (SWEEP + "u[1][i][j] = w[0][i];\nw++;", {"u"}),
+    ],
+)
+def test_elements_of_a_parameter_s_rows_are_known(body: str, known: set[str], language: str) -> None:
+    """Where a local pointer is all that leads to them, as programs write that allocate arrays as one block."""
+    assert heeded(VIEWS + body, "void *p, const real *q, int n", language) == known
+
+
+@pytest.mark.parametrize("rows", ["[n]", "[7][n + 1]", "[sizeof(n)]"])
+def test_pointers_to_rows_whose_length_has_names_are_text(rows: str) -> None:
+    """Nothing would rename what is in a type."""
+    with pytest.raises(EditRefused, match="rows that stay"):
+        heeded(f"double (*u){rows} = (double (*){rows})p;\n{SWEEP}u[i][j] = 1;", "void *p, int n")
+
+
+def test_a_pointer_to_rows_is_printed_as_it_stands() -> None:
+    edits = [
+        {"op": "heed_rows", "function": "f"},
+        {"op": "interchange", "function": "f", "loops": ["i", "j"]},
+    ]
+    made = apply_edits(program(VIEWS + SWEEP + "u[1][i][j] = w[i][j];", "void *p, real *q, int n"), edits)
+    text = made.variant.files[0].text
+    assert "double (*u)[7][9] = (double (*)[7][9])p;" in text
+    assert "for (int j = 1; j < n - 1; j++) {\n        for (int i = 1;" in text
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,10 @@ void f(int n, int *a, int *b)
 
 def test_loops_beside_one_whose_counter_is_used_have_one_of_another_name() -> None:
     text = edited(FOUND)
-    assert "    for (int k_2 = 0; k_2 < n; k_2++) {\n        a[k_2] = b[k_2] * 2;\n    }\n    for (k = 0;" in text
+    assert (
+        "    for (int k_2 = 0; k_2 < n; k_2++) {\n        a[k_2] = b[k_2] * 2;\n    }\n    for (k = 0;"
+        in text
+    )
     strips = {"op": "strip_mine", "function": "f", "loops": ["k"], "parameters": [TILE]}
     assert apply_edits(program_of(FOUND, "f"), [EDIT, strips])
 

@@ -34,6 +34,7 @@ from tuner.spaces.source.operators.opening.pointers import kept_subscript, requi
 from tuner.spaces.source.syntax import (
     Assign,
     Call,
+    Cast,
     Decl,
     Expr,
     Field,
@@ -117,7 +118,22 @@ def _levels(param: Param) -> int:
 def _tables(function: Function) -> dict[str, int]:
     """What leads to rows: parameters and members that were read once, with the subscripts that an element has."""
     found = {p.name: levels for p in function.params if (levels := _levels(p)) > 1}
-    return found | dict.fromkeys(function.tables, 2)
+    return found | dict.fromkeys(function.tables, 2) | _views(function)
+
+
+def _views(function: Function) -> dict[str, int]:
+    """Local pointers to rows that are all of a parameter's elements, which nothing else in the function leads to."""
+    if not function.whole:
+        return {}
+    given = {p.name for p in function.params if p.stars == 1 and not p.suffix and "volatile" not in p.text}
+    found: dict[str, int] = {}
+    for decl in statements(function.body):
+        if isinstance(decl, Decl) and decl.row_element and "volatile" not in decl.type and not lasts(decl):
+            of = decl.init.operand if isinstance(decl.init, Cast) else decl.init
+            if isinstance(of, Name) and of.id in given and not _is_hidden(function, of.id):
+                alone = sum(node == of for node in subtrees(function.body)) == 1
+                found |= {decl.name: 1 + decl.type.count("[")} if alone else {}
+    return found
 
 
 def _is_heeded(function: Function, table: str, levels: int) -> bool:
