@@ -41,7 +41,8 @@ def question(tmp_path: Path) -> Question:
     clang.chmod(0o755)
     return Question(
         clang=str(clang),
-        words=("-E", "k.c"),
+        asks=("-E",),
+        words=("-x", "c"),
         folders=("-I", "."),
         files=(Source(name="below/k.c", text="int x;\n"),),
     )
@@ -52,7 +53,7 @@ def times(question: Question) -> int:
 
 
 def test_an_answer_is_what_clang_said(question: Question) -> None:
-    assert question.answer() == (3, b"-E\n-I\n.\nint x;\n", b"said\n")
+    assert question.answer() == (3, b"-E\n-I\n.\n-x\nc\nint x;\n", b"said\n")
 
 
 def test_the_same_question_is_put_once(question: Question) -> None:
@@ -91,7 +92,9 @@ def test_headers_are_read_again_when_they_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"words": ("-E", "-DX=1", "k.c")},
+        {"words": ("-DX=1", "-x", "c")},
+        {"asks": ("-E", "-P")},
+        {"extra": "int y;\n"},
         {"folders": ("-I", "/other")},
         {"files": (Source(name="k.c", text="int y;\n"),)},
         {"files": (Source(name="k.c", text="int x;\n"), Source(name="k.h", text=""))},
@@ -112,8 +115,8 @@ def test_sources_that_read_more_are_asked_about_each_time(question: Question, te
 
 
 def test_a_question_for_the_headers_is_put_as_it_is(question: Question) -> None:
-    asked = replace(question, words=("-M", "-MG", "k.c"))
-    assert asked.answer() == asked.answer() == (3, b"-M\n-MG\n-I\n.\nint x;\n", b"said\n")
+    asked = replace(question, asks=("-M", "-MG"))
+    assert asked.answer() == asked.answer() == (3, b"-M\n-MG\n-I\n.\n-x\nc\nint x;\n", b"said\n")
     assert times(asked) == 2
 
 

@@ -7,19 +7,20 @@ what is asked.
 from __future__ import annotations
 
 import json
-import os
 import re
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from tuner.core.errors import BaselineError
+from tuner.core.source_text import source_bytes
 from tuner.core.types import Source
 from tuner.spaces.source.memo import Kept
 from tuner.spec.reading.clang_forks import Said, run_clang
 from tuner.spec.reading.nodes import Node
+from tuner.spec.reading.precompiled_sources import PRECOMPILED, State, state_of
 
 __all__ = ["EMPTY", "Question", "not_accepted", "trees_of"]
 
@@ -33,14 +34,14 @@ _LISTS = "-M"
 """A question for the headers themselves."""
 _READ = "files.that.were.read"
 """Where clang writes which files those are (``-MF``)."""
+_LISTING = ("-MD", "-MF", _READ, "-MT", "all")
+_NAMED = "-ast-dump-filter="
+"""A question for some declarations."""
 
 _BEGIN = re.compile(r"\S")
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
-_State = tuple[tuple[str, int, int], ...]
-"""Path, time of the last change and size of headers and their folders."""
-
-_KNOWN: Kept[tuple[int, bytes, bytes, _State]] = Kept(64)
+_KNOWN: Kept[tuple[int, bytes, bytes, State]] = Kept(64)
 """Answers with their output packed."""
 
 
@@ -50,17 +51,21 @@ class Question:
 
     Attributes:
         clang: its path.
-        words: of the command; the first file's name comes last.
-        folders: words that name folders of headers, put before the last one.
-        files: written to the folder that it runs in.
+        asks: words of the command that say what is asked.
+        words: those by which the source is read, ``-x`` and the language last.
+        folders: words that name folders of headers.
+        files: written to the folder that it runs in; the first one is read.
         empty: headers with nothing in them, written to :data:`EMPTY` there.
+        extra: text behind the first file's.
     """
 
     clang: str
+    asks: tuple[str, ...]
     words: tuple[str, ...]
     folders: tuple[str, ...]
     files: tuple[Source, ...]
     empty: tuple[str, ...] = ()
+    extra: str = ""
 
     def answer(self) -> Said:
         """What clang says.
@@ -69,36 +74,75 @@ class Question:
             MachineError: it does not answer.
         """
         changes = any(_CHANGES.search(file.text.replace("\\\n", "")) for file in self.files)
-        if changes or _LISTS in self.words:
+        if changes or _LISTS in self.asks:
             return self._asked()[0]
-        key = (self.clang, self.words, self.folders, self.empty, *((f.name, f.text) for f in self.files))
+        key = (self._parse, self.asks, self.extra)
         found = _KNOWN.get(key)
-        if found is not None and _state(path for path, *_ in found[3]) == found[3]:
+        if found is not None and state_of([path for path, *_ in found[3]]) == found[3]:
             return found[0], zlib.decompress(found[1]), found[2]
-        answer, read = self._asked()
+        answer, state = self._of_precompiled() or self._asked()
         packed = zlib.compress(answer[1], level=1)
         if len(packed) + len(answer[2]) <= _KEPT_BYTES:
-            # A header that appears beside the others, or in a folder before theirs, may be the one that is meant then.
-            folders = (word for word in self.folders if Path(word).is_absolute())
-            state = _state((*read, *{str(Path(each).parent) for each in read}, *folders))
             _KNOWN.put(key, (answer[0], packed, answer[2], state))
         return answer
 
-    def _asked(self) -> tuple[Said, list[str]]:
-        """The answer, and the headers that it is made of."""
+    @property
+    def _parse(self) -> Hashable:
+        """What a parse of the source depends on."""
+        files = tuple((file.name, file.text) for file in self.files)
+        return self.clang, self.words, self.folders, self.empty, files
+
+    @property
+    def _first(self) -> str:
+        return PurePath(self.files[0].name).name
+
+    def _of_precompiled(self) -> tuple[Said, State] | None:
+        """The answer of a source that was parsed before, to what asks for some of its declarations."""
+        if not any(word.startswith(_NAMED) for word in self.asks) or self.words[-1] not in ("c", "c++"):
+            return None
+
+        def written(folder: str) -> tuple[str, Callable[[], State]]:
+            self._write(folder)
+            return self._first, lambda: self._read(folder)
+
+        words = [*self.words[:-2], *_LISTING, *self.folders, *self.words[-2:]]
+        source = PRECOMPILED.found(self._parse, self.clang, words, written)
+        if source is None:
+            return None
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
-            for file in self.files:
-                (Path(scratch) / PurePath(file.name).name).write_bytes(file.data)
-            for name in self.empty:
-                header = Path(scratch, EMPTY, name)
-                header.parent.mkdir(parents=True, exist_ok=True)
-                header.touch()
-            listing = () if _LISTS in self.words else ("-MD", "-MF", _READ, "-MT", "all")
-            words = [*self.words[:-1], *listing, *self.folders, self.words[-1]]
+            self._write(scratch)
+            asks = [*self.asks, *self.words[:-2], *self.folders, *self.words[-2:]]
+            said = source.ask(self.clang, asks, source_bytes(self.extra), scratch)
+        return None if said is None else (said, source.state)
+
+    def _asked(self) -> tuple[Said, State]:
+        """The answer, and the state of what it is made of."""
+        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
+            self._write(scratch)
+            with Path(scratch, self._first).open("ab") as first:
+                first.write(source_bytes(self.extra))
+            listing = () if _LISTS in self.asks else _LISTING
+            words = [*self.asks, *self.words[:-2], *listing, *self.folders, *self.words[-2:], self._first]
             said = run_clang(self.clang, words, scratch)
-            read = Path(scratch, _READ)
-            listed = read.read_text("utf-8", "replace") if read.exists() else ""
-        return said, _headers(listed)
+            state = self._read(scratch)
+        PRECOMPILED.parsed(self._parse, len(self.files[0].text) + sum(size for *_, size in state))
+        return said, state
+
+    def _write(self, folder: str) -> None:
+        for file in self.files:
+            Path(folder, PurePath(file.name).name).write_bytes(file.data)
+        for name in self.empty:
+            header = Path(folder, EMPTY, name)
+            header.parent.mkdir(parents=True, exist_ok=True)
+            header.touch()
+
+    def _read(self, folder: str) -> State:
+        """The state of the headers that a run in a folder has read."""
+        listed = Path(folder, _READ)
+        read = _headers(listed.read_text("utf-8", "replace")) if listed.exists() else []
+        # A header that appears beside the others, or in a folder before theirs, may be the one that is meant then.
+        folders = (word for word in self.folders if Path(word).is_absolute())
+        return state_of([*read, *{str(Path(each).parent) for each in read}, *folders])
 
 
 def _headers(listed: str) -> list[str]:
@@ -106,18 +150,6 @@ def _headers(listed: str) -> list[str]:
     names = re.findall(r"(?:\\.|\$\$|[^\s\\$])+", listed.partition(":")[2].replace("\\\n", " "))
     plain = (re.sub(r"\\(.)|\$(\$)", r"\1\2", name) for name in names)
     return [name for name in plain if Path(name).is_absolute()]
-
-
-def _state(paths: Iterable[str]) -> _State:
-    found = []
-    for path in paths:
-        try:
-            stat = os.stat(path)
-        except OSError:
-            found.append((path, 0, -1))
-        else:
-            found.append((path, stat.st_mtime_ns, stat.st_size))
-    return tuple(found)
 
 
 def trees_of(output: str) -> Iterator[Node]:

@@ -316,7 +316,7 @@ class SourceReader:
         toolchain = self.toolchain or find_toolchain()
         clang = str(toolchain.clang)
         whole = self.language == "cuda" and "-E" not in action
-        command = [*action, *([] if warns else ["-w"]), "-fno-color-diagnostics"]
+        command = [*([] if warns else ["-w"]), "-fno-color-diagnostics"]
         given = [*self.flags, *macro_flags(self.macros)]
         if whole:
             command += CUDA_WORDS
@@ -332,13 +332,15 @@ class SourceReader:
             searched += SEARCHED
         elif self.language == "opencl" and not any(flag.startswith("-cl-std=") for flag in self.flags):
             command += ["-cl-std=CL3.0", "-cl-ext=+all"]
-        command += [*words, "-x", "cl" if self.language == "opencl" else self.language, self._first]
+        command += ["-x", "cl" if self.language == "opencl" else self.language]
         status, output, errors = Question(
             clang=clang,
+            asks=(*action, *words),
             words=tuple(command),
             folders=tuple(searched),
-            files=self.with_text(self.files[0].text + extra).files,
+            files=self.files,
             empty=self.empty,
+            extra=extra,
         ).answer()
         if len(output) > _MAX_TREE:
             raise BaselineError(
