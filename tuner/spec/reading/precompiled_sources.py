@@ -119,7 +119,7 @@ class PrecompiledSources:
         try:
             if key not in self._found:
                 self._found[key] = _made(clang, words, written)
-                if len(self._found) > _MOST:
+                while len(self._found) > _MOST:
                     self._drop(next(iter(self._found)))
             source = self._found[key]
             if source is None or state_of([path for path, *_ in source.state]) == source.state:
