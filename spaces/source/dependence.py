@@ -21,12 +21,13 @@ from tuner.spaces.source.facts import facts_without_overflow
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.scan import Leaf, Scan, scan
-from tuner.spaces.source.syntax import Expr, Function, Stmt
+from tuner.spaces.source.syntax import Expr, Function, Number, Stmt
 
 __all__ = ["Dependences", "Order", "dependences"]
 
-_MAX_LEAVES = 16
-_MAX_LEAVES_WITH_MEMBERS = 40
+_MAX_LEAVES = 120
+_MAX_PAIRS = 6000
+"""Of accesses that may meet: each is a question of some tenths of a millisecond, and moves ask it again."""
 """A statement for each member makes many, of which few touch one place."""
 
 
@@ -47,7 +48,6 @@ class Dependences:
     Args:
         found: what the part does.
         reassociate: whether floating-point sums may be added up in another order.
-        most: statements that are looked at.
         facts: of what is around the part, as :class:`Conditions` takes them.
     """
 
@@ -56,10 +56,9 @@ class Dependences:
         found: Scan,
         *,
         reassociate: bool,
-        most: int = _MAX_LEAVES,
         facts: Sequence[Poly] | None = None,
     ) -> None:
-        if len(found.leaves) > most:
+        if len(found.leaves) > _MAX_LEAVES:
             raise Refused(f"{len(found.leaves)} statements are too many to analyse")
         self.scan = found
         self._reassociate = reassociate
@@ -199,21 +198,23 @@ class Dependences:
         )
 
     def _all_pairs(self) -> Iterable[_Pair]:
+        touching = []
         for first in self.leaves:
             for second in self.leaves:
-                order = self._texts.earlier(first.position, second.position, "x", "y")
-                if not order:
-                    continue
-                for a, b, free in _touching(first, second, reassociate=self._reassociate):
-                    texts = self._texts
-                    same = texts.same_place(a, b, first, second)
-                    domains = (texts.domain(first, "x"), texts.domain(second, "y"))
-                    condition = all_of([order, *domains, same, texts.tiles(first, second)])
-                    if texts.empty(first, second, condition):
-                        continue
-                    yield _Pair(
-                        first=first, second=second, variable=a.variable, condition=condition, reduction=free
-                    )
+                if order := self._texts.earlier(first.position, second.position, "x", "y"):
+                    met = _touching(first, second, reassociate=self._reassociate)
+                    touching += [(first, second, order, *each) for each in met]
+            if len(touching) > _MAX_PAIRS:
+                raise Refused(f"{len(self.leaves)} statements are too many to analyse")
+        for first, second, order, a, b, free in touching:
+            texts = self._texts
+            same = texts.same_place(a, b, first, second)
+            domains = (texts.domain(first, "x"), texts.domain(second, "y"))
+            condition = all_of([order, *domains, same, texts.tiles(first, second)])
+            if not texts.empty(first, second, condition):
+                yield _Pair(
+                    first=first, second=second, variable=a.variable, condition=condition, reduction=free
+                )
 
 
 _FOUND: Kept[tuple[Any, Dependences | Refused]] = Kept(512)
@@ -230,9 +231,8 @@ def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool =
     scanned = scan(function, part)
 
     def found() -> Dependences:
-        most = _MAX_LEAVES_WITH_MEMBERS if function.members else _MAX_LEAVES
         facts = facts_without_overflow(function, part)
-        return Dependences(scanned, reassociate=reassociate, most=most, facts=facts)
+        return Dependences(scanned, reassociate=reassociate, facts=facts)
 
     return kept_or_raised(_FOUND, (id(scanned), reassociate), scanned, found, Refused)
 
@@ -241,7 +241,7 @@ def _touching(first: Leaf, second: Leaf, *, reassociate: bool) -> Iterable[tuple
     seen: set[tuple[str, tuple[Expr, ...], tuple[Expr, ...], bool]] = set()
     for a in first.accesses:
         for b in second.accesses:
-            if a.variable != b.variable or not (a.write or b.write):
+            if a.variable != b.variable or not (a.write or b.write) or _are_apart(a, b):
                 continue
             own = first is second and first.reduction is not None
             place = first.reduction
@@ -256,6 +256,18 @@ def _touching(first: Leaf, second: Leaf, *, reassociate: bool) -> Iterable[tuple
             if key not in seen:
                 seen.add(key)
                 yield a, b, free
+
+
+def _are_apart(a: Access, b: Access) -> bool:
+    """Whether a subscript is one number here and another one there: nothing that has to be solved."""
+    pairs = zip(a.subscripts, b.subscripts, strict=False)
+    same = len(a.subscripts) == len(b.subscripts)
+    return same and any(_is_plain(x) and _is_plain(y) and x != y for x, y in pairs)
+
+
+def _is_plain(expr: Expr) -> bool:
+    """Whether it is a number that is written in one way only."""
+    return isinstance(expr, Number) and expr.text.isdigit() and (expr.text == "0" or expr.text[0] != "0")
 
 
 def _reason(pair: _Pair) -> str:

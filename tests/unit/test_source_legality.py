@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from same_results import program_of
 
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.edits import EditRefused, apply_edits
+from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.regions import Program, read_program
 
 SKEWED = """void f(float *c, int n)
@@ -325,3 +326,27 @@ def test_unsigned_counters_are_refused_where_they_would_wrap() -> None:
     text = SUM.replace("int i", "unsigned i").replace("int n", "unsigned n")
     with pytest.raises(EditRefused, match="unsigned"):
         apply_edits(program(text), [edit("reverse", loop="i", reassociate=True)])
+
+
+def reversing(statements: list[str]) -> Applied:
+    lines = "\n        ".join(statements)
+    text = f"void f(int n, double (*a)[99])\n{{\n    for (int i = 0; i < n; i++) {{\n        {lines}\n    }}\n}}\n"
+    edits = [{"op": "heed_rows", "function": "f"}, {"op": "reverse", "function": "f", "loop": "i"}]
+    return apply_edits(program_of(text, "f"), edits)
+
+
+def test_many_statements_are_told_apart_by_the_numbers_in_their_subscripts() -> None:
+    """As in code that is written out for a block of five by five."""
+    made = reversing([f"a[i][{k}] = a[i][{k + 1}] * {k}.5 + a[i + n][{k}];" for k in range(80)])
+    assert "i--" in made.variant.files[0].text
+
+
+@pytest.mark.parametrize("other", ["010", "0x8", "8u", "8"])
+def test_numbers_that_are_written_in_two_ways_are_one_place(other: str) -> None:
+    with pytest.raises(EditRefused, match=r"together|affine"):
+        reversing(["a[i][8] = i;", f"a[i + 1][{other}] = 2;"])
+
+
+def test_very_many_statements_of_one_place_are_refused() -> None:
+    with pytest.raises(EditRefused, match="100 statements are too many to analyse"):
+        reversing([f"a[i][i] = a[i][n] * {k};" for k in range(100)])
