@@ -325,17 +325,28 @@ int main()
 """
 
 
+BODIES = METHODS[METHODS.index("void Mesh::scale") : METHODS.index("void named_first")]
+IN_THE_CLASS = (
+    METHODS.replace(BODIES, "")
+    .replace(
+        "    void scale(double *out, Mesh &other);\n    int show() const;\n", BODIES.replace("Mesh::", "")
+    )
+    .replace("};\nMesh::Mesh", "} /* of class */ ;\nMesh::Mesh")
+)
+
+
 @needs.cc
 @pytest.mark.integration
-def test_loops_of_methods_take_the_members_that_they_name(tmp_path: Path) -> None:
-    made = outlined(METHODS, "sim::Mesh::scale", "LINE", "cc")
+@pytest.mark.parametrize("text", [METHODS, IN_THE_CLASS], ids=["behind the class", "in the class"])
+def test_loops_of_methods_take_the_members_that_they_name(text: str, tmp_path: Path) -> None:
+    made = outlined(text, "sim::Mesh::scale", "LINE", "cc")
     assert made.entry.startswith("sim::scale_loop")
     head = made.opening.splitlines()[0]
     assert "(int n, Grid *grid, double *x, double *out, Mesh &other, double &limit, int &bad)" in head
-    assert made.put_back(made.text) == METHODS
+    assert made.put_back(made.text) == text
     behind = outlined(made.text, "sim::Mesh::show", "BEHIND", "cc")
     assert "const" in behind.opening.splitlines()[0]
-    assert said(behind.text, tmp_path, "cc") == said(METHODS, tmp_path, "cc")
+    assert said(behind.text, tmp_path, "cc") == said(text, tmp_path, "cc")
 
 
 @pytest.mark.parametrize(
@@ -363,20 +374,17 @@ def test_loops_of_methods_that_are_none_of_a_plain_function(given: str, changed:
 
 
 @pytest.mark.parametrize(
-    ("function", "message"),
+    ("text", "message"),
     [
-        ("struct T { static int f(int n) { int s = 0;", "stands in the body of a class"),
-        (
-            "auto pair() { return std::pair(1, 2); }\nstruct T { }; int f(int n) { auto [a, s] = pair();",
-            "s is",
-        ),
+        ("struct T { %s } t;", "stands in the body of a class"),
+        ("auto pair() { return std::pair(1, 2); }\nint s = 1;\nstruct T { %s };", "a is"),
     ],
 )
-def test_types_without_a_name_outside_are_refused(function: str, message: str) -> None:
-    text = f"#include <utility>\n{function}\n for (int i = 0; i < n; i++) s += i; // LINE\n return s; }}"
-    text += "};\n" if "static" in function else "\n"
+def test_loops_that_have_no_place_outside_are_refused(text: str, message: str) -> None:
+    made = "auto [a, b] = pair();" if "pair" in text else "int a = 0;"
+    method = f"static int f(int n) {{ {made}\n for (int i = 0; i < n; i++) a += i; // LINE\n return a; }}"
     with pytest.raises(UsageError, match=message):
-        outlined(text, "f", "LINE", "cc")
+        outlined(f"#include <utility>\n{text % method}\n", "f", "LINE", "cc")
 
 
 @needs.cc

@@ -172,7 +172,9 @@ LEFT = {
         f"{BODY}typedef struct {{ int x; }} other;\nvoid f(float *o, int n)\n"
         "{\n{ body b[2]; b[0].x = n; }\n{ other b[2]; b[0].x = n; }\n}\n"
     ),
-    "declared as text": program(f"{BODY}void f(body *a, int n)\n{{\n{{ int (*a)(void) = 0; a->x = n; }}\n}}\n"),
+    "declared as text": program(
+        f"{BODY}void f(body *a, int n)\n{{\n{{ int (*a)(void) = 0; a->x = n; }}\n}}\n"
+    ),
     "whole array": kernel("g(a[i].f);", "struct cell *a", CELL),
     "address": kernel("float *p = &a[i].f[0];", "s *a", "typedef struct { float f[]; } s;\n"),
     "called": kernel("g().x = 1.0f;", "body *a"),

@@ -16,6 +16,7 @@ __all__ = [
     "parameter_nodes",
     "paths",
     "plain_type",
+    "stop_of",
     "walk",
 ]
 
@@ -72,6 +73,12 @@ def begin_of(node: Node) -> int | None:
     """The byte of the file at which a node begins; ``None`` for one of another file."""
     offset = location_of(node.get("range", {}).get("begin", {})).get("offset")
     return None if offset is None else int(offset)
+
+
+def stop_of(node: Node) -> int:
+    """The byte of the file behind a node that begins there."""
+    place = location_of(node["range"]["end"])
+    return int(place["offset"]) + int(place["tokLen"])
 
 
 def parameter_nodes(tree: Node) -> list[Node]:

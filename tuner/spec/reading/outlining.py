@@ -21,8 +21,8 @@ from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
 from tuner.spec.reading.methods import THIS
-from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, location_of, walk
-from tuner.spec.reading.own_members import scope_of, with_own_members
+from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, stop_of, walk
+from tuner.spec.reading.own_members import Around, around_function, with_own_members
 from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import LANGUAGES, Function, SourceReader
 from tuner.spec.reading.trees import callee_name, referenced
@@ -64,7 +64,7 @@ def lines_of(node: Node, data: bytes) -> range:
     begin = begin_of(node)
     if begin is None:
         return range(0)
-    first, last = (data.count(b"\n", 0, place) + 1 for place in (begin, _stop(node)))
+    first, last = (data.count(b"\n", 0, place) + 1 for place in (begin, stop_of(node)))
     return range(first, last + 1)
 
 
@@ -104,12 +104,12 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
         raise no_loop([function], text, line, f"of {entry} begins")
     name = f"the loop at line {line}"
     _refuse(function, loop, name)
-    scope = scope_of(function, source_bytes(text), name)
+    around = around_function(reader, function, name)
     views = viewed(reader, function, loop, text)
     if views is not None:
         function, loop = views.function, views.loop
     try:
-        made = _Writer(function, loop, text, reader, views, scope).outlined(entry, line)
+        made = _Writer(function, loop, text, reader, views, around).outlined(entry, line)
     except UsageError as error:
         message = f"the loop at line {line} cannot be a function of its own: {error.message}"
         raise UsageError(message, error.hint) from None
@@ -124,12 +124,6 @@ def _loop(function: Function, text: str, line: int) -> Node | None:
         if place is not None and data.count(b"\n", 0, place) + 1 == line:
             return node
     return None
-
-
-def _stop(node: Node) -> int:
-    """The byte behind a node."""
-    place = location_of(node["range"]["end"])
-    return int(place["offset"]) + int(place["tokLen"])
 
 
 def _refuse(function: Function, loop: Node, name: str) -> None:
@@ -183,7 +177,7 @@ class _Writer:
         text: str,
         reader: SourceReader,
         views: Viewed | None,
-        scope: str,
+        around: Around,
     ) -> None:
         self._function = function
         self._loop = loop
@@ -192,11 +186,10 @@ class _Writer:
         self._reader = reader
         self._language = reader.language
         self._views = views
-        self._scope = scope
+        self._around = around
 
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
-        start, after = begin_of(self._function.tree), _stop(self._function.tree)
         begin, end = self._bounds()
         symbol = self._unused(f"{self._function.name}_loop{line}")
         passed, exits = self._passed()
@@ -205,16 +198,15 @@ class _Writer:
         given = self._data[begin:end]
         views = () if self._views is None else self._views.views
         declared = [view.declared for view in views]
-        assert start is not None
         return Outlined(
-            entry=self._scope + symbol,
+            entry=self._around.scope + symbol,
             function=entry,
             language=self._language,
             given=self._text,
-            start=self._characters(start),
+            start=self._characters(self._around.start),
             begin=self._characters(begin),
             end=self._characters(end),
-            after=self._characters(after),
+            after=self._characters(self._around.after),
             values=passed.known,
             loop="" if self._views is None else self._views.text(self._data, begin, end),
             views=views,
@@ -236,7 +228,7 @@ class _Writer:
 
     def _bounds(self) -> tuple[int, int]:
         """Bytes of the loop with pragmas right above it and the semicolon that ends it."""
-        begin, end = begin_of(self._loop), _stop(self._loop)
+        begin, end = begin_of(self._loop), stop_of(self._loop)
         assert begin is not None
         if "expansionLoc" in self._loop["range"]["end"]:
             # A macro with arguments ends it.
