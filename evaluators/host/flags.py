@@ -167,7 +167,8 @@ def meaning_of(flags: Sequence[str], folder: str) -> tuple[str, ...]:
     """
     kept: list[str] = []
     for flag, argument in flag_words(flags):
-        if flag in _JOINED or flag in MEANING or flag.startswith(("-D", "-U", "-I", "-std=")):
+        # What gcc only warns of may be an error of clang's.
+        if flag in _JOINED or flag in MEANING or flag.startswith(("-D", "-U", "-I", "-std=", "-Wno-")):
             words = (flag,) if argument is None else (flag, argument)
             kept += _absolute(words, folder)
     return tuple(kept)

@@ -11,7 +11,7 @@ import pytest
 
 import tuner
 from tuner.api import tune_spec
-from tuner.core.errors import SpecError
+from tuner.core.errors import SpecError, TunerError
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Source, Variant
 from tuner.driver.check import check_spec
 from tuner.driver.options import Options
@@ -156,6 +156,19 @@ def test_a_macro_that_a_flag_defines_is_known_where_the_source_is_read(tmp_path:
     assert again.task.kernel.compiler is not None
     assert again.task.kernel.compiler.family == "clang"
     assert again.digest == spec.digest, "a record needs no compiler"
+
+
+def test_a_warning_that_is_an_error_of_clang_s_is_left_out_where_the_source_is_read(tmp_path: Path) -> None:
+    """By the compiler's own flag or one of the spec's: gcc only warns of it."""
+    text = "static int twice(int x) { int *p = (long *)0; return p ? 0 : 2 * x; }\n" + KERNEL.replace(
+        "2 * x", "twice(x)"
+    )
+    option = "-Wno-incompatible-pointer-types"
+    written(tmp_path, f"clang -O2 {option}", text=text)
+    flags = SPEC.replace("space:\n", f"space:\n  flags: {{macros: [{option}]}}\n")
+    written(tmp_path, "clang -O2", text=text, spec=flags)
+    with pytest.raises(TunerError, match="incompatible pointer types"):
+        written(tmp_path, "clang -O2", text=text)
 
 
 @pytest.mark.integration
