@@ -31,8 +31,12 @@ _TRIED = 24
 _LEAST_SCALE = 1e-9
 _LIMIT_S = 1.0
 """No call has to take longer before it is seen to be too long."""
-_AT_MOST = 8.0
+_AT_MOST = 32.0
 """Sizes grow and shrink by no more at once."""
+_FIRST = 4.0
+"""Likewise while it is not known how time grows with them: as their cube, say."""
+_SHRINKS = 8.0
+"""By what sizes shrink first of which a call does not end."""
 _FOLLOWS = 0.25
 """A time that grows by a smaller power of the sizes does not depend on them."""
 
@@ -92,11 +96,10 @@ def _next(seen: Mapping[float, float]) -> float:
     small = max((scale for scale, took in seen.items() if took < LEAST_S), default=0.0)
     large = min((scale for scale, took in seen.items() if took > MOST_S), default=math.inf)
     if math.isinf(seen[last]):
-        factor = 0.0 if small else _AT_MOST ** -(2.0 ** min(len(seen) - 1, 3))
+        factor = 0.0 if small else _SHRINKS ** -(2.0 ** min(len(seen) - 1, 3))
     else:
-        factor = min(
-            max((_WANTED_S / seen[last]) ** (1 / max(_power(seen), _FOLLOWS)), 1 / _AT_MOST), _AT_MOST
-        )
+        most = _AT_MOST if sum(map(math.isfinite, seen.values())) > 1 else _FIRST
+        factor = min(max((_WANTED_S / seen[last]) ** (1 / max(_power(seen), _FOLLOWS)), 1 / most), most)
     return max(last * factor if small < last * factor < large else math.sqrt(small * large), _LEAST_SCALE)
 
 
