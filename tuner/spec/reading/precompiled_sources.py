@@ -79,7 +79,8 @@ class _Source:
         own = f"{self.folder.name}/"
         options = ("-Xclang", "-fno-validate-pch", "-include-pch", own + _HEADER)
         status, output, errors = run_clang(clang, [*words[:-2], *options, *words[-2:], self.first], folder)
-        if b"PCH" in errors or (own + _HEADER).encode() in errors:
+        unusable = b"PCH" in errors or (own + _HEADER).encode() in errors
+        if unusable or status < 0 or (status != 0 and not extra.strip()):
             return None
         # Types of what was precompiled say so, and its first file is one that is included here.
         apart = rb',\n\s*(?:"isImported": true|"includedFrom": \{\n\s*"file": "%b"\n\s*\})'
