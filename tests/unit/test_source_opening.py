@@ -230,6 +230,33 @@ def test_pointers_that_stay(lines: str, reason: str) -> None:
         )
 
 
+REVERSED = {"op": "reverse", "function": "f", "loop": "i"}
+PRODUCT = """\
+void f(int n, %s sum, const float *a, const float *b)
+{
+    *sum = 0;
+    for (int i = 0; i < n; i++)
+        *sum = *sum + a[i] * b[n - i];
+}
+"""
+
+
+def test_a_sum_by_its_address_is_open_to_operators() -> None:
+    program = read_program(kernel_of(PRODUCT % "float *"))
+    with pytest.raises(EditRefused, match="no plain place to write to"):
+        apply_edits(program, [REVERSED])
+    with pytest.raises(EditRefused, match="sum ties iterations"):
+        apply_edits(program, [{"op": "index_first", "function": "f"}, REVERSED])
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_what_is_no_pointer_keeps_its_star(language: str) -> None:
+    """An iterator's star may be a function of its own."""
+    program = read_program(replace(kernel_of(PRODUCT % "iterator"), language=language))
+    with pytest.raises(EditRefused, match="no plain pointer"):
+        apply_edits(program, [{"op": "index_first", "function": "f"}])
+
+
 def test_loops_go_on_where_their_limit_may_have_no_sign() -> None:
     """``i <= n - 4`` would be another loop in numbers without sign."""
     text = """#define ONE(a) (a)

@@ -270,6 +270,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "settle_locals": ("shared", []),
     "join_steps": ("walked", []),
     "index_pointer": ("walked", []),
+    "index_first": ("walked", []),
     "count_by_one": ("downwards", []),
     # Members and lists of first values.
     "read_members": ("structured", []),

@@ -18,6 +18,7 @@ from tuner.spaces.source.operators.base import (
     only_declaration,
     opener,
     replace_statement,
+    where_it_applies,
 )
 from tuner.spaces.source.operators.naming import is_array, names_known
 from tuner.spaces.source.printer import expression_text
@@ -78,6 +79,17 @@ def forward_pointer(function: Function, args: Args) -> Function:
 
     made = replace_statement(function, decl, kept)
     return replace(made, body=map_expressions(made.body, change))
+
+
+def index_first(function: Function, _: Args) -> Function:
+    """Writes ``p[0]`` for ``*p`` wherever ``p`` is a plain pointer."""
+    made = function.body
+    for name, kind in types_of(function).items():
+        if kind.count("*") == 1 and not {"[", "&"} & set(kind):
+            made = exchanged(made, Unary("*", Name(name)), Index(Name(name), Number("0")))
+    if made == function.body:
+        raise Refused("no plain pointer is used by a star")
+    return replace(function, body=made)
 
 
 def _may_change(function: Function, pointer: str) -> bool:
@@ -169,4 +181,5 @@ OPERATORS = (
         _forward_sites,
         "an array with a subscript further on in the place of a local pointer into it",
     ),
+    opener(index_first, where_it_applies(index_first), "`p[0]` in the place of `*p`"),
 )
