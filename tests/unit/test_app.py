@@ -198,10 +198,12 @@ int main(int count, char **words)
 """
 MAKEFILE = """\
 app: src/app.c src/sizes.h
-	cc -O3 -g -DOTHER src/app.c -o other
-	cc -O2 -g -DNDEBUG src/app.c -o app
+	cc -O3 -g -Ibuild -DOTHER src/app.c -o other
+	cc -O2 -g -Inowhere -Ibuild -DNDEBUG src/app.c -o app
 src/sizes.h:
-	echo '#define M 160' > src/sizes.h
+	mkdir -p build/made
+	echo '#define M 160' > build/made/size.h
+	echo '#include "made/size.h"' > src/sizes.h
 """
 RUN = CliRunner()
 
@@ -229,7 +231,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("free_lane")
 @pytest.mark.integration
 def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
-    """Of a file that is compiled for two programs the way that this one has is tuned."""
+    """Of a file that is compiled for two programs the way that this one has is tuned; its build makes headers."""
     pages = (block("README.md", "tuner app init"), block("docs/applications.md", "tuner app init"))
     for given in pages:
         lines = [line.replace(" --size 1000", "") for line in given]
@@ -238,8 +240,7 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
     application = load_application(folder / "app.yaml")
     (region,) = [one for one in application.regions if one.loops == (9, 10)]
     assert region.share > 0.3
-    assert not (folder / "app").exists()
-    assert not (folder / "src" / "sizes.h").exists()
+    assert not any((folder / made).exists() for made in ("app", "src/sizes.h", "build"))
     data = json.loads(call("tune", "--minutes", 0.1, "--json"))
     (tuned,) = [one for one in data["regions"] if one["name"].startswith("app.c:9")]
     assert tuned["refused"] == []
@@ -308,8 +309,8 @@ def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
 @pytest.mark.integration
 def test_a_file_that_a_program_has_in_two_ways_cannot_be_tuned(folder: Path) -> None:
     (folder / "src" / "app.c").write_text(APPLICATION.replace("0.25 *", "WEIGHT *"))
-    more = "cc -O2 -g -DWEIGHT=0.5 -Dmain=more -c src/app.c -o more.o"
-    made = MAKEFILE.replace("cc -O3 -g -DOTHER src/app.c -o other", more).replace("NDEBUG", "WEIGHT=0.25")
+    more = "cc -O2 -g -Ibuild -DWEIGHT=0.5 -Dmain=more -c src/app.c -o more.o"
+    made = MAKEFILE.replace("cc -O3 -g -Ibuild -DOTHER src/app.c -o other", more).replace("NDEBUG", "WEIGHT=0.25")
     (folder / "Makefile").write_text(made.replace("src/app.c -o app\n", "src/app.c more.o -o app\n"))
     call("init", "--build", "make", "--", "./app")
     data = json.loads(call("tune", "--minutes", 0.1, "--json"))
