@@ -104,6 +104,34 @@ def test_functions_that_no_loop_calls_are_regions(tmp_path: Path) -> None:
     assert (region.name, region.loops, region.function) == ("hot.c:deep", (), "deep")
 
 
+def test_functions_of_headers_stand_for_the_loops_of_sources_that_call_them(tmp_path: Path) -> None:
+    """Methods too, also from templates; through another header, and from each source that has one."""
+    (tmp_path / "box.h").write_text("struct Box { double v; double at(int i) const { return v + i; } };\n")
+    (tmp_path / "sum.h").write_text("""\
+#include "box.h"
+template <class T> double sum(const T &t) {
+    double s = 0;
+    for (int i = 0; i < 9; i++)
+        s += t.at(i);
+    return s;
+}
+""")
+    (tmp_path / "a.cc").write_text("""\
+#include "sum.h"
+double first(const Box *b, int n) {
+    double s = sum(b[0]);
+    for (int i = 0; i < n; i++) s += b[i].at(n);
+    return s + b->at(2);
+}
+""")
+    seen = {path: Compiled(list=None, include=(), flags=(), language="c++") for path in tmp_path.glob("*.*")}
+    regions = found(tmp_path, {1: 50}, "", name="box.h", seen=seen).regions
+    assert [(one.name, one.loops, one.share) for one in regions] == [
+        ("a.cc:4", (4,), 0.5),
+        ("sum.h:4", (4,), 0.5),
+    ]
+
+
 def test_a_header_is_read_in_the_language_of_the_source_that_includes_it(tmp_path: Path) -> None:
     text = "template <class T> T half(T x) { return x / 2; }\n" + HOT.replace("scale(x) +", "half(x) +")
     seen = {tmp_path / "hot.h": Compiled(list=None, include=(), flags=(), language="c++")}
@@ -310,7 +338,9 @@ def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
 def test_a_file_that_a_program_has_in_two_ways_cannot_be_tuned(folder: Path) -> None:
     (folder / "src" / "app.c").write_text(APPLICATION.replace("0.25 *", "WEIGHT *"))
     more = "cc -O2 -g -Ibuild -DWEIGHT=0.5 -Dmain=more -c src/app.c -o more.o"
-    made = MAKEFILE.replace("cc -O3 -g -Ibuild -DOTHER src/app.c -o other", more).replace("NDEBUG", "WEIGHT=0.25")
+    made = MAKEFILE.replace("cc -O3 -g -Ibuild -DOTHER src/app.c -o other", more).replace(
+        "NDEBUG", "WEIGHT=0.25"
+    )
     (folder / "Makefile").write_text(made.replace("src/app.c -o app\n", "src/app.c more.o -o app\n"))
     call("init", "--build", "make", "--", "./app")
     data = json.loads(call("tune", "--minutes", 0.1, "--json"))

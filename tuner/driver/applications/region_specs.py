@@ -160,7 +160,9 @@ def _candidates(
         if problem and kept:
             problem += f"; remove {path} to have it written anew"
         if problem:
-            refused.append(f"{name}: {problem}")
+            # The same of the memory around it says nothing more.
+            if not any(line.endswith(f": {problem}") for line in refused if by_address):
+                refused.append(f"{name}: {problem}")
             continue
         (use,) = report.ran.kernels
         # Samples of what a loop calls count for every loop that calls it; its own time is what was recorded.
