@@ -417,8 +417,8 @@ def test_exported_sources_keep_the_bytes_that_no_winner_changes(tmp_path: Path) 
 @pytest.mark.usefixtures("free_lane")
 @pytest.mark.integration
 def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "app"
-    folder.mkdir()
+    folder = tmp_path / "project" / "app"
+    folder.mkdir(parents=True)
     given = old_file()
     (folder / "app.c").write_bytes(given)
     monkeypatch.chdir(folder)
@@ -451,3 +451,8 @@ def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: py
     assert keeps(applied, given)
     with pytest.raises(TunerError, match="has the text that"):
         call("patch", "--apply")
+    # What is kept is found again with the application elsewhere.
+    (folder / "app.c").write_bytes(given)
+    folder.parent.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved" / "app")
+    assert "+++ b/app.c" in call("patch")

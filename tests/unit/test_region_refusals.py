@@ -21,6 +21,19 @@ def first_of(folder: Path, source: str, *loops: int, build: str) -> RegionSpec:
     return next(region_specs(Region(source=path, loops=loops, share=0.5), application, specs, compiled[path]))
 
 
+def test_a_region_of_an_earlier_text_is_to_be_written_anew(tmp_path: Path) -> None:
+    """Once for all of its loops, and before anything is built."""
+    (tmp_path / "app.c").write_text(
+        "void f(int n, int *a)\n{\n    for (int i = 0; i < n; i++)\n        a[i] = i;\n}\n"
+    )
+    application = Rebuilt(folder=tmp_path, build="false", command=("./app",), here=tmp_path)
+    region = Region(source=tmp_path / "app.c", loops=(2, 3, 4))
+    (spec,) = region_specs(region, application, tmp_path / "specs", None)
+    assert spec.refused == (
+        "app.c:2: no loop begins at lines 2, 4 of app.c as it is now; have the regions written anew: tuner app init",
+    )
+
+
 @needs.cc
 @needs.namespaces
 @pytest.mark.integration

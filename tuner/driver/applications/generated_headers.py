@@ -45,10 +45,11 @@ def with_generated(compiled: Mapping[Path, Compiled], tree: Tree, kept: Path) ->
         made = dict.fromkeys(kept / each.relative_to(tree.original) for each in places)
         found[path] = replace(how, include=(*filter(Path.is_dir, made), *how.include))
         if text.strip():
-            file = kept / _BEFORE / f"{path.resolve().relative_to(tree.original)}.h"
+            name = f"{path.resolve().relative_to(tree.original)}.h"
+            file = kept / _BEFORE / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text)
-            include = dict.fromkeys((*found[path].include, *parents))
-            flags = (*how.flags, "-include", str(file))
+            include = dict.fromkeys((*found[path].include, *parents, kept / _BEFORE))
+            flags = (*how.flags, "-include", name)
             found[path] = replace(found[path], include=tuple(include), flags=flags)
     return found

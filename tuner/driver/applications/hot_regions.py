@@ -26,7 +26,7 @@ from tuner.spec.reading.outlining import lines_of, loop_lines
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sources import language_of
 
-__all__ = ["HotRegions", "hot_regions"]
+__all__ = ["HotRegions", "hot_regions", "lines_without_loop"]
 
 _OLD_C = ("-Wno-implicit-int", "-Wno-implicit-function-declaration")
 _MAIN = "main"
@@ -99,6 +99,26 @@ def hot_regions(
     hot.sort(key=lambda one: (-one.share, one.name))
     return HotRegions(
         regions=tuple(hot[:most]), unread=tuple(unread), without_lines=bool(listing.samples) and not lines
+    )
+
+
+def lines_without_loop(region: Region, compiled: Compiled | None) -> tuple[int, ...]:
+    """The lines of a region at which no loop begins, as where its source has changed since.
+
+    Args:
+        region: of an application.
+        compiled: how its source is compiled.
+
+    Raises:
+        BaselineError: clang does not accept the source.
+        MachineError: there is no clang, or it does not answer.
+    """
+    source = _Functions(region.source, compiled)
+    around = {line: source.around(line) for line in region.loops}
+    return tuple(
+        line
+        for line, function in around.items()
+        if function is None or line not in source.loops(function, line)
     )
 
 
