@@ -320,14 +320,23 @@ def test_runs_that_cannot_be_compared_are_refused_before_the_work(folder: Path) 
 @needs.namespaces
 @pytest.mark.integration
 def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
-    found = json.loads(call("init", "--json", "--build", "make", "--", "sh", "-c", "./app > out; exit 3"))
+    """What a run writes into its folder is compared."""
+    found = json.loads(
+        call("init", "--json", "--build", "make", "--", "sh", "-c", "./app >/dev/null; exit 3")
+    )
     assert found["regions"]
     assert [line[:30] for line in found["notes"]] == [
         "sh ends with status 3: it says",
-        "sh prints nothing, so its resu",
+        "sh prints nothing and writes n",
     ]
+    (folder / "app.yaml").write_text(
+        (folder / "app.yaml").read_text().replace("/dev/null", "out; date +%N >>out")
+    )
+    listed = json.loads(call("list", "--json"))
+    assert listed["varies"] == ["out: *"]
+    assert listed["notes"][1].startswith("all that sh prints and writes differs from run to run by itself")
     data = load_application(folder / "app.yaml")
-    data.path.write_text(application_text(replace(data, check="test -s out")))
+    data.path.write_text(application_text(replace(data, check="test -s src/sizes.h")))
     assert [line[:22] for line in json.loads(call("list", "--json"))["notes"]] == ["sh ends with status 3:"]
 
 
