@@ -104,6 +104,34 @@ def test_functions_that_no_loop_calls_are_regions(tmp_path: Path) -> None:
     assert (region.name, region.loops, region.function) == ("hot.c:deep", (), "deep")
 
 
+def test_functions_of_headers_stand_for_the_loops_of_sources_that_call_them(tmp_path: Path) -> None:
+    """Methods too, also from templates; through another header, and from each source that has one."""
+    (tmp_path / "box.h").write_text("struct Box { double v; double at(int i) const { return v + i; } };\n")
+    (tmp_path / "sum.h").write_text("""\
+#include "box.h"
+template <class T> double sum(const T &t) {
+    double s = 0;
+    for (int i = 0; i < 9; i++)
+        s += t.at(i);
+    return s;
+}
+""")
+    (tmp_path / "a.cc").write_text("""\
+#include "sum.h"
+double first(const Box *b, int n) {
+    double s = sum(b[0]);
+    for (int i = 0; i < n; i++) s += b[i].at(n);
+    return s + b->at(2);
+}
+""")
+    seen = {path: Compiled(list=None, include=(), flags=(), language="c++") for path in tmp_path.glob("*.*")}
+    regions = found(tmp_path, {1: 50}, "", name="box.h", seen=seen).regions
+    assert [(one.name, one.loops, one.share) for one in regions] == [
+        ("a.cc:4", (4,), 0.5),
+        ("sum.h:4", (4,), 0.5),
+    ]
+
+
 def test_a_header_is_read_in_the_language_of_the_source_that_includes_it(tmp_path: Path) -> None:
     text = "template <class T> T half(T x) { return x / 2; }\n" + HOT.replace("scale(x) +", "half(x) +")
     seen = {tmp_path / "hot.h": Compiled(list=None, include=(), flags=(), language="c++")}
@@ -198,10 +226,12 @@ int main(int count, char **words)
 """
 MAKEFILE = """\
 app: src/app.c src/sizes.h
-	cc -O3 -g -DOTHER src/app.c -o other
-	cc -O2 -g -DNDEBUG src/app.c -o app
+	cc -O3 -g -Ibuild -DOTHER src/app.c -o other
+	cc -O2 -g -Inowhere -Ibuild -DNDEBUG src/app.c -o app
 src/sizes.h:
-	echo '#define M 160' > src/sizes.h
+	mkdir -p build/made
+	echo '#define M 160' > build/made/size.h
+	echo '#include "made/size.h"' > src/sizes.h
 """
 RUN = CliRunner()
 
@@ -229,7 +259,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("free_lane")
 @pytest.mark.integration
 def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
-    """Of a file that is compiled for two programs the way that this one has is tuned."""
+    """Of a file that is compiled for two programs the way that this one has is tuned; its build makes headers."""
     pages = (block("README.md", "tuner app init"), block("docs/applications.md", "tuner app init"))
     for given in pages:
         lines = [line.replace(" --size 1000", "") for line in given]
@@ -238,8 +268,7 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
     application = load_application(folder / "app.yaml")
     (region,) = [one for one in application.regions if one.loops == (9, 10)]
     assert region.share > 0.3
-    assert not (folder / "app").exists()
-    assert not (folder / "src" / "sizes.h").exists()
+    assert not any((folder / made).exists() for made in ("app", "src/sizes.h", "build"))
     data = json.loads(call("tune", "--minutes", 0.1, "--json"))
     (tuned,) = [one for one in data["regions"] if one["name"].startswith("app.c:9")]
     assert tuned["refused"] == []
@@ -291,14 +320,23 @@ def test_runs_that_cannot_be_compared_are_refused_before_the_work(folder: Path) 
 @needs.namespaces
 @pytest.mark.integration
 def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
-    found = json.loads(call("init", "--json", "--build", "make", "--", "sh", "-c", "./app > out; exit 3"))
+    """What a run writes into its folder is compared."""
+    found = json.loads(
+        call("init", "--json", "--build", "make", "--", "sh", "-c", "./app >/dev/null; exit 3")
+    )
     assert found["regions"]
     assert [line[:30] for line in found["notes"]] == [
         "sh ends with status 3: it says",
-        "sh prints nothing, so its resu",
+        "sh prints nothing and writes n",
     ]
+    (folder / "app.yaml").write_text(
+        (folder / "app.yaml").read_text().replace("/dev/null", "out; date +%N >>out")
+    )
+    listed = json.loads(call("list", "--json"))
+    assert listed["varies"] == ["out: *"]
+    assert listed["notes"][1].startswith("all that sh prints and writes differs from run to run by itself")
     data = load_application(folder / "app.yaml")
-    data.path.write_text(application_text(replace(data, check="test -s out")))
+    data.path.write_text(application_text(replace(data, check="test -s src/sizes.h")))
     assert [line[:22] for line in json.loads(call("list", "--json"))["notes"]] == ["sh ends with status 3:"]
 
 
@@ -308,8 +346,10 @@ def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
 @pytest.mark.integration
 def test_a_file_that_a_program_has_in_two_ways_cannot_be_tuned(folder: Path) -> None:
     (folder / "src" / "app.c").write_text(APPLICATION.replace("0.25 *", "WEIGHT *"))
-    more = "cc -O2 -g -DWEIGHT=0.5 -Dmain=more -c src/app.c -o more.o"
-    made = MAKEFILE.replace("cc -O3 -g -DOTHER src/app.c -o other", more).replace("NDEBUG", "WEIGHT=0.25")
+    more = "cc -O2 -g -Ibuild -DWEIGHT=0.5 -Dmain=more -c src/app.c -o more.o"
+    made = MAKEFILE.replace("cc -O3 -g -Ibuild -DOTHER src/app.c -o other", more).replace(
+        "NDEBUG", "WEIGHT=0.25"
+    )
     (folder / "Makefile").write_text(made.replace("src/app.c -o app\n", "src/app.c more.o -o app\n"))
     call("init", "--build", "make", "--", "./app")
     data = json.loads(call("tune", "--minutes", 0.1, "--json"))
@@ -386,8 +426,8 @@ def test_exported_sources_keep_the_bytes_that_no_winner_changes(tmp_path: Path) 
 @pytest.mark.usefixtures("free_lane")
 @pytest.mark.integration
 def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "app"
-    folder.mkdir()
+    folder = tmp_path / "project" / "app"
+    folder.mkdir(parents=True)
     given = old_file()
     (folder / "app.c").write_bytes(given)
     monkeypatch.chdir(folder)
@@ -420,3 +460,8 @@ def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: py
     assert keeps(applied, given)
     with pytest.raises(TunerError, match="has the text that"):
         call("patch", "--apply")
+    # What is kept is found again with the application elsewhere.
+    (folder / "app.c").write_bytes(given)
+    folder.parent.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved" / "app")
+    assert "+++ b/app.c" in call("patch")

@@ -1,12 +1,26 @@
-"""What an application prints, compared with what it printed before."""
+"""What an application prints and writes, compared with what it did before."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.core.errors import UsageError
+from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.printed_results import difference, varying
+from tuner.driver.applications.trees import TreeRun
+from tuner.driver.applications.whole_runs import (
+    compared_files,
+    compares,
+    doubts_of,
+    require_alike,
+    with_varying,
+)
+from tuner.driver.applications.written_files import stamps_of, written_since
 
 FIRST = b"""\
 Run completed:
@@ -55,6 +69,84 @@ def test_numbers_that_are_near_enough_are_results() -> None:
     first, again = b"sum 1.0000001 in 0.5 s", b"sum 1.0000002 in 0.7 s"
     assert varying(first, again, 1e-6) == ("sum 1.0000001 in * s",)
     assert varying(first, again, 0.0) == ("sum * in * s",)
+
+
+def application(varies: tuple[str, ...] = ()) -> Rebuilt:
+    here = Path("app")
+    return Rebuilt(folder=here, build="make", command=("./app",), here=here, varies=varies)
+
+
+def ended(output: bytes = b"done\n", **files: bytes) -> TreeRun:
+    named = {name.replace("_", "."): text for name, text in files.items()}
+    return TreeRun(status=0, wall_s=0.1, output=output, errors=b"", files=named)
+
+
+def test_files_that_a_run_writes_are_results_too() -> None:
+    first = ended(sums_txt=b"sum 3\n", log12_txt=b"x", log=b"1\n2\n", times=b"took 1 s\n5\n")
+    again = ended(sums_txt=b"sum 3\n", log13_txt=b"x", log=b"1\n2\n2\n", times=b"took 2 s\n5\n")
+    told: list[str] = []
+    judged = with_varying(again, first, application(), told.append)
+    assert judged.varies == ("log*.txt: *", "log: *", "times: took * s")
+    assert told == [
+        "differs from run to run by itself, so * is not compared: times: took * s",
+        "written otherwise from run to run by itself, so not compared: log*.txt, log",
+    ]
+    assert compared_files(first, judged) == ["sums.txt", "times"]
+    require_alike(again, first, judged, "with the winners")
+    for other, wanted in (
+        (
+            ended(sums_txt=b"sum 4\n", times=b"took 2 s\n5\n"),
+            "something else into sums.txt: line 1 is 'sum 4'",
+        ),
+        (ended(sums_txt=b"sum 3\n", times=b"took 2 s\n6\n"), "something else into times: line 2 is '6'"),
+        (ended(times=b"took 2 s\n5\n"), "does not write sums.txt"),
+    ):
+        with pytest.raises(UsageError, match=wanted):
+            require_alike(other, first, judged, "with the winners")
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "doubt"),
+    [
+        (
+            ended(b"took 1 s\n"),
+            ended(b"took 2 s\n"),
+            "all that ./app prints and writes differs from run to run",
+        ),
+        (
+            ended(b"", log=b"1"),
+            ended(b"", log=b"2"),
+            "all that ./app prints and writes differs from run to run",
+        ),
+        (ended(b""), ended(b""), "./app prints nothing and writes no file"),
+        (ended(b"", log=b"1"), ended(b"", log=b"1"), ""),
+        (ended(b"took 1 s\nok\n"), ended(b"took 2 s\nok\n"), ""),
+    ],
+)
+def test_that_nothing_is_left_to_compare_is_told(first: TreeRun, again: TreeRun, doubt: str) -> None:
+    judged = with_varying(again, first, application(), lambda _: None)
+    assert compares(first, judged) == (not doubt)
+    assert [line[: len(doubt)] for line in doubts_of(first, judged)] == [doubt] * bool(doubt)
+
+
+def test_files_are_seen_that_are_new_or_written_again(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for name in ("kept", "deep/again", "deep/code"):
+        (tmp_path / name).write_bytes(b"1")
+    before = stamps_of(tmp_path)
+    (tmp_path / "deep" / "again").write_bytes(b"1")
+    os.utime(tmp_path / "deep" / "again", (1, 1))
+    (tmp_path / "deep" / "code").write_bytes(b"\x7fELF 1")
+    (tmp_path / "new").write_bytes(b"2")
+    (tmp_path / "link").symlink_to("new")
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(1 << 25)
+    found = written_since(before, tmp_path)
+    assert {name: text[:6] for name, text in found.items()} == {
+        "deep/again": b"1",
+        "large": b"digest",
+        "new": b"2",
+    }
 
 
 WORDS = st.text(alphabet="ab .*?[]\\()^$+-:=%", max_size=12)

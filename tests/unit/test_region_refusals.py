@@ -21,6 +21,19 @@ def first_of(folder: Path, source: str, *loops: int, build: str) -> RegionSpec:
     return next(region_specs(Region(source=path, loops=loops, share=0.5), application, specs, compiled[path]))
 
 
+def test_a_region_of_an_earlier_text_is_to_be_written_anew(tmp_path: Path) -> None:
+    """Once for all of its loops, and before anything is built."""
+    (tmp_path / "app.c").write_text(
+        "void f(int n, int *a)\n{\n    for (int i = 0; i < n; i++)\n        a[i] = i;\n}\n"
+    )
+    application = Rebuilt(folder=tmp_path, build="false", command=("./app",), here=tmp_path)
+    region = Region(source=tmp_path / "app.c", loops=(2, 3, 4))
+    (spec,) = region_specs(region, application, tmp_path / "specs", None)
+    assert spec.refused == (
+        "app.c:2: no loop begins at lines 2, 4 of app.c as it is now; have the regions written anew: tuner app init",
+    )
+
+
 @needs.cc
 @needs.namespaces
 @pytest.mark.integration
@@ -69,3 +82,38 @@ int main(void)
     spec = first_of(tmp_path, "app.c", 6, build="cc -O2 -g app.c -o app")
     assert spec.path is None
     assert [line for line in spec.refused if line.endswith("a kernel that does nothing would pass")]
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.integration
+def test_a_loop_of_a_template_is_refused_once_with_what_may_stand_in_its_place(tmp_path: Path) -> None:
+    """The overload beside it is tuned."""
+    half = "for (int i = 1; i < n; i++)\n        a[i] = a[i] / 2 + a[i - 1];\n"
+    (tmp_path / "half.hpp").write_text(f"""\
+template <class T> inline void half(T *a, int n)
+{{
+    {half}}}
+inline void half(float *a, int n)
+{{
+    {half}}}
+""")
+    (tmp_path / "app.cc").write_text("""\
+#include <cstdio>
+#include "half.hpp"
+static float a[100] = {8};
+static double b[100] = {8};
+int main()
+{
+    for (int i = 0; i < 9; i++) { half(a, 100); half(b, 99 + i % 2); }
+    std::printf("%g %g\\n", a[7], b[7]);
+}
+""")
+    build = "c++ -O1 -g app.cc -o app"
+    (line,) = first_of(tmp_path, "half.hpp", 3, build=build).refused
+    assert line == (
+        "half.hpp:3: the loop at line 3 stands in the template half, of which programs have several instances; "
+        "write a half beside it that is no template, for the types that are hot"
+    )
+    spec = first_of(tmp_path, "half.hpp", 8, build=build)
+    assert (spec.refused, spec.line, spec.calls) == ((), 8, 9)

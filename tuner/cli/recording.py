@@ -344,7 +344,8 @@ def print_built(found: BuiltComparison) -> None:
     middle = len(plain) // 2
     _print_gain(found.speedup)
     print(f"  as it is          {plain[middle]:.3f} s (median of {len(plain)} runs)")
-    print(f"  with the winners  {winner[middle]:.3f} s, and the same results")
+    same = "and the same results" if found.compared else "and no results that could be compared"
+    print(f"  with the winners  {winner[middle]:.3f} s, {same}")
     for kernel, claim in found.kernels:
         print(f"    {kernel}: {claim:.2f} times faster in its own run")
     print(f"  changed           {', '.join(found.files)}")

@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import UsageError
-from tuner.driver.applications.builds import PLAIN, Rebuilt, doubts_of, tree_with
+from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
 from tuner.driver.applications.generated_headers import with_generated
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
 from tuner.driver.applications.included_files import Inclusions, is_source
 from tuner.driver.applications.listing import Listing, list_built
 from tuner.driver.applications.trees import WORK_FOLDER
 from tuner.driver.applications.watched_builds import build_watched
-from tuner.driver.applications.whole_runs import run_once, with_varying
+from tuner.driver.applications.whole_runs import (
+    compared_files,
+    doubts_of,
+    run_once,
+    shown_names,
+    with_varying,
+)
 from tuner.spec.applications import ApplicationFile, Region
 from tuner.spec.first.compile_commands import Compiled
 
@@ -169,6 +175,8 @@ def examine_application(
             note("running it twice, to see whether its results stay the same")
             first, again = run_once(tree, rebuilt), run_once(tree, rebuilt)
             rebuilt = with_varying(again, first, rebuilt, note)
+            if files := compared_files(first, rebuilt):
+                note(f"its results are what it prints and what it writes into {shown_names(files)}")
             note("running it once more, to see where its time goes")
             listing = list_built(rebuilt.command, tree, rebuilt.here)
         doubts = doubts_of(first, rebuilt)

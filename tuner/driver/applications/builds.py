@@ -12,9 +12,9 @@ from pathlib import Path
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
 from tuner.driver.applications.included_files import Inclusions
-from tuner.driver.applications.trees import Tree, TreeRun
+from tuner.driver.applications.trees import Tree
 
-__all__ = ["PLAIN", "Rebuilt", "build_in", "doubts_of", "source_below", "tree_with"]
+__all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with"]
 
 PLAIN = "as it is"
 """How messages call a build of the unchanged sources."""
@@ -32,7 +32,8 @@ class Rebuilt:
         here: below the folder.
         check: a command for a shell that judges a run by its status; it gets what the run printed. Empty for none.
         rtol: by how much numbers in what the application prints may differ, relative to the larger one.
-        varies: lines that the application prints otherwise each time, with ``*`` for what is not compared.
+        varies: lines that the application prints otherwise each time, with ``*`` for what is not compared; those of a
+            file that it writes begin with the file's name and ``: ``.
     """
 
     folder: Path
@@ -98,18 +99,6 @@ def tree_with(application: Rebuilt, scratch: Path, texts: Mapping[str, bytes]) -
         file.write_bytes(text)
         file.chmod(mode)
     return tree
-
-
-def doubts_of(done: TreeRun, application: Rebuilt) -> tuple[str, ...]:
-    """What a person should know of a run before others are held against it."""
-    name, found = application.command[0], list[str]()
-    if done.status != 0:
-        found.append(f"{name} ends with status {done.status}: {done.said or 'it says nothing'}")
-    if not done.output and not application.check:
-        found.append(
-            f"{name} prints nothing, so its results are not compared: --check COMMAND would judge its files"
-        )
-    return tuple(found)
 
 
 def build_in(

@@ -30,26 +30,26 @@ def with_generated(compiled: Mapping[Path, Compiled], tree: Tree, kept: Path) ->
         kept: folder for the headers; what is in it is replaced.
     """
     shutil.rmtree(kept, ignore_errors=True)
-    folders: dict[Path, Path] = {}
     for path in sorted(tree.copy.rglob("*")):
         below = path.relative_to(tree.copy)
         if path.suffix in _HEADERS and path.is_file() and not (tree.original / below).exists():
             copy = kept / below
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-            folders[tree.original / below.parent] = copy.parent
     inclusions, found = Inclusions(tree.original), {}
     for path, how in compiled.items():
         text, parents = b"", [path.parent]
         if how.part_of is not None:
             text, parents = inclusions.before(path, how.part_of)
-        made = [folders[each] for each in dict.fromkeys((*parents, *how.include)) if each in folders]
-        found[path] = replace(how, include=(*made, *how.include))
+        places = (each for each in (*parents, *how.include) if each.is_relative_to(tree.original))
+        made = dict.fromkeys(kept / each.relative_to(tree.original) for each in places)
+        found[path] = replace(how, include=(*filter(Path.is_dir, made), *how.include))
         if text.strip():
-            file = kept / _BEFORE / f"{path.resolve().relative_to(tree.original)}.h"
+            name = f"{path.resolve().relative_to(tree.original)}.h"
+            file = kept / _BEFORE / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text)
-            include = dict.fromkeys((*found[path].include, *parents))
-            flags = (*how.flags, "-include", str(file))
+            include = dict.fromkeys((*found[path].include, *parents, kept / _BEFORE))
+            flags = (*how.flags, "-include", name)
             found[path] = replace(found[path], include=tuple(include), flags=flags)
     return found

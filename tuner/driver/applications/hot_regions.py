@@ -1,6 +1,7 @@
 """Where an application spends its time, as regions that can be tuned: loops in one another, and functions.
 
-A function in which no loop is hot stands for the loops that call it. May not build or run anything.
+A function in which no loop is hot stands for the loops that call it, in its file or in those that include this. May not
+build or run anything.
 """
 
 from __future__ import annotations
@@ -8,31 +9,39 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.errors import TunerError
 from tuner.core.source_text import lines_of_text
+from tuner.driver.applications.included_files import Inclusions
 from tuner.driver.applications.listing import Listing
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.project import read_source
 from tuner.spec.reading.lookup import callers_of, functions_of
-from tuner.spec.reading.nodes import walk
+from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.outlining import lines_of, loop_lines
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sources import language_of
 
-__all__ = ["HotRegions", "hot_regions"]
+__all__ = ["HotRegions", "hot_regions", "lines_without_loop"]
 
 _OLD_C = ("-Wno-implicit-int", "-Wno-implicit-function-declaration")
 _MAIN = "main"
 _NAMED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_NAMES = {
+    "DeclRefExpr": "name",
+    "MemberExpr": "name",
+    "UnresolvedLookupExpr": "name",
+    "CXXDependentScopeMemberExpr": "member",
+}
 _MOST_CALLERS = 8
 """In how many calls of one another a loop is looked for."""
 
-_Place = tuple[tuple[int, ...], str]
-"""Lines of loops in one another, the outermost first, or a function."""
+_Place = tuple[Path, tuple[int, ...], str]
+"""A file with lines of loops in one another, the outermost first, or with a function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +75,8 @@ def hot_regions(
     for function in listing.own.listed:
         for file, line, samples in function.lines:
             lines[Path(file).resolve()][line] += listing.share(samples)
-    found: list[Region] = []
+    program = _Program(folder, seen)
+    shares: dict[_Place, float] = defaultdict(float)
     unread = []
     for path, own in lines.items():
         if sum(own.values()) < least or not path.is_relative_to(folder.resolve()):
@@ -75,33 +85,108 @@ def hot_regions(
             unread.append(f"{path} is hot and made by the build: let it compile the source in its place")
             continue
         try:
-            functions = _Functions(path, seen.get(path))
-            found += _regions(functions, own)
+            functions = program.functions(path)
+            for line, share in own.items():
+                for place in program.places(path, line):
+                    shares[place] += share
             outside = {line: share for line, share in own.items() if functions.around(line) is None}
             if sum(outside.values()) >= least:
                 line, cure = max(outside, key=outside.__getitem__), "write its loop as a function with a name"
                 unread.append(f"{path.name}:{line} is hot and in no function that can be told: {cure}")
         except TunerError as error:
             unread.append(f"{path.name} cannot be read: {error}")
-    hot = sorted((one for one in found if one.share >= least), key=lambda one: (-one.share, one.name))
+    hot = [one for one in _regions(shares) if one.share >= least]
+    hot.sort(key=lambda one: (-one.share, one.name))
     return HotRegions(
         regions=tuple(hot[:most]), unread=tuple(unread), without_lines=bool(listing.samples) and not lines
     )
 
 
-def _regions(source: _Functions, lines: Mapping[int, float]) -> Iterator[Region]:
-    """Regions of a source, of any share."""
-    shares: dict[_Place, float] = defaultdict(float)
-    for line, share in lines.items():
-        for place in source.places(line):
-            shares[place] += share
-    outermost: dict[tuple[int | None, str], dict[_Place, float]] = defaultdict(dict)
-    for (loops, function), share in shares.items():
-        outermost[loops[0] if loops else None, function][loops, function] = share
+def lines_without_loop(region: Region, compiled: Compiled | None) -> tuple[int, ...]:
+    """The lines of a region at which no loop begins, as where its source has changed since.
+
+    Args:
+        region: of an application.
+        compiled: how its source is compiled.
+
+    Raises:
+        BaselineError: clang does not accept the source.
+        MachineError: there is no clang, or it does not answer.
+    """
+    source = _Functions(region.source, compiled)
+    around = {line: source.around(line) for line in region.loops}
+    return tuple(
+        line
+        for line, function in around.items()
+        if function is None or line not in source.loops(function, line)
+    )
+
+
+def _regions(shares: Mapping[_Place, float]) -> Iterator[Region]:
+    """Regions of any share: of loops with one around them that whose lines take most."""
+    outermost: dict[_Place, dict[_Place, float]] = defaultdict(dict)
+    for (path, loops, function), share in shares.items():
+        outermost[path, loops[:1], function][path, loops, function] = share
     for parts in outermost.values():
-        (loops, function), _ = max(parts.items(), key=lambda item: (item[1], item[0]))
-        share = min(1.0, sum(parts.values()))
-        yield Region(source=source.path, loops=loops, function=function, share=share)
+        (path, loops, function), _ = max(parts.items(), key=lambda item: (item[1], item[0]))
+        yield Region(source=path, loops=loops, function=function, share=min(1.0, sum(parts.values())))
+
+
+class _Program:
+    """The functions of the sources of an application, and which loops call them.
+
+    Args:
+        folder: of the sources.
+        seen: how the build compiles them.
+    """
+
+    def __init__(self, folder: Path, seen: Mapping[Path, Compiled]) -> None:
+        self._seen = seen
+        self._inclusions = Inclusions(folder.resolve())
+        self._files: dict[Path, _Functions] = {}
+
+    def functions(self, path: Path) -> _Functions:
+        """Those of a file."""
+        if path not in self._files:
+            self._files[path] = _Functions(path, self._seen.get(path))
+        return self._files[path]
+
+    def places(self, path: Path, line: int) -> set[_Place]:
+        """The loops around a line, or around the calls of the function that it lies in.
+
+        Raises:
+            BaselineError: clang does not accept the source.
+            MachineError: there is no clang, or it does not answer.
+        """
+        return set(self._places(path, line, ()))
+
+    def _places(self, path: Path, line: int, callers: Sequence[str]) -> Iterator[_Place]:
+        source = self.functions(path)
+        function = source.around(line)
+        if function is None:
+            return
+        loops = source.loops(function, line)
+        if loops:
+            yield path, tuple(loops), ""
+            return
+        name = function.name
+        if len(callers) < _MOST_CALLERS and name not in callers:
+            found = [place for place in self._callers(path, name, (*callers, name)) if place[1]]
+            yield from found
+            if found:
+                return
+        if not callers and name != _MAIN:
+            yield path, (), function.qualified
+
+    def _callers(self, path: Path, name: str, callers: Sequence[str]) -> Iterator[_Place]:
+        """The places of the calls of a function: in its own file and in those that include it."""
+        for line in self.functions(path).calls(name):
+            yield from self._places(path, line, callers)
+        for other in self._inclusions.including(path):
+            # One that cannot be read is told of where it is hot itself.
+            with suppress(TunerError):
+                for line in self.functions(other).calls(name):
+                    yield from self._places(other, line, callers)
 
 
 class _Functions:
@@ -127,15 +212,6 @@ class _Functions:
         self._names = functions_of(self._text)
         self._read: dict[str, list[Function]] = {}
 
-    def places(self, line: int) -> set[_Place]:
-        """The loops around a line, or around the calls of the function that it lies in.
-
-        Raises:
-            BaselineError: clang does not accept the source.
-            MachineError: there is no clang, or it does not answer.
-        """
-        return set(self._places(line, ()))
-
     def _named(self, name: str) -> list[Function]:
         if name not in self._read:
             self._read[name] = [function for function in self._reader.named(name) if function.defined]
@@ -151,28 +227,23 @@ class _Functions:
                     return function
         return None
 
-    def _places(self, line: int, callers: Sequence[str]) -> Iterator[_Place]:
-        function = self.around(line)
-        if function is None:
-            return
-        loops = loop_lines(function, self._text, line)
-        if loops:
-            yield tuple(loops), ""
-            return
-        name = function.name
-        if len(callers) < _MOST_CALLERS and name not in callers:
-            found = {place for at in self._calls(name) for place in self._places(at, (*callers, name))}
-            in_loops = {(loops, name) for loops, name in found if loops}
-            yield from in_loops
-            if in_loops:
-                return
-        if not callers and name != _MAIN:
-            yield (), function.qualified
+    def loops(self, function: Function, line: int) -> list[int]:
+        """Lines at which loops of a function begin that a line lies in."""
+        return loop_lines(function, self._text, line)
 
-    def _calls(self, name: str) -> Iterator[int]:
-        """Lines at which a function of the file is called."""
+    def calls(self, name: str) -> Iterator[int]:
+        """Lines at which a function is called.
+
+        Raises:
+            BaselineError: clang does not accept the source.
+        """
         for function in (each for caller in callers_of(self._text, name) for each in self._named(caller)):
             for node in walk(function.tree):
-                called = node.get("referencedDecl") if node.get("kind") == "DeclRefExpr" else None
-                if isinstance(called, dict) and called.get("name") == name:
+                if _called(node) == name:
                     yield from lines_of(node, self._data)[:1]
+
+
+def _called(node: Node) -> str:
+    """The function that a node names; in a template clang has only its name."""
+    named = node.get("referencedDecl", {}) if node.get("kind") == "DeclRefExpr" else node
+    return str(named.get(_NAMES.get(str(node.get("kind")), ""), ""))

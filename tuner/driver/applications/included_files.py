@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from tuner.driver.applications.trees import WORK_FOLDER
 from tuner.spec.first.compile_commands import Compiled
@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 20
 """Of a file that is looked through: larger ones are data."""
 
 
-def is_source(path: Path) -> bool:
+def is_source(path: PurePath) -> bool:
     """Whether a file is compiled by itself, as C or C++."""
     return language_of(path.name) in ("c", "c++")
 
@@ -47,6 +47,10 @@ class Inclusions:
     def sources(self, path: Path) -> list[Path]:
         """The sources that include a file, by themselves or through others."""
         return sorted(filter(is_source, self._above(path)))
+
+    def including(self, path: Path) -> list[Path]:
+        """The files that include a file, by themselves or through others."""
+        return sorted(one for one in self._above(path) if one != path)
 
     def before(self, path: Path, source: Path) -> tuple[bytes, list[Path]]:
         """What a source has before it includes a file, with that of those through which it does, and their folders."""

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-__all__ = ["difference", "varying"]
+__all__ = ["compared_lines", "difference", "is_left_out", "of_file", "varying"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _LETTERS = re.compile(r"[^\W\d_]")
@@ -51,6 +51,23 @@ def difference(wanted: bytes, found: bytes, rtol: float, varies: Collection[str]
         if not _same(a, b, rtol, varies):
             return f"line {number} is {b!r} for {a!r}"
     return "" if len(before) == len(after) else f"{len(after)} lines for {len(before)}"
+
+
+def compared_lines(output: bytes, varies: Collection[str] = ()) -> list[str]:
+    """The lines of an output of which all is compared."""
+    return [
+        line for line in _lines(output) if line.strip() and not any(_matches(line, one) for one in varies)
+    ]
+
+
+def of_file(name: str, varies: Collection[str]) -> tuple[str, ...]:
+    """The patterns of lines of a file that is no output but written: they begin with its name."""
+    return tuple(one[len(name) + 2 :] for one in varies if one.startswith(f"{name}: "))
+
+
+def is_left_out(name: str, varies: Collection[str]) -> bool:
+    """Whether a pattern is like any line of a file."""
+    return any(_matches(f"{name}: *", one) for one in varies)
 
 
 def _lines(output: bytes) -> list[str]:

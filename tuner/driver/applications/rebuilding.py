@@ -19,11 +19,11 @@ from typing import Any
 from tuner.core import claims, statistics
 from tuner.core.errors import UsageError
 from tuner.core.source_text import lines_of_text, source_bytes, source_text, with_changes
-from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, doubts_of, source_below, tree_with
+from tuner.driver.applications.builds import PLAIN, Rebuilt, build_in, source_below, tree_with
 from tuner.driver.applications.seen_compilers import run_note
 from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.applications.watched_builds import build_watched
-from tuner.driver.applications.whole_runs import require_alike, run_once, with_varying
+from tuner.driver.applications.whole_runs import compares, doubts_of, require_alike, run_once, with_varying
 from tuner.driver.outcome.export import WinnerSources, sources_of
 from tuner.evaluators.lane import TimingLane
 from tuner.spec.first.compile_commands import Compiled
@@ -44,6 +44,7 @@ class BuiltComparison:
         speedup: of the application, plain over winner, with its 95% interval.
         kernels: of the winners, each with what its run claims.
         files: that the winners change, below the folder.
+        compared: whether results could be compared.
     """
 
     plain_s: tuple[float, ...]
@@ -51,6 +52,7 @@ class BuiltComparison:
     speedup: tuple[float, float, float]
     kernels: tuple[tuple[str, float], ...]
     files: tuple[str, ...]
+    compared: bool
 
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -63,6 +65,7 @@ class BuiltComparison:
             "faster": low > 1.0,
             "kernels": [{"kernel": kernel, "claim": claim} for kernel, claim in self.kernels],
             "files": list(self.files),
+            "results_compared": self.compared,
         }
 
 
@@ -174,7 +177,7 @@ def compare_built(
         first, application = _alike(plain, winner, application, note)
         for doubt in doubts_of(first, application):
             note(doubt)
-        times = _timed(plain, winner, application, first, pairs=pairs, note=note)
+        times, application = _timed(plain, winner, application, first, pairs=pairs, note=note)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     interval = statistics.mean_interval(ratios)
     return BuiltComparison(
@@ -183,6 +186,7 @@ def compare_built(
         speedup=(interval.value, interval.low, interval.high),
         kernels=tuple((one.spec.name, one.result.summary.speedup[0]) for one, _ in winners),
         files=tuple(texts),
+        compared=compares(first, application),
     )
 
 
@@ -297,7 +301,8 @@ def _timed(
     *,
     pairs: int,
     note: Callable[[str], None],
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], Rebuilt]:
+    """Times of each way in pairs, and how the runs were judged in the end."""
     times: dict[bool, list[float]] = {False: [], True: []}
     order = random.Random(0)
     with TimingLane("cpu", note=note):
@@ -312,4 +317,4 @@ def _timed(
             note(
                 f"pair {number + 1} of {pairs}: {times[False][-1]:.3f} s, {times[True][-1]:.3f} s with the winners"
             )
-    return tuple(times[False]), tuple(times[True])
+    return (tuple(times[False]), tuple(times[True])), application

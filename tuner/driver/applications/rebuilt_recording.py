@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from tuner.core.errors import UsageError
 from tuner.core.passing import Layout
@@ -21,6 +21,7 @@ from tuner.core.source_text import source_bytes, source_text, with_changes
 from tuner.core.types import Source, Variable
 from tuner.driver.applications.builds import Rebuilt, source_below, tree_with
 from tuner.driver.applications.functions import as_given, function_library, head_of
+from tuner.driver.applications.included_files import is_source
 from tuner.driver.applications.recorded_specs import RecordReport, check_output, recordings_of, report_for
 from tuner.driver.applications.recording import capture
 from tuner.driver.applications.seen_compilers import compiler_notes
@@ -181,8 +182,9 @@ def _function(spec: LoadedSpec, tree: Tree, application: Rebuilt, returns: str |
         raise UsageError(message, f"link {kernel.variant.files[0].name} into the program, without -static")
     found, *others = apart[symbol]
     if others:
-        message = f"{file.name} has {kernel.function} several times"
-        raise UsageError(message, f"compile {kernel.variant.files[0].name} once, or record another program")
+        name, message = kernel.variant.files[0].name, f"{file.name} has {kernel.function} several times"
+        once = f"compile {name} once" if is_source(PurePath(name)) else f"move it from {name} into one source"
+        raise UsageError(message, f"{once}, or record another program")
     backend = backends.create(task.backend)
     layout = Layout()
     if isinstance(backend, NamesFunctions):

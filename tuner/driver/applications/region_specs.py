@@ -14,6 +14,7 @@ from tuner.core.errors import TunerError
 from tuner.core.files import write_atomically
 from tuner.core.types import ArgumentRole
 from tuner.driver.applications.builds import Rebuilt
+from tuner.driver.applications.hot_regions import lines_without_loop
 from tuner.driver.applications.rebuilt_recording import record_rebuilt
 from tuner.driver.applications.recorded_specs import file_name, recordings_of
 from tuner.driver.check import check_spec
@@ -86,6 +87,10 @@ def region_specs(
     Raises:
         MachineError: commands cannot be run in copies here, or a recording cannot be written.
     """
+    stale = _stale(region, compiled)
+    if stale:
+        yield RegionSpec(region=region, refused=(stale,))
+        return
     refused: list[str] = []
     last, found = RegionSpec(region=region), False
     for one in _all_candidates(region, application, folder, compiled, refused, note):
@@ -95,6 +100,20 @@ def region_specs(
             yield one
     if not found:
         yield replace(last, refused=tuple(refused))
+
+
+def _stale(region: Region, compiled: Compiled | None) -> str:
+    """Why a region is none of its source as it is now; empty where it is one."""
+    try:
+        lines = lines_without_loop(region, compiled)
+    except TunerError:
+        # Whoever needs the source says so.
+        return ""
+    if not lines:
+        return ""
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
+    cure = "have the regions written anew: tuner app init"
+    return f"{region.name}: no loop begins at {where} of {region.source.name} as it is now; {cure}"
 
 
 def _all_candidates(
@@ -160,7 +179,9 @@ def _candidates(
         if problem and kept:
             problem += f"; remove {path} to have it written anew"
         if problem:
-            refused.append(f"{name}: {problem}")
+            # The same of the memory around it says nothing more.
+            if not any(line.endswith(f": {problem}") for line in refused if by_address):
+                refused.append(f"{name}: {problem}")
             continue
         (use,) = report.ran.kernels
         # Samples of what a loop calls count for every loop that calls it; its own time is what was recorded.

@@ -13,8 +13,8 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -34,12 +34,16 @@ _SHOWN_BYTES = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRun:
-    """One command's end: its exit status (a signal's number below 0), seconds, and what it wrote."""
+    """One command's end: its exit status (a signal's number below 0), seconds, and what it wrote.
+
+    ``files`` are those that it wrote below the folder, where these were looked for.
+    """
 
     status: int
     wall_s: float
     output: bytes
     errors: bytes
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def said(self) -> str:

@@ -6,7 +6,8 @@ Kept as one JSON file in the folder beside the application's file. May not tune.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -110,8 +111,19 @@ class Tuned:
 
     def write(self, application: ApplicationFile) -> None:
         """Keeps it beside the application's file."""
-        text = json.dumps(self.to_json(), indent=2) + "\n"
-        write_atomically(work_folder(application) / _FILE, text.encode())
+        folder = work_folder(application)
+        # The folder may be moved or copied with the application.
+        text = json.dumps(self.with_paths(lambda path: os.path.relpath(path, folder)).to_json(), indent=2)
+        write_atomically(folder / _FILE, f"{text}\n".encode())
+
+    def with_paths(self, turned: Callable[[str], str]) -> Tuned:
+        """The same with other paths of specs and runs."""
+        regions = tuple(
+            replace(one, spec=one.spec and turned(one.spec), run=one.run and turned(one.run))
+            for one in self.regions
+        )
+        compared = None if self.compared is None else (tuple(map(turned, self.compared[0])), self.compared[1])
+        return Tuned(regions=regions, compared=compared)
 
     def after(self, found: BuiltComparison, left_out: Mapping[Path, str]) -> Tuned:
         """With what a comparison of the winners in the application said, and why some are none."""
@@ -146,11 +158,12 @@ def read_tuned(application: ApplicationFile) -> Tuned:
     Raises:
         UsageError: nothing has been, or the file is damaged.
     """
-    path = work_folder(application) / _FILE
+    folder = work_folder(application)
+    path = folder / _FILE
     try:
         data = json.loads(path.read_bytes())
         compared = data["compared"]
-        return Tuned(
+        tuned = Tuned(
             regions=tuple(
                 TunedRegion(
                     name=str(one["name"]),
@@ -164,6 +177,7 @@ def read_tuned(application: ApplicationFile) -> Tuned:
             ),
             compared=None if compared is None else (tuple(compared["runs"]), _interval(compared["speedup"])),
         )
+        return tuned.with_paths(lambda path: os.path.normpath(folder / path))
     except FileNotFoundError:
         cure = f"tuner app tune {application.path}"
         raise UsageError(f"nothing of {application.path} has been tuned", cure) from None

@@ -91,7 +91,9 @@ def first_spec(
         )
     if compiled is None and language in ("c", "c++"):
         compiled = compiled_as(path, commands)
-    folders = [Path(each) for each in (*include, *(compiled.include if compiled is not None else ()))]
+    # Compilers pass over folders that are not there; a spec that names one is refused.
+    built = filter(Path.is_dir, compiled.include if compiled is not None else ())
+    folders = [*map(Path, include), *built]
     project = Project(
         path=path,
         language=language,

@@ -12,8 +12,10 @@ from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["callers_of", "entries_of", "function_lookup", "functions_of"]
 
-_BODY = re.compile(r"\s*(?:\{|noexcept|__attribute__|(?:[A-Za-z_][\w\s*,[\]]*;\s*)+\{)")
-"""What follows the parameters of a function that is defined: their types as C had them before 1989, at times."""
+_BODY = re.compile(
+    r"\s*(?:(?:const|override|final)\b\s*)*(?:\{|noexcept|__attribute__|(?:[A-Za-z_][\w\s*,[\]]*;\s*)+\{)"
+)
+"""What follows the parameters of a function that is defined: of a method its kind, in C of before 1989 their types."""
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)

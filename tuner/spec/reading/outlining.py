@@ -92,16 +92,21 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
     """
     text = reader.files[0].text
     functions = reader.defined(entry)
-    found = [f for f in functions if not f.template]
-    if len(found) != 1:
-        template = any(f.template for f in functions)
-        what = "several functions" if found else "a template" if template else "no function with a body"
-        raise UsageError(f"{reader.files[0].name} has {what} of the name {entry!r}", "name another")
-    (function,) = found
+    if not functions:
+        raise UsageError(
+            f"{reader.files[0].name} has no function with a body of the name {entry!r}", "name another"
+        )
+    # Functions of C++ that have one name are told apart by where they stand.
+    function = next((f for f in functions if _loop(f, text, line) is not None), functions[0])
+    if function.template:
+        message = f"the loop at line {line} stands in the template {entry}, of which programs have several instances"
+        raise UsageError(
+            message, f"write a {function.name} beside it that is no template, for the types that are hot"
+        )
     function = replace(function, tree=with_own_members(function.tree))
     loop = _loop(function, text, line)
     if loop is None:
-        raise no_loop([function], text, line, f"of {entry} begins")
+        raise no_loop(functions, text, line, f"of {entry} begins")
     name = f"the loop at line {line}"
     _refuse(function, loop, name)
     around = around_function(reader, function, name)
