@@ -23,7 +23,7 @@ from tuner.driver.applications.whole_runs import run_once, with_varying
 from tuner.spec.applications import ApplicationFile, Region
 from tuner.spec.first.compile_commands import Compiled
 
-__all__ = ["Examined", "built_by", "compiled_in", "examine_application", "sources_below"]
+__all__ = ["Examined", "as_it_is", "built_by", "examine_application", "sources_below"]
 
 _LEAST_SHARE = 0.05
 """Of the processor time, for a region to be named."""
@@ -118,8 +118,10 @@ def sources_below(folder: Path) -> list[Path]:
     return [*found, *(path for path in Inclusions(folder).files() if path not in found)] if found else []
 
 
-def compiled_in(application: Rebuilt, sources: Sequence[Path], headers: Path) -> dict[Path, Compiled]:
-    """How a build compiles sources, by a build in a copy.
+def as_it_is(
+    application: Rebuilt, sources: Sequence[Path], headers: Path
+) -> tuple[dict[Path, Compiled], float]:
+    """How a build compiles sources, and how many seconds the application runs, by a build and a run in a copy.
 
     Args:
         application: how it is built.
@@ -133,7 +135,8 @@ def compiled_in(application: Rebuilt, sources: Sequence[Path], headers: Path) ->
     with tempfile.TemporaryDirectory(prefix="tuner-app-") as name:
         scratch = Path(name)
         with tree_with(application, scratch / "copy", _anew(application, sources)) as tree:
-            return with_generated(build_watched(tree, application, PLAIN, sources, scratch), tree, headers)
+            seen = with_generated(build_watched(tree, application, PLAIN, sources, scratch), tree, headers)
+            return seen, tree.run(application.command, folder=application.here).wall_s
 
 
 def _anew(application: Rebuilt, sources: Sequence[Path]) -> dict[str, bytes]:
