@@ -390,14 +390,56 @@ int main(void)
 """
 
 
-def test_a_call_with_arrays_of_no_elements_is_left_out(tmp_path: Path) -> None:
+def test_a_call_of_size_0_that_changes_nothing_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "app.c").write_text(FILLS)
     spec = tmp_path / "spec.yaml"
     spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=5).text)
     recorded(tmp_path, spec, "cc -O1 -o app app.c")
     (loaded,) = load_spec(tmp_path / "recorded.yaml")
     assert [p.sizes["n"] for p in loaded.task.problems] == [16]
-    assert any("left out, as a call with an array of no elements" in note for note in loaded.notices)
+    assert any("left out, as a call of size 0 that changes nothing" in note for note in loaded.notices)
+
+
+SHIFTED = """\
+#include <stdio.h>
+#include <stdlib.h>
+static double *m, *s;
+static void sums(int r)
+{
+    for (int j = 0; j < 20; j++) {
+        double t = 0;
+        for (int i = 0; i < 20; i++)
+            t += m[i * 20 + j];
+        s[j] = t + r;
+    }
+}
+int main(void)
+{
+    m = calloc(400, sizeof *m), s = calloc(20, sizeof *s);
+    for (int r = 0; r < 2; r++)
+        sums(FIRST - r);
+    printf("%g\\n", s[3]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("first", [-1, 1])
+def test_a_number_that_is_no_size_does_not_shape_arrays_that_were_recorded(
+    tmp_path: Path, first: int
+) -> None:
+    """The first spec takes it for their size; it is below 0, and 0 in the second call."""
+    (tmp_path / "app.c").write_text(SHIFTED)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=6).text)
+    assert "shape: [r]" in spec.read_text()
+    recorded(tmp_path, spec, f"cc -O1 -DFIRST={first} -o app app.c")
+    (loaded,) = load_spec(tmp_path / "recorded.yaml")
+    assert sorted(p.sizes["r"] for p in loaded.task.problems) == sorted((first, first - 1))
+    extents = [
+        [a.shape[0].integer(p.sizes) for a in loaded.task.arguments if a.shape] for p in loaded.task.problems
+    ]
+    assert extents == [[400, 20], [400, 20]]
 
 
 SAME = """\

@@ -17,7 +17,7 @@ from tuner.driver.applications.generated_headers import with_generated
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions
 from tuner.driver.applications.included_files import Inclusions, is_source
 from tuner.driver.applications.listing import Listing, list_built
-from tuner.driver.applications.trees import WORK_FOLDER
+from tuner.driver.applications.trees import WORK_FOLDER, Tree
 from tuner.driver.applications.watched_builds import build_watched
 from tuner.driver.applications.whole_runs import run_once, with_varying
 from tuner.spec.applications import ApplicationFile, Region
@@ -28,6 +28,8 @@ __all__ = ["Examined", "as_it_is", "built_by", "examine_application", "sources_b
 _LEAST_SHARE = 0.05
 """Of the processor time, for a region to be named."""
 MOST_REGIONS = 8
+_MOST_RUNS = 3
+_ENOUGH_S = 1.0
 _STARTING = (
     "its standard input is empty (-- sh -c './app < FILE' gives it one), its environment is that of tuner"
 )
@@ -136,7 +138,15 @@ def as_it_is(
         scratch = Path(name)
         with tree_with(application, scratch / "copy", _anew(application, sources)) as tree:
             seen = with_generated(build_watched(tree, application, PLAIN, sources, scratch), tree, headers)
-            return seen, tree.run(application.command, folder=application.here).wall_s
+            return seen, _wall_s(tree, application)
+
+
+def _wall_s(tree: Tree, application: Rebuilt) -> float:
+    """Of the fastest of a few runs where one is short: what else the machine does counts for more there."""
+    runs = [tree.run(application.command, folder=application.here).wall_s]
+    while len(runs) < _MOST_RUNS and sum(runs) < _ENOUGH_S:
+        runs.append(tree.run(application.command, folder=application.here).wall_s)
+    return min(runs)
 
 
 def _anew(application: Rebuilt, sources: Sequence[Path]) -> dict[str, bytes]:
