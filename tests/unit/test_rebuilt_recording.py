@@ -633,3 +633,43 @@ def test_a_spec_that_cannot_have_the_compiler_stays_as_it_is(folder: Path) -> No
     text = report.specs[0].read_text()
     assert "compiler:" not in text
     assert text.endswith(spec.read_text())
+
+
+SHORT = """\
+#include <stdio.h>
+#include <time.h>
+int clock_gettime(clockid_t which, struct timespec *time)
+{
+    static long nanoseconds;
+    (void)which;
+    nanoseconds += TICK;
+    time->tv_sec = nanoseconds / 1000000000;
+    time->tv_nsec = nanoseconds % 1000000000;
+    return 0;
+}
+static double a[6];
+int main(void)
+{
+    for (volatile int r = 0; r < 300000; r++)
+        for (int i = 0; i < 6; i++)
+            a[i] += i;
+    printf("%g\\n", a[3]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("nanoseconds", [10, 1000])
+def test_calls_that_are_far_shorter_than_looking_at_them_are_counted_alone(
+    tmp_path: Path, nanoseconds: int
+) -> None:
+    """By the application's own clock, which goes on by so much with each look at it."""
+    (tmp_path / "app.c").write_text(SHORT)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=16, compiler="cc -DTICK=1").text)
+    report = recorded(tmp_path, spec, f"cc -O1 -rdynamic -DTICK={nanoseconds} -o app app.c")
+    (use,) = report.ran.kernels
+    assert use.launches == 300000
+    assert use.seconds == pytest.approx(use.timed * nanoseconds * 1e-9)
+    alone = [note for note in report.notes if "they are counted alone" in note]
+    assert bool(alone) == (nanoseconds == 10) == (use.timed < 300000)
