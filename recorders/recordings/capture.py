@@ -22,6 +22,7 @@ from tuner.core.errors import MachineError, UsageError
 
 __all__ = [
     "LOADED",
+    "SEVERAL_THREADS",
     "Application",
     "InPlace",
     "KernelUse",
@@ -31,6 +32,9 @@ __all__ = [
 
 LOADED = ("program", "linked", "opened")
 """How a file came into a process: as its executable, as a library that this is linked with, or loaded by itself."""
+
+SEVERAL_THREADS = "calls of several threads at once"
+"""Why such a call is not recorded; none but the first of them is timed."""
 
 _COUNTERS = struct.Struct("<QQ")
 _CALLS = struct.Struct("<QQQQ")
@@ -52,6 +56,8 @@ class KernelUse:
         seconds: all of them together, each with everything before and after it finished.
         refused: why launches cannot be recorded, with how many.
         signatures: launches and seconds by signature.
+        timed: how many launches were timed: not those that come while another thread is in one, nor those that are
+            too short for it.
     """
 
     name: str
@@ -60,11 +66,13 @@ class KernelUse:
     seconds: float = 0.0
     refused: dict[str, int] = field(default_factory=dict)
     signatures: dict[str, tuple[int, float]] = field(default_factory=dict)
+    timed: int = 0
 
     def count(self, signature: str, seconds: float, why: str, launches: int = 1) -> None:
         """Launches more, with the reason why they cannot be recorded, if any."""
         self.launches += launches
         self.seconds += seconds
+        self.timed += launches if seconds or not why else 0
         if why:
             self.refused[why] = self.refused.get(why, 0) + launches
         count, total = self.signatures.get(signature, (0, 0.0))

@@ -8,7 +8,10 @@ struct described { const char *name; void *base; const char *symbol; void *addre
 extern char *dlerror(void);
 extern int dladdr(const void *, struct described *);
 
-static void *patched; /* how the function is called where its own first bytes lead here */
+/* How the function is called where its own first bytes lead here. */
+__attribute__((visibility("hidden"))) void *patched;
+/* Where calls are counted that are no longer looked at; NULL while all are. */
+__attribute__((visibility("hidden"))) uint64_t *only_counted;
 static void *asked;   /* what an application found that asked for it by name */
 
 enum { OBJECTS = 512, LAZY_AND_LOADED = 0x1 | 0x4 };
@@ -74,6 +77,8 @@ static int is_first(struct loaded *object, size_t size, void *base)
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 extern char stood_before[] __attribute__((visibility("hidden")));
+extern char looked_at[] __attribute__((visibility("hidden"))), counted[] __attribute__((visibility("hidden")));
+__attribute__((visibility("hidden"))) void *stand_in = looked_at; /* or counted, which changes no flags either */
 __asm__(
     ".text\n"
     ".p2align 4\n"
@@ -82,6 +87,26 @@ __asm__(
     ".type stood_before, @function\n"
     "stood_before:\n"
     ".cfi_startproc\n"
+    "jmp *stand_in(%rip)\n"
+    ".hidden counted\n"
+    ".globl counted\n"
+    "counted:\n"
+    "pushq %rax\n"
+    ".cfi_def_cfa_offset 16\n"
+    "pushq %rcx\n"
+    ".cfi_def_cfa_offset 24\n"
+    "movq only_counted(%rip), %rcx\n"
+    "movq (%rcx), %rax\n"
+    "leaq 1(%rax), %rax\n"
+    "movq %rax, (%rcx)\n"
+    "popq %rcx\n"
+    ".cfi_def_cfa_offset 16\n"
+    "popq %rax\n"
+    ".cfi_def_cfa_offset 8\n"
+    "jmp *patched(%rip)\n"
+    ".hidden looked_at\n"
+    ".globl looked_at\n"
+    "looked_at:\n"
     "pushq %rbp\n"
     ".cfi_def_cfa_offset 16\n"
     ".cfi_offset %rbp, -16\n"
@@ -194,6 +219,15 @@ __attribute__((constructor)) static void stand_before(void)
     if (why) say("problem\t%s\tits code in the executable cannot be stood before: %s", ENTRY, why);
 }
 #endif
+
+/* From here on calls are counted alone. */
+static __attribute__((unused)) void count_only(uint64_t *where)
+{
+    __atomic_store_n(&only_counted, where, __ATOMIC_RELEASE);
+#ifdef OWN_PATH
+    __atomic_store_n(&stand_in, (void *)counted, __ATOMIC_RELEASE);
+#endif
+}
 
 enum { CALLERS = 64 };
 static struct { void *caller, *function; } callers[CALLERS];

@@ -223,6 +223,11 @@ static void forget_left(char *here)
     static uint64_t calls;
     begin();
     Function function = (Function)original(__builtin_return_address(0));
+    uint64_t *counter = __atomic_load_n(&only_counted, __ATOMIC_ACQUIRE);
+    if (counter) {{
+        __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+        {plain}
+    }}
     forget_left(__builtin_frame_address(0));
     if (frame || !mode_record) {plain}
     if (!is_meant((void *)function)) {{
@@ -284,6 +289,7 @@ static void forget_left(char *here)
         close_capture(&capture, seconds, !why, sign);
     }}
     count_call(sign, seconds, why ? why : "");
+    look_less(seconds);
     capturing = 0;
     __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&owner, NULL, __ATOMIC_RELEASE);

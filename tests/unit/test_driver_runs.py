@@ -171,11 +171,15 @@ def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: 
 
     options = Options(minutes=0.2)
     result = begin(spec, tmp_path / "a.run", options, backend=backend(), clock=clock)
+    # Too short to choose by fresh processes as well, and too short for anything.
     short = begin(spec, tmp_path / "b.run", Options(minutes=0.01), backend=backend(), clock=clock)
+    shorter = begin(spec, tmp_path / "c.run", Options(minutes=0.004), backend=backend(), clock=clock)
     assert result.summary.stopped_by in ("minutes", "evaluations")
     assert result.summary.wall_s <= 0.2 * 60 + 1
-    assert short.summary.claim in ("none", "not_confirmed")
-    assert not short.summary.improved
+    assert short.summary.claim == "improved"
+    assert short.summary.wall_s <= 0.01 * 60 + 0.1
+    assert shorter.summary.claim in ("none", "not_confirmed")
+    assert not shorter.summary.improved
 
 
 @pytest.mark.integration

@@ -7,7 +7,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from tuner.driver.applications.app_regions import compiled_in, sources_below
+from tuner.driver.applications.app_regions import as_it_is, sources_below
 from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.included_files import Inclusions
 from tuner.driver.applications.region_specs import region_specs
@@ -90,14 +90,14 @@ def test_their_loops_are_recorded_as_parts_of_a_source(folder: Path, tmp_path: P
     """Where several sources have one, where it is no C by its name, and where it needs what stands before it."""
     application = Rebuilt(folder=folder, build="make", command=("./app",), here=folder)
     relax, blur = folder / "relax.hpp", folder / "parts/blur.inc"
-    compiled = compiled_in(application, [relax, blur], tmp_path / "specs" / "generated")
+    compiled, wall_s = as_it_is(application, [relax, blur], tmp_path / "specs" / "generated")
     assert {path: (how.language, how.part_of) for path, how in compiled.items()} == {
         relax: ("c++", folder / "app.cc"),
         blur: ("c++", folder / "app.cc"),
     }
     for path, loops in ((relax, (6, 7)), (blur, (3,))):
         region = Region(source=path, loops=loops, share=0.5)
-        spec = next(region_specs(region, application, tmp_path / "specs", compiled[path]))
+        spec = next(region_specs(region, application, tmp_path / "specs", compiled[path], wall_s=wall_s))
         assert spec.refused == ()
         assert spec.path is not None
         assert spec.line == loops[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import needs
@@ -390,14 +391,57 @@ int main(void)
 """
 
 
-def test_a_call_with_arrays_of_no_elements_is_left_out(tmp_path: Path) -> None:
+def test_a_call_of_size_0_that_changes_nothing_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "app.c").write_text(FILLS)
     spec = tmp_path / "spec.yaml"
     spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=5).text)
     recorded(tmp_path, spec, "cc -O1 -o app app.c")
     (loaded,) = load_spec(tmp_path / "recorded.yaml")
     assert [p.sizes["n"] for p in loaded.task.problems] == [16]
-    assert any("left out, as a call with an array of no elements" in note for note in loaded.notices)
+    assert any("left out, as a call of size 0 that changes nothing" in note for note in loaded.notices)
+
+
+SHIFTED = """\
+#include <stdio.h>
+#include <stdlib.h>
+static const int n = 20;
+static double *m, *s;
+static void sums(int r)
+{
+    for (int j = 0; j < n; j++) {
+        double t = 0;
+        for (int i = 0; i < n; i++)
+            t += m[i * n + j];
+        s[j] = t + r;
+    }
+}
+int main(void)
+{
+    m = calloc(400, sizeof *m), s = calloc(20, sizeof *s);
+    for (int r = 0; r < 2; r++)
+        sums(FIRST - r);
+    printf("%g\\n", s[3]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("first", [-1, 1])
+def test_a_number_that_is_no_size_does_not_shape_arrays_that_were_recorded(
+    tmp_path: Path, first: int
+) -> None:
+    """A spec takes it for their size; it is below 0, and 0 in the second call."""
+    (tmp_path / "app.c").write_text(SHIFTED.replace("FIRST", str(first)))
+    spec = tmp_path / "spec.yaml"
+    made = first_spec(tmp_path / "app.c", folder=tmp_path, loop=7).text
+    spec.write_text(re.sub(r"shape: \[\d+\]", "shape: [r]", made))
+    recorded(tmp_path, spec, "cc -O1 -o app app.c")
+    (loaded,) = load_spec(tmp_path / "recorded.yaml")
+    assert sorted(p.sizes["r"] for p in loaded.task.problems) == sorted((first, first - 1))
+    extents = [
+        [a.shape[0].integer(p.sizes) for a in loaded.task.arguments if a.shape] for p in loaded.task.problems
+    ]
+    assert extents == [[400, 20], [400, 20]]
 
 
 SAME = """\
@@ -589,3 +633,43 @@ def test_a_spec_that_cannot_have_the_compiler_stays_as_it_is(folder: Path) -> No
     text = report.specs[0].read_text()
     assert "compiler:" not in text
     assert text.endswith(spec.read_text())
+
+
+SHORT = """\
+#include <stdio.h>
+#include <time.h>
+int clock_gettime(clockid_t which, struct timespec *time)
+{
+    static long nanoseconds;
+    (void)which;
+    nanoseconds += TICK;
+    time->tv_sec = nanoseconds / 1000000000;
+    time->tv_nsec = nanoseconds % 1000000000;
+    return 0;
+}
+static double a[6];
+int main(void)
+{
+    for (volatile int r = 0; r < 300000; r++)
+        for (int i = 0; i < 6; i++)
+            a[i] += i;
+    printf("%g\\n", a[3]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("nanoseconds", [10, 1000])
+def test_calls_that_are_far_shorter_than_looking_at_them_are_counted_alone(
+    tmp_path: Path, nanoseconds: int
+) -> None:
+    """By the application's own clock, which goes on by so much with each look at it."""
+    (tmp_path / "app.c").write_text(SHORT)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=16, compiler="cc -DTICK=1").text)
+    report = recorded(tmp_path, spec, f"cc -O1 -rdynamic -DTICK={nanoseconds} -o app app.c")
+    (use,) = report.ran.kernels
+    assert use.launches == 300000
+    assert use.seconds == pytest.approx(use.timed * nanoseconds * 1e-9)
+    alone = [note for note in report.notes if "they are counted alone" in note]
+    assert bool(alone) == (nanoseconds == 10) == (use.timed < 300000)

@@ -165,7 +165,7 @@ def test_a_region_that_no_spec_describes_is_recorded_with_the_memory_around_it(t
     )
     folder = tmp_path / "specs"
     folder.mkdir()
-    first = next(region_specs(region, application, folder, None))
+    first = next(region_specs(region, application, folder, None, wall_s=1.0))
     assert first.path is not None
     assert first.path.name == "app-16-memory-recorded.yaml"
     assert len(first.refused) == 2

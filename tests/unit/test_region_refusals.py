@@ -7,7 +7,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from tuner.driver.applications.app_regions import compiled_in
+from tuner.driver.applications.app_regions import as_it_is
 from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.region_specs import RegionSpec, region_specs
 from tuner.spec.applications import Region
@@ -17,8 +17,12 @@ def first_of(folder: Path, source: str, *loops: int, build: str) -> RegionSpec:
     """What becomes of loops of an application."""
     application = Rebuilt(folder=folder, build=build, command=("./app",), here=folder)
     path, specs = folder / source, folder / "tuner-app"
-    compiled = compiled_in(application, [path], specs / "generated")
-    return next(region_specs(Region(source=path, loops=loops, share=0.5), application, specs, compiled[path]))
+    compiled, wall_s = as_it_is(application, [path], specs / "generated")
+    return next(
+        region_specs(
+            Region(source=path, loops=loops, share=0.5), application, specs, compiled[path], wall_s=wall_s
+        )
+    )
 
 
 def test_a_region_of_an_earlier_text_is_to_be_written_anew(tmp_path: Path) -> None:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuner.cli.as_json import Json, print_json
-from tuner.cli.process import EXIT_INTERRUPTED, end_when_told, stop_cleanly
+from tuner.cli.process import EXIT_INTERRUPTED, end_when_told
 from tuner.cli.recording import BeforeCommand, command_of, print_built
-from tuner.core.errors import TunerError, UsageError
+from tuner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.driver.applications.app_regions import Examined
-    from tuner.driver.applications.region_specs import RegionSpec
-    from tuner.driver.applications.tuned_regions import TunedRegion
-    from tuner.driver.work.engine import Interruption
 
 __all__ = ["app"]
 
@@ -40,8 +34,6 @@ DEFAULT_FILE = Path("app.yaml")
 _FEW_SAMPLES = 50
 _SEEN_S = 0.5
 """Of processor time, in which a program that can be sampled is."""
-_WORTH = 0.3
-"""Of a region's minutes, for a loop further in to be tuned where the first one gained nothing."""
 
 
 @app.command(cls=BeforeCommand)
@@ -116,9 +108,10 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Record the regions in the application, check that their replay is what it got, and tune them."""
-    from tuner.driver.applications.app_regions import built_by, compiled_in
+    from tuner.cli.app_tuning import RegionTuning, print_tuned
+    from tuner.driver.applications.app_regions import as_it_is, built_by
     from tuner.driver.applications.region_specs import region_specs
-    from tuner.driver.applications.tuned_regions import Tuned, headers_folder, runs_folder, work_folder
+    from tuner.driver.applications.tuned_regions import headers_folder, work_folder
     from tuner.driver.work.engine import Interruption
     from tuner.spec.applications import load_application
 
@@ -131,68 +124,23 @@ def tune(
         if not source.is_file() or not source.is_relative_to(rebuilt.folder):
             raise UsageError(f"{source} is no file below {rebuilt.folder}", f"correct regions in {file}")
     end_when_told()
-    _say(f"building it in a copy of {rebuilt.folder}")
-    compiled = compiled_in(rebuilt, sources, headers_folder(application))
+    _say(f"building it in a copy of {rebuilt.folder}, and running it once")
+    compiled, wall_s = as_it_is(rebuilt, sources, headers_folder(application))
     specs = [
-        region_specs(region, rebuilt, work_folder(application), compiled.get(region.source), note=_say)
+        region_specs(
+            region, rebuilt, work_folder(application), compiled.get(region.source), wall_s=wall_s, note=_say
+        )
         for region in application.regions
     ]
-    first = [next(of_region) for of_region in specs]
-    shares = sum(one.region.share for one in first if one.path is not None)
     interruption = Interruption()
-    stop_cleanly(interruption)
-    regions = []
-    for one, others in zip(first, specs, strict=True):
-        given = minutes * one.region.share / max(shares, 1e-9)
-        run = partial(
-            _tuned, out=runs_folder(application), interruption=interruption, seed=seed, quiet=as_json
-        )
-        begin_s = time.monotonic()
-        region = run(one, minutes=given)
-        left = given - (time.monotonic() - begin_s) / 60
-        if region.run and region.speedup <= 1 and left > _WORTH * given and not interruption.wanted:
-            further = next(others, None)
-            region = region if further is None else max(region, run(further, minutes=left), key=_gain)
-        regions.append(region)
-    found = Tuned(regions=tuple(regions))
-    found.write(application)
+    tuning = RegionTuning(application=application, interruption=interruption, seed=seed, quiet=as_json)
+    found = tuning.all(specs, minutes=minutes)
     if as_json:
         print_json(found.to_json())
     else:
-        _print_tuned(found.regions, found.predicted, file)
+        print_tuned(found, tuning.runs, file)
     if interruption.wanted:
         raise typer.Exit(EXIT_INTERRUPTED)
-
-
-def _gain(region: TunedRegion) -> float:
-    return region.speedup
-
-
-def _tuned(
-    one: RegionSpec, *, minutes: float, seed: int, out: Path, interruption: Interruption, quiet: bool
-) -> TunedRegion:
-    """Tunes a region, and says what its source gained; what fails is why it is not tuned."""
-    from tuner.cli.tuning import tune_all
-    from tuner.cost_models.library import library_folder
-    from tuner.driver.applications.tuned_regions import TunedRegion
-    from tuner.driver.options import Options
-    from tuner.driver.outcome.export import sources_of
-    from tuner.spec.load import load_spec
-
-    region = TunedRegion(name=one.name, share=one.region.share, refused=one.refused)
-    for line in one.refused:
-        print(f"note: {line}", file=sys.stderr)
-    if one.path is None or interruption.wanted:
-        return region
-    options = Options(minutes=minutes, seed=seed, library=library_folder())
-    try:
-        (result,) = tune_all(load_spec(one.path), options, out=out, interruption=interruption, quiet=quiet)
-        changed = result.improved and sources_of(result.path).changed
-    except TunerError as error:
-        return replace(region, spec=str(one.path), refused=(*one.refused, f"{one.name}: {error}"))
-    # What flags alone gain is no part of the build.
-    speedup = result.speedup if changed else 1.0
-    return replace(region, spec=str(one.path), run=str(result.outcome.path or ""), speedup=speedup)
 
 
 @app.command()
@@ -284,16 +232,3 @@ def _print_regions(found: Examined) -> None:
         print("none of its processor time could be sampled: it has to be linked dynamically, without -static")
     elif found.listing.samples < _FEW_SAMPLES:
         print(f"it was looked at {found.listing.samples} times only: a longer run tells more")
-
-
-def _print_tuned(regions: Sequence[TunedRegion], predicted: float, file: Path) -> None:
-    width = max(len(one.name) for one in regions)
-    print(f"{'region':<{width}} {'share':>6}  gain alone")
-    for one in regions:
-        if not one.run:
-            what = "not tuned: " + (one.refused[-1] if one.refused else "interrupted")
-        else:
-            what = f"{one.speedup:.2f}x" if one.speedup > 1.0 else "none by a change of its source"
-        print(f"{one.name:<{width}} {100 * one.share:>5.1f}%  {what}")
-    if predicted > 1.0:
-        print(f"predicted for the whole: {predicted:.2f} times; next: tuner app ab {file}")

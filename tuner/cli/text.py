@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from tuner.driver.plan.comparison import Comparison
     from tuner.driver.state.objectives import FrontPoint
 
-__all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
+__all__ = [
+    "print_audit",
+    "print_check",
+    "print_doctor",
+    "print_list",
+    "print_result",
+    "resume_command",
+    "seconds_text",
+]
 
 LIGHT_SHOWN = 20.0
 """A bound farther away says nothing: the kernel is bound by something else."""
@@ -31,11 +39,27 @@ FRONT_SHOWN = 12
 DEVICES_SHOWN = 8
 
 
-def print_result(result: Result) -> None:
-    """The answer first: what was gained and how sure; then what changed and where the record is."""
+def resume_command(spec: str, out: Path) -> str:
+    """What goes on with an interrupted run."""
+    return f"tuner tune {spec} --resume --out {out}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time with its unit."""
+    unit, scale = _unit(seconds)
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def print_result(result: Result, spec: str = "SPEC") -> None:
+    """The answer first: what was gained and how sure; then what changed and where the record is.
+
+    Args:
+        result: of the run.
+        spec: the path of what was tuned.
+    """
     outcome = result.outcome
     summary = outcome.summary
-    print(f"{outcome.kernel}: {_answer(result)}")
+    print(f"{outcome.kernel}: {_answer(result, spec)}")
     unit, scale = _unit(summary.baseline_s[0])
     if not math.isnan(summary.baseline_s[0]):
         print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
@@ -154,7 +178,7 @@ def _compared(other: Comparison) -> str:
     return f"{value:.2f} times the baseline's speed [{low:.2f}, {high:.2f}]"
 
 
-def _answer(result: Result) -> str:
+def _answer(result: Result, spec: str) -> str:
     summary = result.outcome.summary
     value, low, high = summary.speedup
     if summary.improved:
@@ -163,9 +187,10 @@ def _answer(result: Result) -> str:
         interval = f"95% interval {low:.{places}f} to {high:.{places}f}"
         return f"{value:.2f} times faster than the baseline, {interval}, confirmed"
     if result.outcome.interrupted:
-        return "interrupted; --resume goes on from here"
+        out = Path() if result.outcome.path is None else result.outcome.path.parent
+        return f"interrupted; {resume_command(spec, out)} goes on from here"
     if summary.trials["total"] == 1:
-        return "nothing was tried: the budget was over with the baseline"
+        return summary.nothing_tried
     if summary.unconfirmed is not None:
         return f"not confirmed: {summary.unconfirmed.text}"
     return {

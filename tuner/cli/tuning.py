@@ -133,7 +133,7 @@ def _say(spec: LoadedSpec, result: Result, *, quiet: bool) -> None:
         message = result.outcome.summary.message
         print(f"error: {spec.path}: {message}; tuner check {spec.path} says more", file=sys.stderr)
     elif not quiet:
-        text.print_result(result)
+        text.print_result(result, spec.path)
 
 
 def _tune_shared(

@@ -267,6 +267,9 @@ def _evaluate(
             if argument.value is not None:
                 cast_scalar(argument.name, argument.value.evaluate(env), np.dtype(argument.dtype))
                 continue
+            if INDEX in problem.sizes:
+                # Its shape and its elements are those that were recorded.
+                continue
             path = (*path, "shape")
             extents = [extent.integer(problem.sizes) for extent in argument.shape or ()]
         except SpecError as error:
@@ -281,9 +284,6 @@ def _evaluate(
         if total > MAX_BYTES:
             hint = "make the problem smaller"
             raise view.error(path, f"the arrays need {total >> 30:,} GiB{with_sizes(problem)}", hint)
-        if INDEX in problem.sizes:
-            # Its elements are those that were recorded.
-            continue
         values = argument.initial.options.get("values", ())
         if values and len(values) != math.prod(extents):
             message = (

@@ -18,6 +18,7 @@ from tuner.driver.applications.hot_regions import lines_without_loop
 from tuner.driver.applications.rebuilt_recording import record_rebuilt
 from tuner.driver.applications.recorded_specs import file_name, recordings_of
 from tuner.driver.check import check_spec
+from tuner.recorders.recordings.capture import SEVERAL_THREADS, KernelUse
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
@@ -26,10 +27,10 @@ from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
-__all__ = ["RegionSpec", "region_specs"]
+__all__ = ["RegionSpec", "region_specs", "share_of"]
 
-_CALL_S = 0.05
-"""Of a call, for enough candidates to be timed within minutes: of a loop that takes longer one inside is tuned."""
+_LEAST_S = 1e-7
+"""Of a call: what calling a loop apart and timing it costs is more."""
 _CHEAP_S = 1e-5
 """Of a call of a loop inside one that no spec describes: what is around such a loop is most of what can gain."""
 _NOT_RECORDED = re.compile(rf"^# check: ({NO_ARGUMENT} .*)$", re.MULTILINE)
@@ -47,7 +48,7 @@ class RegionSpec:
         path: of the spec; ``None`` where nothing of the region can be tuned.
         line: of the loop; 0 for a function.
         calls: in a run of the application.
-        call_s: seconds of one, with what recording adds.
+        call_s: seconds of one.
         refused: why loops further out are not tuned, or nothing is.
     """
 
@@ -70,6 +71,7 @@ def region_specs(
     folder: Path,
     compiled: Compiled | None,
     *,
+    wall_s: float,
     note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[RegionSpec]:
     """Specs for the loops of a region that can be recorded and whose replay is what the application got.
@@ -82,6 +84,7 @@ def region_specs(
         application: how it is built and run.
         folder: for specs and recordings. A first spec that is there already is taken as it is.
         compiled: how the build compiles the region's source; ``None`` where that was not seen.
+        wall_s: of a run of the application as it is.
         note: told of the progress.
 
     Raises:
@@ -91,15 +94,13 @@ def region_specs(
     if stale:
         yield RegionSpec(region=region, refused=(stale,))
         return
-    refused: list[str] = []
-    last, found = RegionSpec(region=region), False
-    for one in _all_candidates(region, application, folder, compiled, refused, note):
-        last = one
-        if one.call_s <= _CALL_S:
-            found = True
-            yield one
+    loops = _Loops(region, application, folder, compiled, wall_s, note)
+    found = False
+    for one in loops.candidates():
+        found = True
+        yield one
     if not found:
-        yield replace(last, refused=tuple(refused))
+        yield RegionSpec(region=region, refused=tuple(loops.refused))
 
 
 def _stale(region: Region, compiled: Compiled | None) -> str:
@@ -116,84 +117,117 @@ def _stale(region: Region, compiled: Compiled | None) -> str:
     return f"{region.name}: no loop begins at {where} of {region.source.name} as it is now; {cure}"
 
 
-def _all_candidates(
-    region: Region,
-    application: Rebuilt,
-    folder: Path,
-    compiled: Compiled | None,
-    refused: list[str],
-    note: Callable[[str], None],
-) -> Iterator[RegionSpec]:
-    """Those that can be described; with the memory around them, where none or only a cheap one inside can be."""
+class _Loops:
+    """The loops of a region, from outside, with why some are refused; arguments as :func:`region_specs` takes them."""
 
-    def candidates(lines: Sequence[int], *, by_address: bool) -> Iterator[RegionSpec]:
-        return _candidates(region, lines, application, folder, compiled, refused, note, by_address=by_address)
+    def __init__(
+        self,
+        region: Region,
+        application: Rebuilt,
+        folder: Path,
+        compiled: Compiled | None,
+        wall_s: float,
+        note: Callable[[str], None],
+    ) -> None:
+        self.refused: list[str] = []
+        self._region, self._application, self._folder = region, application, folder
+        self._compiled, self._wall_s, self._note = compiled, wall_s, note
+        self._too_short: set[int] = set()
 
-    lines = region.loops or (0,)
-    there = False
-    for one in candidates(lines, by_address=False):
-        if not there and one.call_s < _CHEAP_S:
-            yield from candidates(lines[: lines.index(one.line)], by_address=True)
-        there = True
-        yield one
-    if not there:
-        yield from candidates(lines, by_address=True)
+    def candidates(self) -> Iterator[RegionSpec]:
+        """Those that can be described; with the memory around them, where none or only a cheap one inside can be."""
+        lines = self._region.loops or (0,)
+        there = False
+        for one in self._recorded(lines, by_address=False):
+            if not there and one.call_s < _CHEAP_S:
+                yield from self._recorded(lines[: lines.index(one.line)], by_address=True)
+            there = True
+            yield one
+        if not there:
+            rest = [line for line in lines if line not in self._too_short]
+            yield from self._recorded(rest, by_address=True)
 
+    def _recorded(self, lines: Sequence[int], *, by_address: bool) -> Iterator[RegionSpec]:
+        """Those that can be recorded and check, the outermost first; ``by_address`` with the application's memory."""
+        for line in lines:
+            name = f"{self._region.source.name}:{line or self._region.function}"
+            name += ", with the memory around it" if by_address else ""
+            self._note(f"{name}: recording")
+            path = _path_of(self._region, line, self._application, self._folder)
+            path = path.with_stem(f"{path.stem}{'-memory' if by_address else ''}")
+            kept = path.exists()
+            try:
+                found = self._described(path, line, name, by_address=by_address)
+            except TunerError as error:
+                found = str(error)
+            if isinstance(found, str):
+                self._refuse(name, found, path if kept else None, by_address=by_address)
+            else:
+                yield found
 
-def _candidates(
-    region: Region,
-    lines: Sequence[int],
-    application: Rebuilt,
-    folder: Path,
-    compiled: Compiled | None,
-    refused: list[str],
-    note: Callable[[str], None],
-    *,
-    by_address: bool,
-) -> Iterator[RegionSpec]:
-    """Those that can be recorded and check, the outermost first; ``by_address`` with the application's memory."""
-    for line in lines:
-        name = f"{region.source.name}:{line or region.function}"
-        name += ", with the memory around it" if by_address else ""
-        note(f"{name}: recording")
-        path = _path_of(region, line, application, folder)
-        path = path.with_stem(f"{path.stem}{'-memory' if by_address else ''}")
-        kept = path.exists()
-        try:
-            if not kept:
-                _write_first(path, region, line, application, compiled, by_address=by_address)
-            (spec,) = load_spec(path)
-            recorded = path.with_name(f"{path.stem}-recorded.yaml")
-            _forget(spec)
-            report = record_rebuilt(spec, application, instances=_INSTANCES, silent=True, output=recorded)
-            note(f"{name}: checking that the replay is what the application got")
-            problem = _problem(recorded, report.recordings)
-            missing = _NOT_RECORDED.search(spec.text) if problem else None
-            if missing is not None:
-                problem = f"{missing[1]}, so it is not recorded; pass it to the function; {problem}"
-        except TunerError as error:
-            problem = str(error)
-        if problem and compiled is not None and compiled.ways > 1:
-            ways = f"the build compiles {region.source.name} in {compiled.ways} ways, of which one is taken"
-            problem = f"{ways}; let it compile that once; {problem}"
-        if problem and kept:
-            problem += f"; remove {path} to have it written anew"
-        if problem:
-            # The same of the memory around it says nothing more.
-            if not any(line.endswith(f": {problem}") for line in refused if by_address):
-                refused.append(f"{name}: {problem}")
-            continue
+    def _described(self, path: Path, line: int, name: str, *, by_address: bool) -> RegionSpec | str:
+        """A loop's spec on recordings, or why it is not tuned.
+
+        Raises:
+            TunerError: it cannot be described, recorded or replayed.
+        """
+        if not path.exists():
+            region, compiled = self._region, self._compiled
+            _write_first(path, region, line, self._application, compiled, by_address=by_address)
+        (spec,) = load_spec(path)
+        recorded = path.with_name(f"{path.stem}-recorded.yaml")
+        _forget(spec)
+        report = record_rebuilt(spec, self._application, instances=_INSTANCES, silent=True, output=recorded)
         (use,) = report.ran.kernels
-        # Samples of what a loop calls count for every loop that calls it; its own time is what was recorded.
-        measured = use.seconds / report.ran.wall_s
-        yield RegionSpec(
-            region=replace(region, share=min(region.share, measured)),
+        share, call_s = share_of(use, self._region.share, self._wall_s)
+        if call_s < _LEAST_S:
+            self._too_short.add(line)
+            took = f"a call takes {call_s * 1e9:.3g} ns, of which a run makes {use.launches}"
+            return f"{took}: calling it apart and timing it takes more; a loop around it can be tuned"
+        self._note(f"{name}: checking that the replay is what the application got")
+        problem = _problem(recorded, report.recordings)
+        missing = _NOT_RECORDED.search(spec.text) if problem else None
+        if missing is not None:
+            return f"{missing[1]}, so it is not recorded; pass it to the function; {problem}"
+        return problem or RegionSpec(
+            region=replace(self._region, share=share),
             path=recorded,
             line=line,
             calls=use.launches,
-            call_s=use.seconds / use.launches,
-            refused=tuple(refused),
+            call_s=call_s,
+            refused=tuple(self.refused),
         )
+
+    def _refuse(self, name: str, problem: str, kept: Path | None, *, by_address: bool) -> None:
+        """``kept`` is the first spec where that was there already."""
+        compiled = self._compiled
+        if compiled is not None and compiled.ways > 1:
+            file = self._region.source.name
+            ways = f"the build compiles {file} in {compiled.ways} ways, of which one is taken"
+            problem = f"{ways}; let it compile that once; {problem}"
+        if kept is not None:
+            problem += f"; remove {kept} to have it written anew"
+        # The same of the memory around it says nothing more.
+        if not (by_address and any(line.endswith(f": {problem}") for line in self.refused)):
+            self.refused.append(f"{name}: {problem}")
+
+
+def share_of(use: KernelUse, sampled: float, wall_s: float) -> tuple[float, float]:
+    """A loop's share of the application's time, and the seconds of a call, without what recording adds.
+
+    Samples of what a loop calls count for every loop that calls it; its own time is what was recorded, but for calls
+    that were not timed, which last as long as others. Calls of several threads at once take a share that is no part
+    of the time from the application's start to its end.
+
+    Args:
+        use: of the loop, in a run that was recorded.
+        sampled: share of the processor time by samples of a run as it is.
+        wall_s: of a run as it is.
+    """
+    call_s = use.seconds / max(1, use.timed)
+    share = sampled if SEVERAL_THREADS in use.refused else min(sampled, call_s * use.launches / wall_s)
+    # Of short calls the clock itself is a part; samples know nothing of it.
+    return share, min(call_s, sampled * wall_s / use.launches)
 
 
 def _path_of(region: Region, line: int, application: Rebuilt, folder: Path) -> Path:

@@ -5,7 +5,9 @@ Kept as one JSON file in the folder beside the application's file. May not tune.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,16 +20,19 @@ from tuner.core.source_text import source_bytes, source_text
 from tuner.core.types import Source, Variant
 from tuner.driver.applications.rebuilding import BuiltComparison, patched
 from tuner.driver.applications.trees import RUNS_FOLDER, WORK_FOLDER
-from tuner.driver.outcome.export import unified_patch
-from tuner.spec.applications import ApplicationFile
+from tuner.driver.outcome.export import sources_of, unified_patch
+from tuner.spec.applications import ApplicationFile, Region
 
 __all__ = [
     "Tuned",
     "TunedRegion",
     "apply_patch",
+    "digest_of",
+    "earlier_regions",
     "headers_folder",
     "patch_of",
     "read_tuned",
+    "region_name",
     "runs_folder",
     "winning_runs",
     "work_folder",
@@ -42,29 +47,71 @@ class TunedRegion:
     """A region and what became of it.
 
     Attributes:
-        name: of the region.
+        name: of the loop or function that was tuned.
         share: of the application's time.
+        region: that it stands for in the application's file, such as ``src/heat.c:12``.
         spec: its path; empty where nothing of it could be tuned.
         run: the record's path; empty where it was not tuned.
         speedup: that the run claims by changes of the source; 1 for none.
+        seen: what its search saw where nothing is claimed and a longer run may; 1 for nothing.
+        unfinished: whether the run was interrupted and can go on.
+        tuned: digest of the source and the spec that the run had.
         refused: why it is not tuned, or loops further out are not.
     """
 
     name: str
     share: float
+    region: str = ""
     spec: str = ""
     run: str = ""
     speedup: float = 1.0
+    seen: float = 1.0
+    unfinished: bool = False
+    tuned: str = ""
     refused: tuple[str, ...] = ()
+
+    @property
+    def saved(self) -> float:
+        """Part of the application's time that the claim saves."""
+        return self.share * (1 - 1 / self.speedup)
+
+    def with_run(self, run: Path) -> TunedRegion:
+        """With what a run's record says by now.
+
+        Raises:
+            RecordError: the record does not hold together.
+        """
+        found = sources_of(run)
+        summary = found.result.summary
+        open_ = summary.claim == "not_confirmed" and summary.candidate is not None
+        score = summary.candidate.score if open_ and summary.candidate is not None else None
+        return replace(
+            self,
+            run=str(run),
+            # What flags alone gain is no part of the build.
+            speedup=summary.speedup[0] if summary.improved and found.changed else 1.0,
+            seen=1.0 if score is None else math.exp(-score),
+            unfinished=found.result.interrupted,
+        )
+
+    def or_earlier(self, earlier: TunedRegion | None) -> TunedRegion:
+        """What is kept of a region that was tuned before, of the same source and spec: what saves more."""
+        if earlier is None or not earlier.run or (earlier.speedup <= 1 and self.run):
+            return self
+        return self if self.run and self.saved > earlier.saved else earlier
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return {
             "name": self.name,
             "share": self.share,
+            "region": self.region,
             "spec": self.spec or None,
             "run": self.run or None,
             "speedup": self.speedup,
+            "seen": self.seen,
+            "unfinished": self.unfinished,
+            "tuned": self.tuned,
             "refused": list(self.refused),
         }
 
@@ -93,7 +140,7 @@ class Tuned:
         Source: Amdahl, "Validity of the single processor approach to achieving large scale computing capabilities",
         1967.
         """
-        saved = sum(one.share * (1 - 1 / one.speedup) for one in self.winners)
+        saved = sum(one.saved for one in self.winners)
         return 1 / (1 - min(saved, 0.99))
 
     def to_json(self) -> dict[str, Any]:
@@ -168,22 +215,62 @@ def read_tuned(application: ApplicationFile) -> Tuned:
                 TunedRegion(
                     name=str(one["name"]),
                     share=float(one["share"]),
+                    region=str(one["region"]),
                     spec=one["spec"] or "",
                     run=one["run"] or "",
                     speedup=float(one["speedup"]),
+                    seen=float(one["seen"]),
+                    unfinished=bool(one["unfinished"]),
+                    tuned=str(one["tuned"]),
                     refused=tuple(map(str, one["refused"])),
                 )
                 for one in data["regions"]
             ),
             compared=None if compared is None else (tuple(compared["runs"]), _interval(compared["speedup"])),
         )
-        return tuned.with_paths(lambda path: os.path.normpath(folder / path))
+        tuned = tuned.with_paths(lambda path: os.path.normpath(folder / path))
+        return replace(tuned, regions=tuple(map(_as_it_is_now, tuned.regions)))
     except FileNotFoundError:
         cure = f"tuner app tune {application.path}"
         raise UsageError(f"nothing of {application.path} has been tuned", cure) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         cure = f"remove it, then: tuner app tune {application.path}"
         raise UsageError(f"{path} cannot be read: {error}", cure) from None
+
+
+def _as_it_is_now(region: TunedRegion) -> TunedRegion:
+    """With what has become of a run that was interrupted: ``tuner tune --resume`` goes on with it."""
+    return region.with_run(Path(region.run)) if region.unfinished and Path(region.run).is_file() else region
+
+
+def region_name(application: ApplicationFile, region: Region) -> str:
+    """By which a region of the application's file is known from one tuning to the next."""
+    below = os.path.relpath(region.source, application.tree)
+    return f"{below}:{region.loops[0] if region.loops else region.function}"
+
+
+def digest_of(source: Path, spec: Path) -> str:
+    """Of a region's source and spec: what was claimed holds for these."""
+    return hashlib.sha256(source.read_bytes() + b"\0" + spec.read_bytes()).hexdigest()
+
+
+def earlier_regions(application: ApplicationFile) -> tuple[dict[str, TunedRegion], Tuned]:
+    """What is known of the file's regions, by name, where source and spec are as they were; and all that is kept.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    if not (work_folder(application) / _FILE).exists():
+        return {}, Tuned(regions=())
+    tuned = read_tuned(application)
+    sources = {region_name(application, one): one.source for one in application.regions}
+    known = {
+        one.region: one
+        for one in tuned.regions
+        if one.region in sources and one.run and Path(one.spec).is_file() and Path(one.run).is_file()
+        if one.tuned == digest_of(sources[one.region], Path(one.spec))
+    }
+    return known, tuned
 
 
 def _interval(data: Any) -> tuple[float, float, float]:

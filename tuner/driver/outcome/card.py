@@ -66,7 +66,7 @@ def _answer(outcome: Outcome) -> tuple[str, str]:
     if outcome.interrupted:
         return "&ndash;", "interrupted: nothing is claimed"
     if summary.trials["total"] == 1:
-        return "&ndash;", "nothing was tried: the budget was over with the baseline"
+        return "&ndash;", summary.nothing_tried
     if summary.unconfirmed is not None:
         return "1&times;", f"not confirmed: {summary.unconfirmed.text}"
     words = {

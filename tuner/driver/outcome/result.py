@@ -197,6 +197,13 @@ class Summary:
         default = self.baseline.proposal.configuration
         return {name: value for name, value in self.configuration.items() if default.get(name) != value}
 
+    @property
+    def nothing_tried(self) -> str:
+        """Why a run has no trial but the baseline."""
+        if self.stopped_by == "exhausted":
+            return "nothing was tried: there is no other candidate"
+        return "nothing was tried: the budget was over with the baseline"
+
     def to_json(self, *, run: str | None, kernel: str, backend: str, device: str) -> dict[str, Any]:
         """The object behind ``--json``."""
         more: dict[str, Any] = {}

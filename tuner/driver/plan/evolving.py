@@ -51,8 +51,15 @@ def search_over(state: RunState) -> str | None:
     if state.next_trial >= settings.proposals:
         return "exhausted"
     if not state.queue and search_action(state) is None:
-        return consulting.spent(state) or "exhausted"
+        return consulting.spent(state) or _nothing_left(state)
     return None
+
+
+def _nothing_left(state: RunState) -> str:
+    """Why nothing is left to try: nobody makes new variants, or there is no budget for them."""
+    if _early(state) or consulting.breeding_action(state) is None:
+        return "exhausted"
+    return "evaluations" if _in_time(state) else "minutes"
 
 
 def search_end_s(state: RunState) -> float:

@@ -76,9 +76,9 @@ def next_action(state: RunState) -> Action:
 
 
 def _choose(state: RunState, alive: list[int]) -> Action:
-    if len(alive) == 1:
-        return Decide(kind="choice", body={"chosen": alive[0], "medians": {}})
     samples = state.finals["choose"]
+    if len(alive) == 1 or (not samples and not _time_for_both(state, alive)):
+        return Decide(kind="choice", body={"chosen": alive[0], "medians": {}})
     for number in range(state.settings.choose_processes):
         done = {s.trial for s in samples if s.number == number}
         entrants = alive if _far_ahead(state, alive) else [BASELINE, *alive]
@@ -220,6 +220,14 @@ def _cost_s(state: RunState) -> float:
     """Seconds that one process takes, by those that ran."""
     costs = [s.cost_s for role in ("choose", "confirm") for s in state.finals[role]]
     return statistics.median(costs) if costs else 0.1
+
+
+def _time_for_both(state: RunState, alive: list[int]) -> bool:
+    """Whether the fewest pairs that can claim anything fit behind a first look at each; else the search has chosen."""
+    first_s, next_s = state.process_s
+    looks = len(alive) + (not _far_ahead(state, alive))
+    needed_s = first_s + (looks - 1) * next_s + state.settings.confirm_least * (first_s + next_s)
+    return state.clock_s + needed_s <= state.deadline_s
 
 
 def _time_for_choosing(state: RunState, processes: int) -> bool:

@@ -134,10 +134,15 @@ class RunState:
 
         Inputs and what is expected of them are made anew for each number of a process.
         """
-        settings, first_s = self.settings, self.prepared_s
-        next_s = max(self.control_cost_s, NEXT_SHARE * first_s) + settings.final_s
-        choosing_s = first_s + settings.finalists * next_s
-        return choosing_s + ENOUGH_PAIRS * settings.confirm_least * (first_s + next_s)
+        first_s, next_s = self.process_s
+        choosing_s = first_s + self.settings.finalists * next_s
+        return choosing_s + ENOUGH_PAIRS * self.settings.confirm_least * (first_s + next_s)
+
+    @property
+    def process_s(self) -> tuple[float, float]:
+        """Seconds that a process of choosing or confirming takes that makes its inputs, and a next one; expected."""
+        first_s = self.prepared_s
+        return first_s, max(self.control_cost_s, NEXT_SHARE * first_s) + self.settings.final_s
 
     @property
     def deadline_s(self) -> float:

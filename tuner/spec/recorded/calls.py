@@ -15,7 +15,7 @@ import numpy as np
 from tuner.core.dtypes import numpy_dtype
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, ArgumentRole, Initial, Problem
-from tuner.recorders.recordings.format import RecordedArgument, Recording
+from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile
 from tuner.spec.arguments import pointed_to
 from tuner.spec.models import SpecModel
 from tuner.spec.recorded.by_recording import INDEX, by_recording
@@ -55,13 +55,22 @@ def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
             raise view.error(
                 PATH, f"{name}: a recording of a {recording.api} kernel", "name one of a function"
             )
-    return _with_elements(workload_of(names, digests, recordings, [], view), digests, model, view)
+    return _with_elements(workload_of(names, digests, recordings, [], view), digests, model, view, folder)
 
 
-def _with_elements(made: Workload, digests: Sequence[str], model: SpecModel, view: View) -> Workload:
-    """Without calls in which an array of the spec has no elements, where others have some."""
+def _with_elements(
+    made: Workload, digests: Sequence[str], model: SpecModel, view: View, folder: Path
+) -> Workload:
+    """Without calls that have nothing to work on, where others have: their sizes are 0, and they changed nothing.
+
+    Sizes may be guessed of numbers that are none; the arrays have as many elements as were recorded.
+    """
     problems = call_problems(made, model, view)
-    kept = [i for i, problem in enumerate(problems) if not _is_empty(problem, model)]
+    kept = [
+        i
+        for i, problem in enumerate(problems)
+        if not (_is_empty(problem, model) and _is_idle(folder / made.names[i]))
+    ]
     if not kept or len(kept) == len(problems):
         return made
     left = next(name for i, name in enumerate(made.names) if i not in kept)
@@ -72,7 +81,9 @@ def _with_elements(made: Workload, digests: Sequence[str], model: SpecModel, vie
         [],
         view,
     )
-    return replace(made, notices=(*made.notices, f"{left}: left out, as a call with an array of no elements"))
+    return replace(
+        made, notices=(*made.notices, f"{left}: left out, as a call of size 0 that changes nothing")
+    )
 
 
 def _is_empty(problem: Problem, model: SpecModel) -> bool:
@@ -84,6 +95,12 @@ def _is_empty(problem: Problem, model: SpecModel) -> bool:
             # It is said where arguments are made.
             return False
     return False
+
+
+def _is_idle(path: Path) -> bool:
+    """Whether the call left all arrays as they were."""
+    with RecordingFile(path) as file:
+        return not any(file.changed(i) for i, a in enumerate(file.recording.arguments) if a.kind == "buffer")
 
 
 def call_problems(workload: Workload, model: SpecModel, view: View) -> tuple[Problem, ...]:
@@ -187,16 +204,25 @@ def _as_recorded(
     """An array with as many elements as were recorded; they lie in one row where that is not what the spec says."""
     item, counts, same = numpy_dtype(argument.dtype).itemsize, [], True
     for one, problem, name in zip(recorded, workload.problems, workload.names, strict=True):
-        size = item * math.prod(extent.integer(problem.sizes) for extent in argument.shape or ())
+        size = _bytes_by_spec(argument, problem, item)
         same = same and one.size_bytes == size
         if one.kind != "buffer" or one.size_bytes % item or (argument.by_pointer and one.size_bytes != size):
             raise view.error(
                 PATH,
-                f"{name}: {argument.name} has {one.size_bytes} bytes, the spec says {size}",
+                f"{name}: {argument.name} has {one.size_bytes} bytes, the spec says {'none' if size is None else size}",
                 "record it again with this spec",
             )
         counts.append(one.size_bytes // item)
     return argument if same else replace(argument, shape=(by_recording(counts),))
+
+
+def _bytes_by_spec(argument: Argument, problem: Problem, item: int) -> int | None:
+    """``None`` where its extents are none for these sizes."""
+    try:
+        extents = [extent.integer(problem.sizes) for extent in argument.shape or ()]
+    except SpecError:
+        return None
+    return item * math.prod(extents) if min(extents, default=1) > 0 else None
 
 
 def _check_shared(name: str, recording: Recording, arguments: Sequence[Argument], view: View) -> None:

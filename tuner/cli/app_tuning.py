@@ -1,0 +1,196 @@
+"""``tuner app tune`` behind its options: one region after the other, within the minutes. Call and print.
+
+What is known of a region from earlier stays where nothing better is confirmed.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tuner.cli.process import stop_cleanly
+from tuner.cli.text import resume_command, seconds_text
+from tuner.cli.tuning import tune_all
+from tuner.core.errors import TunerError
+from tuner.cost_models.library import library_folder
+from tuner.driver.applications.region_specs import RegionSpec
+from tuner.driver.applications.tuned_regions import (
+    Tuned,
+    TunedRegion,
+    digest_of,
+    earlier_regions,
+    region_name,
+    runs_folder,
+)
+from tuner.driver.options import Options
+from tuner.driver.work.engine import Interruption
+from tuner.spec.applications import ApplicationFile
+from tuner.spec.load import load_spec
+
+__all__ = ["RegionTuning", "in_order", "print_tuned", "too_few", "what_gained"]
+
+_WORTH = 0.3
+"""Of a region's minutes, for a loop further in to be tuned where the first one gained nothing."""
+_FEW_CALLS = 200
+"""Of a loop: what verifying and timing it as given, a few candidates and confirming one take at least."""
+_LEAST_CALLS = 20
+"""Of a loop: what verifying and timing it as given takes at least."""
+
+
+@dataclass(kw_only=True)
+class RegionTuning:
+    """Tunes the regions of an application.
+
+    Attributes:
+        application: its file.
+        interruption: ends it.
+        seed: of every random stream.
+        quiet: whether nothing goes to stdout.
+        runs: that were made.
+    """
+
+    application: ApplicationFile
+    interruption: Interruption
+    seed: int = 0
+    quiet: bool = False
+    runs: list[str] = field(default_factory=list)
+    _said: set[str] = field(default_factory=set)
+
+    def all(self, regions: Sequence[Iterator[RegionSpec]], *, minutes: float) -> Tuned:
+        """Tunes one after the other, and writes down after each what is known of all.
+
+        Args:
+            regions: the specs of each region of the file.
+            minutes: for all together.
+
+        Raises:
+            UsageError: what is known from earlier cannot be read.
+        """
+        known, earlier = earlier_regions(self.application)
+        first = [next(of_region) for of_region in regions]
+        stop_cleanly(self.interruption)
+        shares = sum(one.region.share for one in first if one.path is not None)
+        names = [region_name(self.application, one) for one in self.application.regions]
+        blank = [
+            TunedRegion(name=one.name, share=one.region.share, region=name, refused=one.refused)
+            for name, one in zip(names, first, strict=True)
+        ]
+        found = [one.or_earlier(known.get(one.region)) for one in blank]
+        for number, (one, others) in enumerate(zip(first, regions, strict=True)):
+            given = minutes * one.region.share / max(shares, 1e-9)
+            tuned = self._region(blank[number], one, others, minutes=given)
+            found[number] = tuned.or_earlier(known.get(tuned.region))
+            Tuned(regions=tuple(found), compared=earlier.compared).write(self.application)
+        return Tuned(regions=tuple(found), compared=earlier.compared)
+
+    def _region(
+        self, region: TunedRegion, one: RegionSpec, others: Iterator[RegionSpec], *, minutes: float
+    ) -> TunedRegion:
+        """The loop of a region that saves most; further ones are looked at while none gains and minutes are left."""
+        begin_s, left, best = time.monotonic(), minutes, region
+        for loop in in_order(one, others, minutes * 60, self._note):
+            tuned = self._tuned(replace(region, name=loop.name, share=loop.region.share), loop, minutes=left)
+            best = tuned if best is region else max(best, tuned, key=_saved)
+            left = minutes - (time.monotonic() - begin_s) / 60
+            if not tuned.run or best.speedup > 1 or left <= _WORTH * minutes or self.interruption.wanted:
+                break
+        return best
+
+    def _note(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            print(f"note: {line}", file=sys.stderr)
+
+    def _tuned(self, region: TunedRegion, one: RegionSpec, *, minutes: float) -> TunedRegion:
+        """Tunes a loop, and says what its source gained; what fails is why it is not tuned."""
+        region = replace(region, refused=one.refused)
+        for line in one.refused:
+            self._note(line)
+        if one.path is None or self.interruption.wanted:
+            return region
+        why = too_few(one, minutes)
+        if why:
+            return replace(region, refused=(*one.refused, f"{one.name}: {why}"))
+        region = replace(region, spec=str(one.path), tuned=digest_of(one.region.source, one.path))
+        options = Options(minutes=minutes, seed=self.seed, library=library_folder())
+        try:
+            (result,) = tune_all(
+                load_spec(one.path),
+                options,
+                out=runs_folder(self.application),
+                interruption=self.interruption,
+                quiet=self.quiet,
+            )
+            if result.outcome.path is None:
+                return region
+            self.runs.append(str(result.outcome.path))
+            return region.with_run(result.outcome.path)
+        except TunerError as error:
+            return replace(region, refused=(*one.refused, f"{one.name}: {error}"))
+
+
+def _saved(region: TunedRegion) -> float:
+    return region.saved
+
+
+def in_order(
+    first: RegionSpec, others: Iterator[RegionSpec], given_s: float, note: Callable[[str], None]
+) -> Iterator[RegionSpec]:
+    """A region's loops from outside, but first the one inside where the minutes hold too few calls of the outer."""
+    if first.path is not None and first.call_s * _FEW_CALLS > given_s:
+        inner = next(others, None)
+        if inner is not None:
+            took = f"a call takes {seconds_text(first.call_s)}, too long for candidates in {given_s:.0f} s"
+            note(
+                f"{first.name}: {took}: {inner.name} inside it comes first; more --minutes tune {first.name}"
+            )
+            yield inner
+    yield first
+    yield from others
+
+
+def too_few(one: RegionSpec, minutes: float) -> str:
+    """Why minutes are too few for a region to be timed as given and with one candidate; empty where they are not."""
+    least_s = one.call_s * _LEAST_CALLS
+    if minutes * 60 >= least_s:
+        return ""
+    return (
+        f"its {minutes * 60:.0f} s are too few: a call takes {seconds_text(one.call_s)}, and verifying and timing it as"
+        f" given takes {_LEAST_CALLS} and more; give {math.ceil(least_s / minutes / 60)} times the --minutes"
+    )
+
+
+def what_gained(region: TunedRegion, file: Path) -> str:
+    """What became of a region, for people."""
+    if not region.run:
+        return "not tuned: " + (region.refused[-1] if region.refused else "interrupted")
+    if region.speedup > 1.0:
+        return f"{region.speedup:.2f}x"
+    seen = f"{region.seen:.2f}x in its search, which nothing confirms" if region.seen > 1.0 else ""
+    if region.unfinished:
+        goes_on = f"interrupted; {resume_command(region.spec, Path(region.run).parent)} goes on"
+        return f"{seen}: {goes_on}" if seen else f"none yet: {goes_on}"
+    if seen:
+        return f"{seen} yet: tuner app tune {file} with more --minutes"
+    return "none by a change of its source"
+
+
+def print_tuned(found: Tuned, now: Collection[str], file: Path) -> None:
+    """What is known of all regions.
+
+    Args:
+        found: the regions.
+        now: the runs that were made this time; what others claim is of an earlier one.
+        file: of the application.
+    """
+    width = max(len(one.name) for one in found.regions)
+    print(f"{'region':<{width}} {'share':>6}  gain alone")
+    for one in found.regions:
+        earlier = " (kept from earlier)" if one.run and one.run not in now else ""
+        print(f"{one.name:<{width}} {100 * one.share:>5.1f}%  {what_gained(one, file)}{earlier}")
+    if found.predicted > 1.0:
+        print(f"predicted for the whole: {found.predicted:.2f} times; next: tuner app ab {file}")
