@@ -32,7 +32,7 @@ def test_a_region_of_an_earlier_text_is_to_be_written_anew(tmp_path: Path) -> No
     )
     application = Rebuilt(folder=tmp_path, build="false", command=("./app",), here=tmp_path)
     region = Region(source=tmp_path / "app.c", loops=(2, 3, 4))
-    (spec,) = region_specs(region, application, tmp_path / "specs", None)
+    (spec,) = region_specs(region, application, tmp_path / "specs", None, wall_s=1.0)
     assert spec.refused == (
         "app.c:2: no loop begins at lines 2, 4 of app.c as it is now; have the regions written anew: tuner app init",
     )
