@@ -159,7 +159,7 @@ def application_changed_more(loaded: LoadedSpec) -> None:
 @needs.namespaces
 def test_a_region_that_no_spec_describes_is_recorded_with_the_memory_around_it(tmp_path: Path) -> None:
     (tmp_path / "app.c").write_text(LISTS)
-    region = Region(source=tmp_path / "app.c", loops=(16, 17), share=0.9)
+    region = Region(source=tmp_path / "app.c", loops=(15, 16), share=0.9)
     application = Rebuilt(
         folder=tmp_path, here=tmp_path, build=f"gcc -O2 -g {tmp_path}/app.c -o app", command=("./app",)
     )
@@ -167,7 +167,7 @@ def test_a_region_that_no_spec_describes_is_recorded_with_the_memory_around_it(t
     folder.mkdir()
     first = next(region_specs(region, application, folder, None))
     assert first.path is not None
-    assert first.path.name == "app-16-memory-recorded.yaml"
+    assert first.path.name == "app-15-memory-recorded.yaml"
     assert len(first.refused) == 2
 
 
