@@ -20,11 +20,13 @@ __all__ = [
     "code_of",
     "functions_with",
     "is_program",
+    "is_static_program",
     "object_file",
     "own_function",
     "variables_of",
 ]
 
+_ELF = b"\x7fELF"
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -197,6 +199,16 @@ def is_program(path: Path) -> bool:
         return any(_KIND.unpack_from(headers, at)[0] == _INTERPRETER for at in range(0, len(headers), size))
     except (OSError, struct.error, ValueError):
         return False
+
+
+def is_static_program(path: Path) -> bool:
+    """Whether a command's file is code that runs without the dynamic linker: a script is none."""
+    try:
+        with path.open("rb") as file:
+            code = file.read(len(_ELF)) == _ELF
+    except OSError:
+        return False
+    return code and not is_program(path)
 
 
 def variables_of(path: Path) -> dict[str, tuple[tuple[int, int], ...]]:

@@ -308,6 +308,10 @@ def test_runs_that_cannot_be_compared_are_refused_before_the_work(folder: Path) 
     assert not (folder / "app.yaml").exists()
     (folder / "Makefile").write_text(MAKEFILE.replace(" -g ", " "))
     assert "build it with -g" in call("init", "--build", "make", "--", "./app")
+    (folder / "Makefile").write_text(MAKEFILE.replace(" -g ", " -static "))
+    told = call("init", "-o", "static.yaml", "--build", "make", "--", "./app", "1")
+    assert told.startswith("none of its processor time could be sampled: it has to be linked dynamically")
+    assert "looked at" not in told
     with pytest.raises(TunerError, match="exists already"):
         call("init", "--build", "make", "--", "./app")
     with pytest.raises(TunerError, match="names no regions"):

@@ -219,16 +219,15 @@ def _print_regions(found: Examined) -> None:
         print(f"{one.name:<{width}} {100 * one.share:>5.1f}% {faster:>8}  {inside}")
     for line in (*found.doubts, *found.hot.unread):
         print(f"note: {line}", file=sys.stderr)
-    if not regions:
-        if found.hot.without_lines:
-            print(
-                "no line of its sources is known: build it with -g and without strip, which changes no code"
-            )
-        else:
-            print("no loop or function of its sources takes much of its time")
-    else:
+    listing = found.listing
+    unseen = not listing.samples and (listing.static or listing.ran.processor_s > _SEEN_S)
+    if regions:
         print("at most: what the whole gains if that takes no time at all")
-    if not found.listing.samples and found.listing.ran.processor_s > _SEEN_S:
+    elif unseen:
         print("none of its processor time could be sampled: it has to be linked dynamically, without -static")
-    elif found.listing.samples < _FEW_SAMPLES:
-        print(f"it was looked at {found.listing.samples} times only: a longer run tells more")
+    elif found.hot.without_lines:
+        print("no line of its sources is known: build it with -g and without strip, which changes no code")
+    else:
+        print("no loop or function of its sources takes much of its time")
+    if listing.samples < _FEW_SAMPLES and not unseen:
+        print(f"it was looked at {listing.samples} times only: a longer run tells more")

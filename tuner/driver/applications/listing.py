@@ -6,6 +6,7 @@ May not record.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from tuner.driver.applications.recording import application_of, require_run
 from tuner.driver.applications.trees import Tree
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, Ran
+from tuner.recorders.recordings.executables import is_static_program
 from tuner.recorders.recordings.samples import Samples, read_samples
 
 __all__ = ["Listing", "list_built", "list_launches"]
@@ -31,11 +33,13 @@ class Listing:
         ran: how it ran, with the kernels of devices.
         own: functions of its own code.
         samples: how often its threads were found anywhere, by their processor time.
+        static: whether the command's program is linked statically, so that nothing is seen of it.
     """
 
     ran: Ran
     own: HostFunctions = field(default_factory=HostFunctions)
     samples: int = 0
+    static: bool = False
 
     def share(self, samples: int) -> float:
         """Of its processor time."""
@@ -133,9 +137,10 @@ def list_built(command: Sequence[str], tree: Tree, folder: Path) -> Listing:
         Application(command=tuple(command), libraries=(library,), silent=True, around=around)
     )
     places = {tree.in_copy(path): count for path, count in samples.places.items()}
-    program = tree.in_copy(folder / command[0]) if os.sep in command[0] else command[0]
-    own = host_functions(dict.fromkeys(places, "linked"), str(program), replace(samples, places=places))
-    return Listing(ran=ran, own=own, samples=samples.total)
+    in_copy = os.sep in command[0]
+    program = str(tree.in_copy(folder / command[0])) if in_copy else shutil.which(command[0]) or command[0]
+    own = host_functions(dict.fromkeys(places, "linked"), program, replace(samples, places=places))
+    return Listing(ran=ran, own=own, samples=samples.total, static=is_static_program(Path(program)))
 
 
 def _sampled(application: Application) -> tuple[Ran, Samples]:
