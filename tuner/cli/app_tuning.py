@@ -155,12 +155,12 @@ def in_order(
 
 def too_few(one: RegionSpec, minutes: float) -> str:
     """Why minutes are too few for a region to be timed as given and with one candidate; empty where they are not."""
-    least_s = one.call_s * _LEAST_CALLS
+    least_s = max(one.check_s, one.call_s * _LEAST_CALLS)
     if minutes * 60 >= least_s:
         return ""
     return (
-        f"its {minutes * 60:.0f} s are too few: a call takes {seconds_text(one.call_s)}, and verifying and timing it as"
-        f" given takes {_LEAST_CALLS} and more; give {math.ceil(least_s / minutes / 60)} times the --minutes"
+        f"its {minutes * 60:.2g} s are too few: building, verifying and timing it as given takes {least_s:.2g} s;"
+        f" give {math.ceil(2 * least_s / max(minutes * 60, 1e-9))} times the --minutes, or leave out other regions"
     )
 
 
@@ -170,11 +170,11 @@ def what_gained(region: TunedRegion, file: Path) -> str:
         return "not tuned: " + (region.refused[-1] if region.refused else "interrupted")
     if region.speedup > 1.0:
         return f"{region.speedup:.2f}x"
-    seen = f"{region.seen:.2f}x in its search, which nothing confirms" if region.seen > 1.0 else ""
+    seen = f"{region.seen:.2f}x in its search, which nothing confirms" if region.seen > 1.0 else "none"
     if region.unfinished:
-        goes_on = f"interrupted; {resume_command(region.spec, Path(region.run).parent)} goes on"
-        return f"{seen}: {goes_on}" if seen else f"none yet: {goes_on}"
-    if seen:
+        goes_on = resume_command(region.spec, Path(region.run).parent)
+        return f"{seen} yet: interrupted; {goes_on} goes on"
+    if region.seen > 1.0:
         return f"{seen} yet: tuner app tune {file} with more --minutes"
     return "none by a change of its source"
 
