@@ -155,12 +155,12 @@ def in_order(
 
 def too_few(one: RegionSpec, minutes: float) -> str:
     """Why minutes are too few for a region to be timed as given and with one candidate; empty where they are not."""
-    least_s = max(one.check_s, one.call_s * _LEAST_CALLS)
+    least_s = one.call_s * _LEAST_CALLS
     if minutes * 60 >= least_s:
         return ""
     return (
-        f"its {minutes * 60:.2g} s are too few: building, verifying and timing it as given takes {least_s:.2g} s;"
-        f" give {math.ceil(2 * least_s / max(minutes * 60, 1e-9))} times the --minutes, or leave out other regions"
+        f"its {minutes * 60:.2g} s are too few: a call takes {seconds_text(one.call_s)}, and timing it as given"
+        f" {_LEAST_CALLS} and more; give {math.ceil(2 * least_s / max(minutes * 60, 1e-9))} times the --minutes, or leave out other regions"
     )
 
 

@@ -6,7 +6,6 @@ May not tune, and may not change the application's folder but for the folder of 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,7 +48,6 @@ class RegionSpec:
         line: of the loop; 0 for a function.
         calls: in a run of the application.
         call_s: seconds of one.
-        check_s: seconds that building, verifying and timing it as given took.
         refused: why loops further out are not tuned, or nothing is.
     """
 
@@ -58,7 +56,6 @@ class RegionSpec:
     line: int = 0
     calls: int = 0
     call_s: float = 0.0
-    check_s: float = 0.0
     refused: tuple[str, ...] = ()
 
     @property
@@ -169,9 +166,7 @@ class _Loops:
             took = f"a call takes {call_s * 1e9:.3g} ns, of which a run makes {use.launches}"
             return f"{took}: calling it apart and timing it takes more; a loop around it can be tuned"
         self._note(f"{name}: checking that the replay is what the application got")
-        begin_s = time.monotonic()
         problem = _problem(recorded, report.recordings)
-        check_s = time.monotonic() - begin_s
         missing = _NOT_RECORDED.search(spec.text) if problem else None
         if missing is not None:
             return f"{missing[1]}, so it is not recorded; pass it to the function; {problem}"
@@ -181,7 +176,6 @@ class _Loops:
             line=line,
             calls=use.launches,
             call_s=call_s,
-            check_s=check_s,
             refused=tuple(self.refused),
         )
 
