@@ -158,9 +158,10 @@ def too_few(one: RegionSpec, minutes: float) -> str:
     least_s = one.call_s * _LEAST_CALLS
     if minutes * 60 >= least_s:
         return ""
+    took, times = seconds_text(one.call_s), math.ceil(2 * least_s / max(minutes * 60, 1e-9))
     return (
-        f"its {minutes * 60:.2g} s are too few: a call takes {seconds_text(one.call_s)}, and timing it as given"
-        f" {_LEAST_CALLS} and more; give {math.ceil(2 * least_s / max(minutes * 60, 1e-9))} times the --minutes, or leave out other regions"
+        f"its {minutes * 60:.2g} s are too few: a call takes {took}, and timing it as given {_LEAST_CALLS} and more;"
+        f" give {times} times the --minutes, or leave out other regions"
     )
 
 
