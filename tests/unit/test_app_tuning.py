@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from loops_with_winners import LINES, PROGRAM, cost, run_of
 
-from tuner.cli.app_tuning import RegionTuning, in_order, too_few, what_gained
+from tuner.cli.app_tuning import RegionTuning, in_order, too_few, unlike, what_gained
 from tuner.core.errors import UsageError
 from tuner.core.types import Resolved, Variant
 from tuner.driver.applications.region_specs import RegionSpec, share_of
@@ -53,6 +53,15 @@ def test_minutes_that_do_not_hold_the_kernel_as_given_are_refused_before_the_wor
         "its 6 s are too few: a call takes 1.5 s, and timing it as given 20 and more; give 10 times the --minutes, "
         "or leave out other regions"
     )
+
+
+def test_a_replay_that_takes_another_time_than_the_application_is_told_of() -> None:
+    one = loop(6, 3e-3, recorded_s=(2.9e-3, 3e-3))
+    assert unlike(one, 3.2e-3) == unlike(one, 2.7e-3) == ""
+    assert unlike(one, 8.29e-3).startswith(
+        "app.c:6: a call took 2.9 ms in the application, 8.29 ms in its replay: caches hold other data there"
+    )
+    assert "took 2.9 ms to 5 ms in the" in unlike(replace(one, recorded_s=(2.9e-3, 5e-3)), 1e-3)
 
 
 def test_shares_and_times_of_calls_are_those_of_the_run_as_it_is() -> None:
@@ -117,8 +126,14 @@ def interrupted_run(folder: Path, line: int) -> Path:
 class Made:
     path: Path
 
+    baseline_s = (1e-3, 1e-3, 1e-3)
+
     @property
     def outcome(self) -> Made:
+        return self
+
+    @property
+    def summary(self) -> Made:
         return self
 
 
