@@ -31,7 +31,7 @@ from tuner.driver.work.engine import Interruption
 from tuner.spec.applications import ApplicationFile
 from tuner.spec.load import load_spec
 
-__all__ = ["RegionTuning", "in_order", "print_tuned", "too_few", "what_gained"]
+__all__ = ["RegionTuning", "in_order", "print_tuned", "too_few", "unlike", "what_gained"]
 
 _WORTH = 0.3
 """Of a region's minutes, for a loop further in to be tuned where the first one gained nothing."""
@@ -39,6 +39,8 @@ _FEW_CALLS = 200
 """Of a loop: what verifying and timing it as given, a few candidates and confirming one take at least."""
 _LEAST_CALLS = 20
 """Of a loop: what verifying and timing it as given takes at least."""
+_ALIKE = 1.1
+"""Times that a call may take as long in a replay as in the application before it is told of."""
 
 
 @dataclass(kw_only=True)
@@ -127,6 +129,9 @@ class RegionTuning:
             )
             if result.outcome.path is None:
                 return region
+            different = unlike(one, result.outcome.summary.baseline_s[0])
+            if different:
+                self._note(different)
             self.runs.append(str(result.outcome.path))
             return region.with_run(result.outcome.path)
         except TunerError as error:
@@ -158,9 +163,22 @@ def too_few(one: RegionSpec, minutes: float) -> str:
     least_s = one.call_s * _LEAST_CALLS
     if minutes * 60 >= least_s:
         return ""
+    took, times = seconds_text(one.call_s), math.ceil(2 * least_s / max(minutes * 60, 1e-9))
     return (
-        f"its {minutes * 60:.0f} s are too few: a call takes {seconds_text(one.call_s)}, and verifying and timing it as"
-        f" given takes {_LEAST_CALLS} and more; give {math.ceil(least_s / minutes / 60)} times the --minutes"
+        f"its {minutes * 60:.2g} s are too few: a call takes {took}, and timing it as given {_LEAST_CALLS} and more;"
+        f" give {times} times the --minutes, or leave out other regions"
+    )
+
+
+def unlike(one: RegionSpec, replay_s: float) -> str:
+    """That calls take another time in the replay than in the application; empty where they do not."""
+    low, high = one.recorded_s
+    if low / _ALIKE <= replay_s <= high * _ALIKE:
+        return ""
+    took = seconds_text(low) if high <= low * _ALIKE else f"{seconds_text(low)} to {seconds_text(high)}"
+    return (
+        f"{one.name}: a call took {took} in the application, {seconds_text(replay_s)} in its replay: caches hold other"
+        " data there, or one of them was disturbed; what it gains in place may differ, which tuner app ab tells"
     )
 
 
@@ -170,11 +188,11 @@ def what_gained(region: TunedRegion, file: Path) -> str:
         return "not tuned: " + (region.refused[-1] if region.refused else "interrupted")
     if region.speedup > 1.0:
         return f"{region.speedup:.2f}x"
-    seen = f"{region.seen:.2f}x in its search, which nothing confirms" if region.seen > 1.0 else ""
+    seen = f"{region.seen:.2f}x in its search, which nothing confirms" if region.seen > 1.0 else "none"
     if region.unfinished:
-        goes_on = f"interrupted; {resume_command(region.spec, Path(region.run).parent)} goes on"
-        return f"{seen}: {goes_on}" if seen else f"none yet: {goes_on}"
-    if seen:
+        goes_on = resume_command(region.spec, Path(region.run).parent)
+        return f"{seen} yet: interrupted; {goes_on} goes on"
+    if region.seen > 1.0:
         return f"{seen} yet: tuner app tune {file} with more --minutes"
     return "none by a change of its source"
 

@@ -5,6 +5,7 @@ May not tune, and may not change the application's folder but for the folder of 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +50,7 @@ class RegionSpec:
         line: of the loop; 0 for a function.
         calls: in a run of the application.
         call_s: seconds of one.
+        recorded_s: the least and the most that a call is known to take: all on average, and those that were recorded.
         refused: why loops further out are not tuned, or nothing is.
     """
 
@@ -57,6 +59,7 @@ class RegionSpec:
     line: int = 0
     calls: int = 0
     call_s: float = 0.0
+    recorded_s: tuple[float, float] = (0.0, math.inf)
     refused: tuple[str, ...] = ()
 
     @property
@@ -189,12 +192,14 @@ class _Loops:
         missing = _NOT_RECORDED.search(spec.text) if problem else None
         if missing is not None:
             return f"{missing[1]}, so it is not recorded; pass it to the function; {problem}"
+        times = [call_s, *map(_recorded_s, report.recordings)]
         return problem or RegionSpec(
             region=replace(self._region, share=share),
             path=recorded,
             line=line,
             calls=use.launches,
             call_s=call_s,
+            recorded_s=(min(times), max(times)),
             refused=tuple(self.refused),
         )
 
@@ -281,6 +286,11 @@ def _problem(path: Path, recordings: Sequence[Path]) -> str:
     if refilled or spec.task.kernel.returns is not None or any(map(_changes_something, recordings)):
         return ""
     return "the recorded calls change nothing, so a kernel that does nothing would pass"
+
+
+def _recorded_s(recording: Path) -> float:
+    with RecordingFile(recording) as file:
+        return file.recording.seconds
 
 
 def _changes_something(recording: Path) -> bool:

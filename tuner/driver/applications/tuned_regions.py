@@ -287,7 +287,9 @@ def winning_runs(application: ApplicationFile, tuned: Tuned) -> list[Path]:
     runs = [Path(one.run) for one in tuned.winners]
     if not runs:
         cure = "with more --minutes, other regions or numerics in their specs there may be"
-        raise UsageError(f"no region of {application.path} has gained by a change of its source", cure)
+        seen = [f"{one.name} {one.seen:.2f}x" for one in tuned.regions if one.seen > 1.0]
+        only = f": {', '.join(seen)} in the search alone, which is not confirmed" if seen else ""
+        raise UsageError(f"no region of {application.path} has gained by a change of its source{only}", cure)
     return runs
 
 

@@ -1,0 +1,223 @@
+"""How ``tuner app tune`` shares its minutes among loops, what it keeps of earlier runs, and what it says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loops_with_winners import LINES, PROGRAM, cost, run_of
+
+from tuner.cli.app_tuning import RegionTuning, in_order, too_few, unlike, what_gained
+from tuner.core.errors import UsageError
+from tuner.core.types import Resolved, Variant
+from tuner.driver.applications.region_specs import RegionSpec, share_of
+from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned, winning_runs
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
+from tuner.recorders.recordings.capture import SEVERAL_THREADS, KernelUse
+from tuner.spec.applications import ApplicationFile, Region
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+
+def loop(line: int, call_s: float, **more: Any) -> RegionSpec:
+    region = Region(source=Path("/a/app.c"), loops=(6, 7), share=0.5)
+    return RegionSpec(region=region, path=Path(f"{line}.yaml"), line=line, call_s=call_s, **more)
+
+
+@pytest.mark.parametrize(("call_s", "lines"), [(0.07, [6, 7, 9]), (2.0, [7, 6, 9])])
+def test_the_outermost_loop_comes_first_unless_its_calls_fill_the_minutes(
+    call_s: float, lines: list[int]
+) -> None:
+    said: list[str] = []
+    found = in_order(loop(6, call_s), iter([loop(7, 1e-3), loop(9, 1e-5)]), 60.0, said.append)
+    assert [one.line for one in found] == lines
+    assert said == (
+        []
+        if lines[0] == 6
+        else [
+            "app.c:6: a call takes 2 s, too long for candidates in 60 s: app.c:7 inside it comes first; "
+            "more --minutes tune app.c:6"
+        ]
+    )
+    assert [one.line for one in in_order(loop(6, 2.0), iter([]), 60.0, said.append)] == [6]
+
+
+def test_minutes_that_do_not_hold_the_kernel_as_given_are_refused_before_the_work() -> None:
+    assert too_few(loop(6, 0.01), 0.1) == ""
+    assert too_few(loop(6, 1.5), 0.1) == (
+        "its 6 s are too few: a call takes 1.5 s, and timing it as given 20 and more; give 10 times the --minutes, "
+        "or leave out other regions"
+    )
+
+
+def test_a_replay_that_takes_another_time_than_the_application_is_told_of() -> None:
+    one = loop(6, 3e-3, recorded_s=(2.9e-3, 3e-3))
+    assert unlike(one, 3.2e-3) == unlike(one, 2.7e-3) == ""
+    assert unlike(one, 8.29e-3).startswith(
+        "app.c:6: a call took 2.9 ms in the application, 8.29 ms in its replay: caches hold other data there"
+    )
+    assert "took 2.9 ms to 5 ms in the" in unlike(replace(one, recorded_s=(2.9e-3, 5e-3)), 1e-3)
+
+
+def test_shares_and_times_of_calls_are_those_of_the_run_as_it_is() -> None:
+    """Whatever the recorded run took; calls that were not timed last as long as those that were."""
+    use = KernelUse(name="work", program="")
+    use.count("1", 0.4, "", 4)
+    assert share_of(use, 0.9, 1.0) == (pytest.approx(0.4), pytest.approx(0.1))
+    assert share_of(use, 0.3, 1.0) == (pytest.approx(0.3), pytest.approx(0.075))
+    use.count("0", 0.0, "too short", 4)
+    assert share_of(use, 0.9, 1.0) == (pytest.approx(0.8), pytest.approx(0.1))
+    use.count("0", 0.0, SEVERAL_THREADS, 8)
+    share, call_s = share_of(use, 0.9, 1.0)
+    assert share == 0.9
+    assert call_s == pytest.approx(0.9 / 16)
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        ({}, "not tuned: interrupted"),
+        ({"refused": ("a", "b")}, "not tuned: b"),
+        ({"run": "r/a.run", "speedup": 2.0}, "2.00x"),
+        ({"run": "r/a.run"}, "none by a change of its source"),
+        (
+            {"run": "r/a.run", "seen": 2.1},
+            "2.10x in its search, which nothing confirms yet: tuner app tune app.yaml with more --minutes",
+        ),
+        (
+            {"run": "r/a.run", "spec": "s.yaml", "seen": 2.1, "unfinished": True},
+            "2.10x in its search, which nothing confirms yet: interrupted; "
+            "tuner tune s.yaml --resume --out r goes on",
+        ),
+    ],
+)
+def test_what_is_not_confirmed_is_said_with_how_to_confirm_it(more: dict[str, Any], wanted: str) -> None:
+    assert what_gained(TunedRegion(name="a", share=0.5, **more), Path("app.yaml")) == wanted
+
+
+OPTIONS = Options(seed=1, workers=1, evaluations=16, settings={"choose_processes": 2, "confirm_processes": 4})
+
+
+def backend(made: Callable[[Variant, Resolved], float] = cost) -> SimulatedBackend:
+    return SimulatedBackend(seconds=lambda _: 1e-3, of_variant=made)
+
+
+def interrupted_run(folder: Path, line: int) -> Path:
+    """Of the loop at a line, after its search."""
+    interruption = Interruption()
+
+    class Watch:
+        def event(self, name: str, body: Mapping[str, Any]) -> None:
+            if name == "stop":
+                interruption.set()
+
+    (spec,) = load_spec(folder / f"line{line}.yaml")
+    place = folder.parent / f"cut{line}.run"
+    begin(spec, place, OPTIONS, backend=backend(), observers=[Watch()], interruption=interruption)
+    return place
+
+
+@dataclass(frozen=True)
+class Made:
+    path: Path
+
+    baseline_s = (1e-3, 1e-3, 1e-3)
+
+    @property
+    def outcome(self) -> Made:
+        return self
+
+    @property
+    def summary(self) -> Made:
+        return self
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """``tuner app tune`` of an application of two loops, whose runs are given."""
+
+    folder: Path
+    application: ApplicationFile
+    monkeypatch: pytest.MonkeyPatch
+
+    def tuned(self, *runs: Path, interrupted: bool = False) -> list[TunedRegion]:
+        interruption = Interruption()
+        interruption.wanted = interrupted
+        left = iter(runs)
+        for name, value in (
+            ("stop_cleanly", lambda interruption: None),
+            ("tune_all", lambda *a, **b: [Made(next(left))]),
+        ):
+            self.monkeypatch.setattr(f"tuner.cli.app_tuning.{name}", value)
+        made = RegionTuning(application=self.application, interruption=interruption, quiet=True)
+        regions = [iter([self.spec(one)]) for one in self.application.regions]
+        found = made.all(regions, minutes=10.0)
+        assert read_tuned(self.application) == found
+        return list(found.regions)
+
+    def spec(self, region: Region) -> RegionSpec:
+        (line,) = region.loops
+        return RegionSpec(region=region, path=self.folder / f"line{line}.yaml", line=line, call_s=1e-3)
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tuning:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.c").write_text(PROGRAM)
+    regions = tuple(Region(source=folder / "app.c", loops=(line,), share=0.4) for line in LINES)
+    application = ApplicationFile(
+        path=folder / "app.yaml",
+        tree=folder,
+        build="make",
+        command=("./app",),
+        folder=folder,
+        regions=regions,
+    )
+    return Tuning(folder=folder, application=application, monkeypatch=monkeypatch)
+
+
+def none_of(folder: Path, line: int) -> Path:
+    """A run that finds nothing."""
+    (spec,) = load_spec(folder / f"line{line}.yaml")
+    place = folder.parent / f"none{line}.run"
+    begin(spec, place, replace(OPTIONS, evaluations=6), backend=backend(lambda *_: 1.0))
+    return place
+
+
+@pytest.mark.integration
+def test_what_is_confirmed_stays_until_something_better_is_or_the_source_changes(two: Tuning) -> None:
+    gains = [run_of(two.folder, line) for line in LINES]
+    first = two.tuned(*gains)
+    assert [one.speedup for one in first] == pytest.approx([2.0, 2.0], rel=0.1)
+    value = (1.3, 1.2, 1.4)
+    Tuned(regions=tuple(first), compared=(tuple(map(str, gains)), value)).write(two.application)
+    nothing = none_of(two.folder, LINES[0])
+    assert two.tuned(nothing, none_of(two.folder, LINES[1])) == first
+    assert two.tuned(interrupted=True) == first
+    assert read_tuned(two.application).compared == (tuple(map(str, gains)), value)
+    spec = two.folder / f"line{LINES[1]}.yaml"
+    spec.write_text(spec.read_text() + "# of other tolerances\n")
+    assert [one.run for one in two.tuned(interrupted=True)] == [str(gains[0]), ""]
+    (two.folder / "app.c").write_text(PROGRAM.replace("Twice", "2 times"))
+    assert [one.run for one in two.tuned(interrupted=True)] == ["", ""]
+
+
+@pytest.mark.integration
+def test_an_interrupted_run_that_went_on_is_found(two: Tuning) -> None:
+    run_of(two.folder, LINES[0])
+    run_of(two.folder, LINES[1])
+    cut = interrupted_run(two.folder, LINES[0])
+    first, second = two.tuned(cut, none_of(two.folder, LINES[1]))
+    assert (first.speedup, first.seen, first.unfinished) == (1.0, pytest.approx(2.0, rel=0.1), True)
+    assert (second.speedup, second.seen, second.unfinished) == (1.0, 1.0, False)
+    with pytest.raises(UsageError, match=r"app\.c:13 2\.\d\dx in the search alone, which is not confirmed"):
+        winning_runs(two.application, read_tuned(two.application))
+    resume(cut, backend=backend())
+    first, _ = read_tuned(two.application).regions
+    assert (first.speedup, first.seen, first.unfinished) == (pytest.approx(2.0, rel=0.1), 1.0, False)
