@@ -277,6 +277,7 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
     assert "OTHER" not in spec
     assert "workload: recordings/smooth_loop9-*.rec" in spec
     assert Path(tuned["run"]).is_file()
+    assert (tuned["calls"], 0 < tuned["call_s"] < 1) == (8000, True)
     assert read_tuned(application).regions[0].run == tuned["run"]
     # What a person has changed in a first spec stays.
     own = folder / "tuner-app" / "app" / "src_app-9.yaml"

@@ -78,7 +78,7 @@ class RegionTuning:
         shares = sum(one.region.share for one in first if one.path is not None)
         names = [region_name(self.application, one) for one in self.application.regions]
         blank = [
-            TunedRegion(name=one.name, share=one.region.share, region=name, refused=one.refused)
+            replace(_recorded(TunedRegion(name="", share=0, region=name), one), refused=one.refused)
             for name, one in zip(names, first, strict=True)
         ]
         found = [one.or_earlier(known.get(one.region)) for one in blank]
@@ -95,7 +95,7 @@ class RegionTuning:
         """The loop of a region that saves most; further ones are looked at while none gains and minutes are left."""
         begin_s, left, best = time.monotonic(), minutes, region
         for loop in in_order(one, others, minutes * 60, self._note):
-            tuned = self._tuned(replace(region, name=loop.name, share=loop.region.share), loop, minutes=left)
+            tuned = self._tuned(_recorded(region, loop), loop, minutes=left)
             best = tuned if best is region else max(best, tuned, key=_saved)
             left = minutes - (time.monotonic() - begin_s) / 60
             if not tuned.run or best.speedup > 1 or left <= _WORTH * minutes or self.interruption.wanted:
@@ -136,6 +136,12 @@ class RegionTuning:
             return region.with_run(result.outcome.path)
         except TunerError as error:
             return replace(region, refused=(*one.refused, f"{one.name}: {error}"))
+
+
+def _recorded(region: TunedRegion, loop: RegionSpec) -> TunedRegion:
+    """With what is known of the loop that is tuned of it."""
+    share, calls, call_s = loop.region.share, loop.calls, loop.call_s
+    return replace(region, name=loop.name, share=share, calls=calls, call_s=call_s)
 
 
 def _saved(region: TunedRegion) -> float:
@@ -206,9 +212,12 @@ def print_tuned(found: Tuned, now: Collection[str], file: Path) -> None:
         file: of the application.
     """
     width = max(len(one.name) for one in found.regions)
-    print(f"{'region':<{width}} {'share':>6}  gain alone")
+    print(f"{'region':<{width}} {'share':>6} {'calls':>9} {'a call':>8}  gain alone")
     for one in found.regions:
         earlier = " (kept from earlier)" if one.run and one.run not in now else ""
-        print(f"{one.name:<{width}} {100 * one.share:>5.1f}%  {what_gained(one, file)}{earlier}")
+        calls, took = (one.calls, seconds_text(one.call_s)) if one.calls else ("-", "-")
+        print(
+            f"{one.name:<{width}} {100 * one.share:>5.1f}% {calls:>9} {took:>8}  {what_gained(one, file)}{earlier}"
+        )
     if found.predicted > 1.0:
         print(f"predicted for the whole: {found.predicted:.2f} times; next: tuner app ab {file}")

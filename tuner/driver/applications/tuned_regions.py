@@ -49,6 +49,8 @@ class TunedRegion:
     Attributes:
         name: of the loop or function that was tuned.
         share: of the application's time.
+        calls: of a run of the application; 0 where it was not recorded.
+        call_s: seconds of a call there.
         region: that it stands for in the application's file, such as ``src/heat.c:12``.
         spec: its path; empty where nothing of it could be tuned.
         run: the record's path; empty where it was not tuned.
@@ -61,6 +63,8 @@ class TunedRegion:
 
     name: str
     share: float
+    calls: int = 0
+    call_s: float = 0.0
     region: str = ""
     spec: str = ""
     run: str = ""
@@ -105,6 +109,8 @@ class TunedRegion:
         return {
             "name": self.name,
             "share": self.share,
+            "calls": self.calls,
+            "call_s": self.call_s,
             "region": self.region,
             "spec": self.spec or None,
             "run": self.run or None,
@@ -215,6 +221,8 @@ def read_tuned(application: ApplicationFile) -> Tuned:
                 TunedRegion(
                     name=str(one["name"]),
                     share=float(one["share"]),
+                    calls=int(one["calls"]),
+                    call_s=float(one["call_s"]),
                     region=str(one["region"]),
                     spec=one["spec"] or "",
                     run=one["run"] or "",
