@@ -82,8 +82,9 @@ def ended(output: bytes = b"done\n", **files: bytes) -> TreeRun:
 
 
 def test_files_that_a_run_writes_are_results_too() -> None:
-    first = ended(sums_txt=b"sum 3\n", log12_txt=b"x", log=b"1\n2\n", times=b"took 1 s\n5\n")
-    again = ended(sums_txt=b"sum 3\n", log13_txt=b"x", log=b"1\n2\n2\n", times=b"took 2 s\n5\n")
+    data = b"n\0 1 s\n"
+    first = ended(data=data, sums_txt=b"sum 3\n", log12_txt=b"x", log=b"1\n2\n", times=b"took 1 s\n5\n")
+    again = ended(data=data, sums_txt=b"sum 3\n", log13_txt=b"x", log=b"1\n2\n2\n", times=b"took 2 s\n5\n")
     told: list[str] = []
     judged = with_varying(again, first, application(), told.append)
     assert judged.varies == ("log*.txt: *", "log: *", "times: took * s")
@@ -91,15 +92,19 @@ def test_files_that_a_run_writes_are_results_too() -> None:
         "differs from run to run by itself, so * is not compared: times: took * s",
         "written otherwise from run to run by itself, so not compared: log*.txt, log",
     ]
-    assert compared_files(first, judged) == ["sums.txt", "times"]
+    assert compared_files(first, judged) == ["data", "sums.txt", "times"]
     require_alike(again, first, judged, "with the winners")
     for other, wanted in (
         (
-            ended(sums_txt=b"sum 4\n", times=b"took 2 s\n5\n"),
+            ended(data=data, sums_txt=b"sum 4\n", times=b"took 2 s\n5\n"),
             "something else into sums.txt: line 1 is 'sum 4'",
         ),
-        (ended(sums_txt=b"sum 3\n", times=b"took 2 s\n6\n"), "something else into times: line 2 is '6'"),
-        (ended(times=b"took 2 s\n5\n"), "does not write sums.txt"),
+        (ended(data=b"n\0 2 s\n"), "something else into data: its bytes are others"),
+        (
+            ended(data=data, sums_txt=b"sum 3\n", times=b"took 2 s\n6\n"),
+            "something else into times: line 2 is '6'",
+        ),
+        (ended(data=data, times=b"took 2 s\n5\n"), "does not write sums.txt"),
     ):
         with pytest.raises(UsageError, match=wanted):
             require_alike(other, first, judged, "with the winners")
@@ -151,6 +156,12 @@ def test_files_are_seen_that_are_new_or_written_again(tmp_path: Path) -> None:
 
 WORDS = st.text(alphabet="ab .*?[]\\()^$+-:=%", max_size=12)
 NUMBERS = st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=4)
+
+
+def test_differences_are_shown_in_short() -> None:
+    long = difference(b"a" * 999, b"b" * 999, 0.0)
+    assert long.endswith("a'...")
+    assert len(long) < 250
 
 
 @given(words=st.lists(WORDS, min_size=5, max_size=5), first=NUMBERS, again=NUMBERS)

@@ -13,6 +13,8 @@ from collections.abc import Collection, Sequence
 __all__ = ["compared_lines", "difference", "is_left_out", "of_file", "varying"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_SHOWN = 100
+"""Characters of a line, in messages."""
 _LETTERS = re.compile(r"[^\W\d_]")
 
 
@@ -49,8 +51,12 @@ def difference(wanted: bytes, found: bytes, rtol: float, varies: Collection[str]
     before, after = _lines(wanted), _lines(found)
     for number, (a, b) in enumerate(zip(before, after, strict=False), 1):
         if not _same(a, b, rtol, varies):
-            return f"line {number} is {b!r} for {a!r}"
+            return f"line {number} is {_shown(b)} for {_shown(a)}"
     return "" if len(before) == len(after) else f"{len(after)} lines for {len(before)}"
+
+
+def _shown(line: str) -> str:
+    return repr(line) if len(line) <= _SHOWN else f"{line[:_SHOWN]!r}..."
 
 
 def compared_lines(output: bytes, varies: Collection[str] = ()) -> list[str]:

@@ -32,12 +32,14 @@ __all__ = [
 ]
 
 _DIFFERS = (
-    "give --rtol for numbers, a command that judges with --check, or name the line in varies of app.yaml"
+    "give --rtol for numbers, a command that judges with --check, or name in varies of app.yaml the line, "
+    "or a whole file as 'FILE: *'"
 )
 _CURE = "--check COMMAND (check: in app.yaml) would judge a run"
 _MOST_LINES = 16
 """Patterns for a file; one with more has times or the like all over and is not compared."""
 _SHOWN = 3
+_NO_TEXT = b"\0"
 _DIGITS = re.compile(r"\d+")
 
 
@@ -124,10 +126,17 @@ def _difference(first: TreeRun, done: TreeRun, application: Rebuilt) -> str:
             continue
         if name not in done.files:
             return f"does not write {name}"
-        differs = difference(wanted, done.files[name], rtol, of_file(name, varies))
+        differs = _file_difference(wanted, done.files[name], rtol, of_file(name, varies))
         if differs:
             return f"writes something else into {name}: {differs}"
     return ""
+
+
+def _file_difference(wanted: bytes, found: bytes, rtol: float, varies: Sequence[str]) -> str:
+    """Where two contents of a file differ: of one that is no text every byte counts."""
+    if _NO_TEXT in wanted:
+        return "" if wanted == found else "its bytes are others"
+    return difference(wanted, found, rtol, varies)
 
 
 def with_varying(done: TreeRun, first: TreeRun, application: Rebuilt, note: Callable[[str], None]) -> Rebuilt:
@@ -166,8 +175,8 @@ def _varying_files(first: TreeRun, done: TreeRun, application: Rebuilt) -> Itera
             yield f"{_DIGITS.sub('*', name)}: *"
             continue
         known = of_file(name, application.varies)
-        found = varying(wanted, done.files[name], application.rtol, known)
-        same = not difference(wanted, done.files[name], application.rtol, (*known, *found))
+        found = () if _NO_TEXT in wanted else varying(wanted, done.files[name], application.rtol, known)
+        same = not _file_difference(wanted, done.files[name], application.rtol, (*known, *found))
         yield from (
             (f"{name}: {line}" for line in found) if same and len(found) <= _MOST_LINES else [f"{name}: *"]
         )
