@@ -96,7 +96,7 @@ def test_files_that_a_run_writes_are_results_too() -> None:
     require_alike(again, first, judged, "with the winners")
     for other, wanted in (
         (
-            ended(sums_txt=b"sum 4\n", times=b"took 2 s\n5\n"),
+            ended(data=data, sums_txt=b"sum 4\n", times=b"took 2 s\n5\n"),
             "something else into sums.txt: line 1 is 'sum 4'",
         ),
         (ended(data=b"n\0 2 s\n"), "something else into data: its bytes are others"),
