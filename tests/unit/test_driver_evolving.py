@@ -222,6 +222,17 @@ def test_nothing_but_the_source_to_tune(tmp_path: Path) -> None:
     result = begin(loaded, tmp_path / "a.run", Options(evaluations=40), backend=plain)
     assert result.summary.improved
     assert audit(result.path, backend=plain).differences == []
+    # After the baseline there is time for trials, but none for new variants.
+    now = [0.0]
+
+    def slow(event: str) -> None:
+        now[0] += 26.0 if event == "verify" else 0.01
+
+    late = backend(seconds=lambda _: 1e-3, on_event=slow)
+    short = begin(loaded, tmp_path / "b.run", Options(minutes=1.0), backend=late, clock=lambda: now[0])
+    assert short.summary.trials["total"] == 1
+    assert short.summary.stopped_by == "minutes"
+    assert short.summary.nothing_tried == "nothing was tried: the budget was over with the baseline"
 
 
 @pytest.mark.integration
@@ -235,6 +246,7 @@ def test_a_source_without_anything_to_change(tmp_path: Path) -> None:
     (loaded,) = load_spec(tmp_path / "product.yaml")
     result = begin(loaded, tmp_path / "a.run", Options(), backend=backend())
     assert result.summary.stopped_by == "exhausted"
+    assert result.summary.nothing_tried == "nothing was tried: there is no other candidate"
     assert audit(result.path, backend=backend()).differences == []
 
 
