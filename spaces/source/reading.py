@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tuner.spaces.source.declared_variables import declared_variable
 from tuner.spaces.source.expressions import read_expression
 from tuner.spaces.source.increments import Stepped, without_increments
 from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure
@@ -23,7 +24,6 @@ from tuner.spaces.source.parse import (
     node_text,
     parse_file,
 )
-from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -177,7 +177,7 @@ def _declarations(node: Node) -> list[Stmt]:
     base = " ".join(node_slice(node, node.start_byte, declarators[0].start_byte).split())
     made: list[Stmt] = []
     for declarator in declarators:
-        decl = _declarator(base, declarator)
+        decl = declared_variable(base, declarator)
         if decl is None:
             return [OpaqueStmt(node_text(node))]
         stepped = Stepped((), Name(""), ()) if decl.init is None else _stepped(decl.init, node)
@@ -185,43 +185,6 @@ def _declarations(node: Node) -> list[Stmt]:
         made.append(decl if decl.init is None else replace(decl, init=stepped.expr))
         made += [ExprStmt(step) for step in stepped.after]
     return made
-
-
-def _declarator(base: str, node: Node) -> Decl | None:
-    init = None
-    if node.type == "init_declarator":
-        value = node.child_by_field_name("value")
-        inner = node.child_by_field_name("declarator")
-        if value is None or inner is None:
-            return None
-        init, node = read_expression(value), inner
-    dims: list[Expr] = []
-    stars = rows = ""
-    while node.type != "identifier":
-        within = node.named_children[:1] if node.type == "parenthesized_declarator" else []
-        inner = within[0] if within else node.child_by_field_name("declarator")
-        if inner is None:
-            return None
-        if node.type == "array_declarator":
-            size = node.child_by_field_name("size")
-            if size is None:
-                return None
-            dims.insert(0, read_expression(size))
-        elif within and dims and inner.type == "pointer_declarator":
-            # A pointer to rows: `double (*a)[8]`. A type's text is renamed by nobody, so no name may be in it.
-            if names_in(tuple(dims)) or not all(map(is_pure, dims)):
-                return None
-            rows = f" (*){''.join(f'[{expression_text(d)}]' for d in dims)}"
-            dims, inner = [], inner.child_by_field_name("declarator")
-            if inner is None or inner.type != "identifier":
-                return None
-        elif node.type == "pointer_declarator" and not (dims or rows):
-            kept = " ".join(node_text(c) for c in node.children if c.type == "type_qualifier")
-            stars += f"*{kept + ' ' if kept else ''}"
-        else:
-            return None
-        node = inner
-    return Decl(f"{base} {stars}" if stars else f"{base}{rows}", node_text(node), tuple(dims), init)
 
 
 def _for(node: Node) -> list[Stmt]:
