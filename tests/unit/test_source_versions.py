@@ -187,7 +187,7 @@ def test_aliased_names_outside_the_region_are_no_facts(before: str, inside: str)
         return HALO.replace("{\n", head, 1).replace("\n}", "\n    /* EVOLVE-BLOCK-END */\n}")
 
     assert names(laid_open(text("int p = halo;", "a[0] = p;"), language="c++")) == ["heed_conditions"]
-    assert names(laid_open(text(before, inside), language="c++")) == []
+    assert "heed_conditions" not in names(laid_open(text(before, inside), language="c++"))
 
 
 @pytest.mark.parametrize("after", ["SET(halo, m);", "a[0] = NEXT(halo);"])
