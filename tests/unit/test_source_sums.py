@@ -150,6 +150,7 @@ TURNED = {
     "now and then": "for (int i = n / 3; i <= n; i++) { if (a[i] > 2) { s = s + a[i]; } else s -= 0.5; }",
     "two": "for (int i = 0; i < n; i++) { double w = a[i]; s = s - w; v += w * w; out[i] = w; } s += v;",
     "in rows": "int t, i; for (t = 0; t < n; t++) { u = 0; for (i = 0; i < t; i++) u = u + a[i]; out[t] = u; }",
+    "named alike": "double s_2 = 1; for (int i = 0; i < n; i++) { s += a[i]; s_2 += a[i] * x; } s += s_2;",
 }
 
 

@@ -184,9 +184,10 @@ def several_sums(function: Function, args: Args) -> Function:
     join: list[Stmt] = []
     copies: list[Stmt] = [Block(loop.body)]
     for number in range(1, count):
-        own = {name: fresh_name(made, f"{name}_{number + 1}", names) for name in sums}
-        names |= set(own.values())
-        for name, copy in own.items():
+        own: dict[str, str] = {}
+        for name in sums:
+            own[name] = copy = fresh_name(made, f"{name}_{number + 1}", names)
+            names.add(copy)
             kind = writable(kinds[name])
             before.append(Decl(kind, copy, (), Unary("-", Number("0.0f" if kind == "float" else "0.0"))))
             join.append(ExprStmt(Assign("+=", Name(name), Name(copy))))
