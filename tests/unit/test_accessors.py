@@ -31,11 +31,12 @@ public:
     real twice(int i) { return 2 * m_x[i]; }
     virtual real &other(int i) { return m_x[i]; }
     real copied(int i) { return m_x[i]; }
+    real hidden(int i) const { return m_y[i]; }
     real &same(int) { return m_x[0]; }
     real &counted(int i) { m_n++; return m_x[i]; }
     void grow() { m_x.push_back(0); }
 private:
-    std::vector<real> m_x;
+    std::vector<real> m_x, m_y;
     std::vector<int> m_nodes;
     int m_n;
 };
@@ -88,7 +89,7 @@ def test_arrays_and_numbers_are_arguments() -> None:
     made = outlined(PROGRAM, "work")
     head = made.opening.partition("\n")[0]
     assert head == (
-        "void work_loop35(int mesh_n, int *mesh_nodes, double *mesh_x, long a_stride, float *a_data, long b_stride, "
+        "void work_loop36(int mesh_n, int *mesh_nodes, double *mesh_x, long a_stride, float *a_data, long b_stride, "
         "const float *b_data, float *a_data_)"
     )
     assert "const int *at = (&mesh_nodes[4 * (i)]);" in made.text
@@ -134,15 +135,70 @@ def test_the_program_computes_what_it_did(tmp_path: Path) -> None:
 def test_the_result_of_a_method_is_read_from_its_body() -> None:
     found = Accessors(SourceReader(files=(Source(name="k.cc", text=HEAD),), language="c++"))
     assert found.find("Mesh", "n", 0) == Accessor()
-    assert found.find("const Mesh", "x", 1) == Accessor((1,))
-    assert found.find("Mesh", "nodes", 1) == Accessor((4,), address=True)
-    assert found.find("Matrix<float>", "operator()", 2) == Accessor((None, 1))
+    assert found.find("const Mesh", "x", 1) == Accessor((1,), array="m_x", place="x")
+    assert found.find("Mesh", "copied", 1) == Accessor((1,), array="m_x", place="x")
+    assert found.find("Mesh", "nodes", 1) == Accessor((4,), address=True, array="m_nodes")
+    assert found.find("Matrix<float>", "operator()", 2) == Accessor(
+        (None, 1), array="data", place="operator()"
+    )
     for method in ("twice", "same", "counted", "other", "missing"):
         assert found.find("Mesh", method, 1) is None
 
 
+OWN = """\
+#include <cstdio>
+#include <vector>
+class Grid {
+public:
+    Grid(int rows, int columns) : data(rows * columns), columns(columns), rows(rows) {}
+    double &at(int i, int j) { return data[i * columns + j]; }
+    double get(int i, int j) const { return data[i * columns + j]; }
+    double operator()(int i, int j) const { return data[i * columns + j]; }
+    double &operator()(int i, int j) { return data[i * columns + j]; }
+    int size() const { return rows; }
+    void add(const Grid &a, const Grid &b)
+    {
+        for (int i = 0; i < size(); i++) // LOOP
+            for (int j = 0; j < columns; j++) {
+                at(i, j) += a.get(i, j) * b(j, i) + get(i, j);
+                (*this)(i, j) -= this->at(j, i);
+            }
+    }
+private:
+    std::vector<double> data;
+    int columns, rows;
+};
+int main()
+{
+    Grid a(9, 9), b(9, 9), c(9, 9);
+    for (int i = 0; i < 81; i++) { a.at(i / 9, i % 9) = i % 5; b.at(i / 9, i % 9) = i % 7; c.at(i / 9, i % 9) = 1; }
+    c.add(a, b);
+    for (int i = 0; i < 81; i++) printf("%g\\n", c.get(i / 9, i % 9));
+}
+"""
+
+
+@needs.cc
+@pytest.mark.integration
+def test_values_of_elements_and_the_object_of_a_method_itself(tmp_path: Path) -> None:
+    """What gives a value is read where the class gives the element's place, too; put back it is called as it was."""
+    made = outlined(OWN, "Grid::add")
+    head = made.opening.partition("\n")[0]
+    assert head.count("double *") == 3
+    assert "double *a_get = &const_cast<Grid &>(a).at(0, 0);" in made.call
+    assert "double *b_data = &const_cast<Grid &>(b).at(0, 0);" in made.call
+    expected = ran(tmp_path, OWN)
+    assert ran(tmp_path, made.text) == expected != ""
+    text = made.put_back(
+        made.text.replace("own_at[own_stride * (i) + (j)] +=", "own_at[own_stride * i + j] += 0 +")
+    )
+    assert "at(i, j) += 0 + a.get(i, j) * b(j, i) + " in text
+    assert "add_loop" not in text
+    assert ran(tmp_path, text) == expected
+
+
 STAY = {
-    "w[i] = mesh.copied(i);": "an element's value has no address",
+    "w[i] = mesh.hidden(i);": "nothing gives the place of an element whose value is given",
     "w[i] = mesh.x(i); mesh.grow();": "the array may become another",
     "w[i] = mesh.x(i); mesh.n() = 3;": "a number changes",
     "w[i] = mesh.x(i) + sum(mesh);": "the object is handed on",

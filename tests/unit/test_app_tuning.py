@@ -11,6 +11,7 @@ import pytest
 from loops_with_winners import LINES, PROGRAM, cost, run_of
 
 from tuner.cli.app_tuning import RegionTuning, in_order, too_few, unlike, what_gained
+from tuner.cli.region_table import slower_apart
 from tuner.core.errors import UsageError
 from tuner.core.types import Resolved, Variant
 from tuner.driver.applications.region_specs import RegionSpec, share_of
@@ -68,14 +69,27 @@ def test_shares_and_times_of_calls_are_those_of_the_run_as_it_is() -> None:
     """Whatever the recorded run took; calls that were not timed last as long as those that were."""
     use = KernelUse(name="work", program="")
     use.count("1", 0.4, "", 4)
-    assert share_of(use, 0.9, 1.0) == (pytest.approx(0.4), pytest.approx(0.1))
-    assert share_of(use, 0.3, 1.0) == (pytest.approx(0.3), pytest.approx(0.075))
+    assert share_of(use, 0.9, 1.0) == pytest.approx((0.4, 0.1, 1))
+    assert share_of(use, 0.3, 1.0) == pytest.approx((0.3, 0.075, 0.1 / 0.075))
     use.count("0", 0.0, "too short", 4)
-    assert share_of(use, 0.9, 1.0) == (pytest.approx(0.8), pytest.approx(0.1))
+    assert share_of(use, 0.9, 1.0) == pytest.approx((0.8, 0.1, 1))
     use.count("0", 0.0, SEVERAL_THREADS, 8)
-    share, call_s = share_of(use, 0.9, 1.0)
-    assert share == 0.9
-    assert call_s == pytest.approx(0.9 / 16)
+    assert share_of(use, 0.9, 1.0) == pytest.approx((0.9, 0.9 / 16, 1))
+
+
+def test_what_a_loop_loses_as_a_function_of_its_own_is_no_gain_of_the_application() -> None:
+    """Compilers know more of a loop where it stands: the winner may only get back what calling it apart cost."""
+    one = replace(loop(6, 1e-3), apart=5.0)
+    assert [*slower_apart(one)] == [
+        "app.c:6: a call takes 1 ms, as a function of its own 5.0 times as long: where it stands the compiler knows "
+        "more of it, and a gain may be none there"
+    ]
+    assert [*slower_apart(loop(6, 1e-3))] == []
+    region = TunedRegion(name="app.c:6", share=0.9, apart=5.0, run="a.run", speedup=10.0)
+    assert region.in_place == pytest.approx(2)
+    assert Tuned(regions=(region,)).predicted == pytest.approx(1 / 0.55)
+    assert what_gained(region, Path("app.yaml")) == "10.00x, 2.00x of it where the loop stands"
+    assert Tuned(regions=(replace(region, speedup=4.0),)).predicted == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.cli.process import stop_cleanly
+from tuner.cli.region_table import slower_apart
 from tuner.cli.text import resume_command, seconds_text
 from tuner.cli.tuning import tune_all
 from tuner.core.errors import TunerError
@@ -110,7 +111,7 @@ class RegionTuning:
     def _tuned(self, region: TunedRegion, one: RegionSpec, *, minutes: float) -> TunedRegion:
         """Tunes a loop, and says what its source gained; what fails is why it is not tuned."""
         region = replace(region, refused=one.refused)
-        for line in one.refused:
+        for line in (*one.refused, *slower_apart(one)):
             self._note(line)
         if one.path is None or self.interruption.wanted:
             return region
@@ -141,7 +142,7 @@ class RegionTuning:
 def _recorded(region: TunedRegion, loop: RegionSpec) -> TunedRegion:
     """With what is known of the loop that is tuned of it."""
     share, calls, call_s = loop.region.share, loop.calls, loop.call_s
-    return replace(region, name=loop.name, share=share, calls=calls, call_s=call_s)
+    return replace(region, name=loop.name, share=share, calls=calls, call_s=call_s, apart=loop.apart)
 
 
 def _saved(region: TunedRegion) -> float:
@@ -193,7 +194,8 @@ def what_gained(region: TunedRegion, file: Path) -> str:
     if not region.run:
         return "not tuned: " + (region.refused[-1] if region.refused else "interrupted")
     if region.speedup > 1.0:
-        return f"{region.speedup:.2f}x"
+        known = f", {region.in_place:.2f}x of it where the loop stands" if region.apart > 1 else ""
+        return f"{region.speedup:.2f}x{known}"
     seen = f"{region.seen:.2f}x in its search, which nothing confirms" if region.seen > 1.0 else "none"
     if region.unfinished:
         goes_on = resume_command(region.spec, Path(region.run).parent)

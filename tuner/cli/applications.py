@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +14,6 @@ from tuner.cli.as_json import Json, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, end_when_told
 from tuner.cli.recording import BeforeCommand, command_of, print_built
 from tuner.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from tuner.driver.applications.app_regions import Examined
 
 __all__ = ["app"]
 
@@ -31,9 +29,6 @@ Minutes = Annotated[
 ]
 
 DEFAULT_FILE = Path("app.yaml")
-_FEW_SAMPLES = 50
-_SEEN_S = 0.5
-"""Of processor time, in which a program that can be sampled is."""
 
 
 @app.command(cls=BeforeCommand)
@@ -57,6 +52,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Build and run an application in a copy of its folder; write a file with how, and with its hot regions."""
+    from tuner.cli.region_table import print_regions
     from tuner.core.files import write_atomically
     from tuner.driver.applications.app_regions import examine_application
     from tuner.spec.applications import ApplicationFile, application_text
@@ -76,28 +72,44 @@ def init(
         check=check,
         rtol=rtol,
     )
-    found = examine_application(given, note=_say)
+    with tempfile.TemporaryDirectory(prefix="tuner-app-") as headers:
+        found = examine_application(given, Path(headers), note=_say)
     text = application_text(replace(given, regions=found.hot.regions, varies=found.varies))
     write_atomically(output, text.encode())
     if as_json:
         print_json(found.to_json())
         return
-    _print_regions(found)
+    print_regions(found)
     print(f"wrote {output}; look through it, then: tuner app tune {output}")
 
 
 @app.command(name="list")
 def list_regions(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
-    """Build and run it again, and list its hot regions; changes nothing."""
-    from tuner.driver.applications.app_regions import examine_application
+    """Build and run it again, list its hot regions, and record each to say whether it can be; changes nothing."""
+    from tuner.cli.region_table import print_regions
+    from tuner.driver.applications.app_regions import built_by, examine_application
+    from tuner.driver.applications.region_specs import region_specs
     from tuner.spec.applications import load_application
 
+    application = load_application(file)
     end_when_told()
-    found = examine_application(load_application(file), note=_say)
-    if as_json:
-        print_json(found.to_json())
-    else:
-        _print_regions(found)
+    with tempfile.TemporaryDirectory(prefix="tuner-app-") as name:
+        found = examine_application(application, Path(name, "headers"), note=_say)
+        rebuilt, wall_s = built_by(application), min(found.wall_s)
+        recorded = [
+            next(
+                region_specs(
+                    one, rebuilt, Path(name), found.compiled.get(one.source), wall_s=wall_s, note=_say
+                )
+            )
+            for one in found.hot.regions
+        ]
+    if not as_json:
+        print_regions(found, recorded)
+        return
+    data = found.to_json()
+    regions = zip(data["regions"], recorded, strict=True)
+    print_json({**data, "regions": [{**region, **one.to_json()} for region, one in regions]})
 
 
 @app.command()
@@ -206,28 +218,3 @@ def patch(
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _print_regions(found: Examined) -> None:
-    regions = found.hot.regions
-    width = max((len(one.name) for one in regions), default=0)
-    if regions:
-        print(f"{'region':<{width}} {'share':>6} {'at most':>8}  loops")
-    for one in regions:
-        faster = "any" if one.most is None else f"{one.most:.2f}x"
-        inside = ", ".join(map(str, one.loops)) or "none: the function itself"
-        print(f"{one.name:<{width}} {100 * one.share:>5.1f}% {faster:>8}  {inside}")
-    for line in (*found.doubts, *found.hot.unread):
-        print(f"note: {line}", file=sys.stderr)
-    listing = found.listing
-    unseen = not listing.samples and (listing.static or listing.ran.processor_s > _SEEN_S)
-    if regions:
-        print("at most: what the whole gains if that takes no time at all")
-    elif unseen:
-        print("none of its processor time could be sampled: it has to be linked dynamically, without -static")
-    elif found.hot.without_lines:
-        print("no line of its sources is known: build it with -g and without strip, which changes no code")
-    else:
-        print("no loop or function of its sources takes much of its time")
-    if listing.samples < _FEW_SAMPLES and not unseen:
-        print(f"it was looked at {listing.samples} times only: a longer run tells more")

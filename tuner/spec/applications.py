@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -36,12 +36,14 @@ class Region:
         loops: lines at which loops begin, the outermost first; of these one is tuned. Empty for a function.
         function: its name, where it is no loop.
         share: of the application's processor time.
+        within: the function that its loops lie in, for people; empty where that is not known.
     """
 
     source: Path
     loops: tuple[int, ...] = ()
     function: str = ""
     share: float = 1.0
+    within: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:

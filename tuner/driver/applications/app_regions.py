@@ -81,7 +81,7 @@ def region_json(region: Region) -> dict[str, Any]:
     return {
         "source": str(region.source),
         "loops": list(region.loops),
-        "function": region.function or None,
+        "function": region.function or region.within or None,
         "share": region.share,
         "at_most": region.most,
     }
@@ -162,12 +162,13 @@ def _anew(application: Rebuilt, sources: Sequence[Path]) -> dict[str, bytes]:
 
 
 def examine_application(
-    application: ApplicationFile, *, note: Callable[[str], None] = lambda _: None
+    application: ApplicationFile, headers: Path, *, note: Callable[[str], None] = lambda _: None
 ) -> Examined:
     """Builds an application in a copy of its folder, runs it three times, and finds its hot regions.
 
     Args:
         application: its file.
+        headers: folder for those that the build makes.
         note: told of the progress.
 
     Raises:
@@ -184,7 +185,7 @@ def examine_application(
         with tree_with(rebuilt, scratch / "copy", _anew(rebuilt, sources)) as tree:
             note(f"building it in a copy of {rebuilt.folder}")
             seen = build_watched(tree, rebuilt, PLAIN, sources, scratch)
-            seen = with_generated(seen, tree, scratch / "headers")
+            seen = with_generated(seen, tree, headers)
             note("running it twice, to see whether its results stay the same")
             first, again = run_once(tree, rebuilt), run_once(tree, rebuilt)
             rebuilt = with_varying(again, first, rebuilt, note)

@@ -41,7 +41,7 @@ _MOST_CALLERS = 8
 """In how many calls of one another a loop is looked for."""
 
 _Place = tuple[Path, tuple[int, ...], str]
-"""A file with lines of loops in one another, the outermost first, or with a function."""
+"""A file, lines of loops in one another, the outermost first, and the function around; without loops it is meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,9 @@ def _regions(shares: Mapping[_Place, float]) -> Iterator[Region]:
         outermost[path, loops[:1], function][path, loops, function] = share
     for parts in outermost.values():
         (path, loops, function), _ = max(parts.items(), key=lambda item: (item[1], item[0]))
-        yield Region(source=path, loops=loops, function=function, share=min(1.0, sum(parts.values())))
+        share = min(1.0, sum(parts.values()))
+        own, within = ("", function) if loops else (function, "")
+        yield Region(source=path, loops=loops, function=own, share=share, within=within)
 
 
 class _Program:
@@ -167,7 +169,7 @@ class _Program:
             return
         loops = source.loops(function, line)
         if loops:
-            yield path, tuple(loops), ""
+            yield path, tuple(loops), function.qualified
             return
         name = function.name
         if len(callers) < _MOST_CALLERS and name not in callers:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tuner.core.errors import TunerError
 from tuner.core.files import write_atomically
@@ -34,6 +35,10 @@ _LEAST_S = 1e-7
 """Of a call: what calling a loop apart and timing it costs is more."""
 _CHEAP_S = 1e-5
 """Of a call of a loop inside one that no spec describes: what is around such a loop is most of what can gain."""
+_LONG_S = 1e-6
+"""Of a call, of which timing it is no part to speak of."""
+_SLOWER = 1.25
+"""Times as long as where it stands, that a call takes as a function of its own before that is no noise."""
 _NOT_RECORDED = re.compile(rf"^# check: ({NO_ARGUMENT} .*)$", re.MULTILINE)
 _INSTANCES = 2
 _CAUGHT = 2
@@ -50,6 +55,8 @@ class RegionSpec:
         line: of the loop; 0 for a function.
         calls: in a run of the application.
         call_s: seconds of one.
+        apart: times as long as it takes where it stands that it takes as a function of its own.
+        by_address: whether it is recorded with the application's memory around it.
         recorded_s: the least and the most that a call is known to take: all on average, and those that were recorded.
         refused: why loops further out are not tuned, or nothing is.
     """
@@ -59,6 +66,8 @@ class RegionSpec:
     line: int = 0
     calls: int = 0
     call_s: float = 0.0
+    apart: float = 1.0
+    by_address: bool = False
     recorded_s: tuple[float, float] = (0.0, math.inf)
     refused: tuple[str, ...] = ()
 
@@ -66,6 +75,18 @@ class RegionSpec:
     def name(self) -> str:
         """For messages: of the loop that was chosen."""
         return f"{self.region.source.name}:{self.line}" if self.line else self.region.name
+
+    def to_json(self) -> dict[str, Any]:
+        """What recording it showed, as plain JSON."""
+        return {
+            "share": self.region.share,
+            "recorded": None if self.path is None else "with memory" if self.by_address else "alone",
+            "line": self.line or None,
+            "calls": self.calls,
+            "call_s": self.call_s,
+            "apart": self.apart,
+            "refused": list(self.refused),
+        }
 
 
 def region_specs(
@@ -182,7 +203,7 @@ class _Loops:
         _forget(spec)
         report = record_rebuilt(spec, self._application, instances=_INSTANCES, silent=True, output=recorded)
         (use,) = report.ran.kernels
-        share, call_s = share_of(use, self._region.share, self._wall_s)
+        share, call_s, apart = share_of(use, self._region.share, self._wall_s)
         if call_s < _LEAST_S:
             self._too_short.add(line)
             took = f"a call takes {call_s * 1e9:.3g} ns, of which a run makes {use.launches}"
@@ -199,6 +220,8 @@ class _Loops:
             line=line,
             calls=use.launches,
             call_s=call_s,
+            apart=apart,
+            by_address=by_address,
             recorded_s=(min(times), max(times)),
             refused=tuple(self.refused),
         )
@@ -217,22 +240,25 @@ class _Loops:
             self.refused.append(f"{name}: {problem}")
 
 
-def share_of(use: KernelUse, sampled: float, wall_s: float) -> tuple[float, float]:
-    """A loop's share of the application's time, and the seconds of a call, without what recording adds.
+def share_of(use: KernelUse, sampled: float, wall_s: float) -> tuple[float, float, float]:
+    """A loop's share of the application's time, the seconds of a call, and how many times that one takes apart.
 
-    Samples of what a loop calls count for every loop that calls it; its own time is what was recorded, but for calls
-    that were not timed, which last as long as others. Calls of several threads at once take a share that is no part
-    of the time from the application's start to its end.
+    All without what recording adds. Samples of what a loop calls count for every loop that calls it; its own time is
+    what was recorded, but for calls that were not timed, which last as long as others. Calls of several threads at once
+    take a share that is no part of the time from the application's start to its end.
 
     Args:
-        use: of the loop, in a run that was recorded.
+        use: of the loop, in a run that was recorded, in which it is a function of its own.
         sampled: share of the processor time by samples of a run as it is.
         wall_s: of a run as it is.
     """
-    call_s = use.seconds / max(1, use.timed)
-    share = sampled if SEVERAL_THREADS in use.refused else min(sampled, call_s * use.launches / wall_s)
+    call_s, in_place_s = use.seconds / max(1, use.timed), sampled * wall_s / use.launches
+    if SEVERAL_THREADS in use.refused:
+        return sampled, min(call_s, in_place_s), 1.0
+    share = min(sampled, call_s * use.launches / wall_s)
     # Of short calls the clock itself is a part; samples know nothing of it.
-    return share, min(call_s, sampled * wall_s / use.launches)
+    apart = call_s / in_place_s if in_place_s > _LONG_S and call_s > _SLOWER * in_place_s else 1.0
+    return share, min(call_s, in_place_s), apart
 
 
 def _path_of(region: Region, line: int, application: Rebuilt, folder: Path) -> Path:

@@ -51,6 +51,7 @@ class TunedRegion:
         share: of the application's time.
         calls: of a run of the application; 0 where it was not recorded.
         call_s: seconds of a call there.
+        apart: times as long that a call takes as a function of its own there.
         region: that it stands for in the application's file, such as ``src/heat.c:12``.
         spec: its path; empty where nothing of it could be tuned.
         run: the record's path; empty where it was not tuned.
@@ -65,6 +66,7 @@ class TunedRegion:
     share: float
     calls: int = 0
     call_s: float = 0.0
+    apart: float = 1.0
     region: str = ""
     spec: str = ""
     run: str = ""
@@ -75,9 +77,14 @@ class TunedRegion:
     refused: tuple[str, ...] = ()
 
     @property
+    def in_place(self) -> float:
+        """How many times as fast the claim makes the loop where it stands, as far as that is known."""
+        return max(1.0, self.speedup / self.apart)
+
+    @property
     def saved(self) -> float:
         """Part of the application's time that the claim saves."""
-        return self.share * (1 - 1 / self.speedup)
+        return self.share * (1 - 1 / self.in_place)
 
     def with_run(self, run: Path) -> TunedRegion:
         """With what a run's record says by now.
@@ -111,6 +118,7 @@ class TunedRegion:
             "share": self.share,
             "calls": self.calls,
             "call_s": self.call_s,
+            "apart": self.apart,
             "region": self.region,
             "spec": self.spec or None,
             "run": self.run or None,
@@ -141,7 +149,7 @@ class Tuned:
 
     @property
     def predicted(self) -> float:
-        """The speedup of the whole if each winner gains in the application what it gained alone.
+        """The speedup of the whole if each winner takes as long in the application as alone.
 
         Source: Amdahl, "Validity of the single processor approach to achieving large scale computing capabilities",
         1967.
@@ -223,6 +231,7 @@ def read_tuned(application: ApplicationFile) -> Tuned:
                     share=float(one["share"]),
                     calls=int(one["calls"]),
                     call_s=float(one["call_s"]),
+                    apart=float(one["apart"]),
                     region=str(one["region"]),
                     spec=one["spec"] or "",
                     run=one["run"] or "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import BaselineError
 from tuner.spec.reading.methods import with_this
@@ -20,6 +20,7 @@ from tuner.spec.reading.trees import inner_nodes, peeled, referenced
 __all__ = ["Accessor", "Accessors"]
 
 _NUMBER = re.compile(r"(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*")
+_SUBSCRIPT = "operator[]"
 _Sum = dict[str, "int | None"]
 """Coefficients by parameter, under no name what no parameter is in; ``None`` for numbers of the object."""
 
@@ -31,10 +32,15 @@ class Accessor:
     Attributes:
         strides: by how many elements each argument moves the element; ``None`` where a number of the object says so.
         address: whether it gives the element's address.
+        array: the member that has the elements; empty for a number of the object.
+        place: the method that gives the place of the same element of an object that is not ``const``; empty where none
+            does.
     """
 
     strides: tuple[int | None, ...] = ()
     address: bool = False
+    array: str = ""
+    place: str = ""
 
 
 @dataclass(slots=True)
@@ -58,12 +64,14 @@ class Accessors:
         Raises:
             MachineError: there is no clang, or it does not answer.
         """
-        found = {
-            _given(tree)
-            for tree in self._of(_class_name(kind))
-            if tree.get("name") == method and len(parameter_nodes(tree)) == count + 1
-        }
-        return found.pop() if len(found) == 1 else None
+        methods = [tree for tree in self._of(_class_name(kind)) if len(parameter_nodes(tree)) == count + 1]
+        found = {_given(tree) for tree in methods if tree.get("name") == method}
+        given = found.pop() if len(found) == 1 else None
+        if given is None or not given.strides:
+            return given
+        names = [str(tree.get("name")) for tree in methods if _gives_place(tree) and _given(tree) == given]
+        alike = (name for name in names if (name == _SUBSCRIPT) == (method == _SUBSCRIPT))
+        return replace(given, place=next(alike, ""))
 
     def _of(self, name: str) -> list[Node]:
         """Definitions of methods, of a template's too, that have a parameter for their object."""
@@ -112,9 +120,9 @@ def _given(tree: Node) -> Accessor | None:
     if summed is None:
         return None
     strides = tuple(summed.get(name, 0) for name in names)
-    return (
-        None if any(stride is not None and stride < 1 for stride in strides) else Accessor(strides, address)
-    )
+    if any(stride is not None and stride < 1 for stride in strides):
+        return None
+    return Accessor(strides, address, _member_name(array))
 
 
 def _subscripted(value: Node) -> tuple[Node, Node]:
@@ -134,6 +142,21 @@ def _is_member(node: Node, this: Node) -> bool:
     while node.get("kind") == "MemberExpr" and inner_nodes(node):
         node, found = peeled(inner_nodes(node)[0]), True
     return found and referenced(node) == this["id"]
+
+
+def _member_name(node: Node) -> str:
+    names = []
+    while node.get("kind") == "MemberExpr":
+        names.append(str(node.get("name")))
+        node = peeled(inner_nodes(node)[0])
+    return ".".join(reversed(names))
+
+
+def _gives_place(tree: Node) -> bool:
+    """Whether a method gives a reference through which the element can be changed."""
+    kind = str(tree["type"]["qualType"])
+    given = kind.partition("(")[0].strip()
+    return given.endswith("&") and not given.startswith("const ") and not kind.endswith("const")
 
 
 def _sum(index: Node, names: Collection[str], this: Node) -> _Sum | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from tuner.core.errors import BaselineError
 from tuner.core.source_text import source_text
 from tuner.spec.reading.accessors import Accessor, Accessors
 from tuner.spec.reading.known_calls import KEEP_NOTHING, known_name
+from tuner.spec.reading.methods import THIS
 from tuner.spec.reading.nodes import Node, paths, plain_type, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes, peeled
@@ -25,7 +27,7 @@ _METHOD = "<bound member function type>"
 _LOOKS = frozenset({"operator[]", "size", "data", "get", "empty", "begin", "end", "front", "back", "at"})
 """Methods of containers that leave them as they are."""
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
-"""What is there whether the loop comes to it or not; a pointer may lead nowhere."""
+"""What is there whether the loop comes to it or not."""
 _NO_CLASS = re.compile(
     r"[^*<]*\*.*|(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*"
 )
@@ -56,9 +58,10 @@ class Uses:
     Attributes:
         root: the variable that its name begins with.
         kind: its type.
-        text: as it is written.
+        text: as it is written; empty for the object that the function belongs to.
         method: the accessor; empty for a container's subscripts.
         given: what that gives.
+        values: whether all of them give values of elements, not their places.
         found: where.
     """
 
@@ -67,6 +70,7 @@ class Uses:
     text: str
     method: str
     given: Accessor
+    values: bool = False
     found: list[Use] = field(default_factory=list)
 
 
@@ -126,6 +130,39 @@ class _Looking:
 
     def _look(self, node: Node, parents: Sequence[Node]) -> set[int]:
         """Notes what is done with the object that a name begins; gives the nodes that access its elements."""
+        root = node.get("referencedDecl", {})
+        top, at, text = self._object(node, parents, own=root.get("id") == THIS)
+        around = [parent for parent in parents[at:] if parent.get("castKind") != "NoOp"]
+        kind = plain_type(top)
+        found = self._use(top, around) if root.get("id") not in self._inside else None
+        if found is not None:
+            use, method, accessor = found
+            if text is not None and (not method or all(map(self._text, use.arguments))):
+                key = text, accessor.place or method, len(use.arguments)
+                value = bool(method and accessor.strides) and not accessor.address and not _is_place(use.node)
+                made = Uses(root, _bare(kind), text, method, accessor, value)
+                uses = self._used.setdefault(key, made)
+                if uses.values and not value:
+                    uses.method, uses.values = method, False
+                uses.found.append(use)
+            return {id(use.node)}
+        if _is_class(kind):
+            self._others.add(_bare(kind))
+        elif around[:1] and around[0].get("castKind") != "LValueToRValue":
+            self._others.add(str(root.get("id")))
+        return set()
+
+    def _object(self, node: Node, parents: Sequence[Node], *, own: bool) -> tuple[Node, int, str | None]:
+        """The object that a name begins, how many nodes around the name are of it, and its text.
+
+        The text is ``None`` for what need not be there where the loop does not come to it.
+        """
+        if own:
+            # The address is read, and it may be followed.
+            wrapped = [parents[0], *takewhile(_follows, parents[1:])]
+            found = [each for each in wrapped if each.get("opcode") == "*"]
+            if found or parents[len(wrapped)].get("isArrow"):
+                return (found or wrapped)[0], len(wrapped), ""
         top, at = node, 0
         while at < len(parents):
             step = parents[at]
@@ -133,20 +170,8 @@ class _Looking:
             if not arrow and (step.get("kind") != "MemberExpr" or plain_type(step) == _METHOD):
                 break
             top, at = step, at + 1
-        around = [parent for parent in parents[at:] if parent.get("castKind") != "NoOp"]
-        root, kind, text = node.get("referencedDecl", {}), plain_type(top), self._text(top)
-        found = self._use(top, around) if root.get("id") not in self._inside else None
-        if found is not None:
-            use, method, accessor = found
-            if _PLAIN.fullmatch(text) and (not method or all(map(self._text, use.arguments))):
-                key = text, method, len(use.arguments)
-                self._used.setdefault(key, Uses(root, _bare(kind), text, method, accessor)).found.append(use)
-            return {id(use.node)}
-        if _is_class(kind):
-            self._others.add(_bare(kind))
-        elif around[:1] and around[0].get("castKind") != "LValueToRValue":
-            self._others.add(str(root.get("id")))
-        return set()
+        text = self._text(top)
+        return top, at, text if _PLAIN.fullmatch(text) and not plain_type(top).endswith("*") else None
 
     def _use(self, top: Node, parents: Sequence[Node]) -> tuple[Use, str, Accessor] | None:
         """A use of an object for an element or a number, by which method, and what that gives; ``None`` for others."""
@@ -162,8 +187,8 @@ class _Looking:
             return None
         if not CONTAINER.match(kind):
             given = self._accessors.find(kind, method, len(arguments))
-            lvalue = call.get("valueCategory") == "lvalue"
-            if given is None or (given.strides and lvalue == given.address):
+            lvalue = _is_place(call)
+            if given is None or (given.strides and lvalue == given.address and (lvalue or not given.place)):
                 return None
             # A number is read alone, and what is no place has no address.
             read = not lvalue or (around[:1] and around[0].get("castKind") == "LValueToRValue")
@@ -171,7 +196,7 @@ class _Looking:
         if method == "size" and not arguments:
             return Use(call, top), "size", Accessor()
         # Bits are no elements that lie in memory, and rows lie in containers of their own.
-        plain = call.get("valueCategory") == "lvalue" and not CONTAINER.match(plain_type(call))
+        plain = _is_place(call) and not CONTAINER.match(plain_type(call))
         if method == "operator[]" and len(arguments) == 1 and plain:
             return Use(call, top, arguments), "", Accessor((1,))
         return None
@@ -201,6 +226,15 @@ class _Looking:
         bodies = [f.tree for f in functions if f.defined]
         inner = [n for body in bodies for n in walk(body) if n.get("kind") in _CALLS]
         return bool(bodies) and all(self._is_local(each, (*within, name)) for each in inner)
+
+
+def _follows(node: Node) -> bool:
+    """Whether a node is an address or what it leads to."""
+    return node.get("kind") == "ParenExpr" or node.get("opcode") == "*" or node.get("castKind") == "NoOp"
+
+
+def _is_place(node: Node) -> bool:
+    return bool(node.get("valueCategory") == "lvalue")
 
 
 def _is_class(kind: str) -> bool:

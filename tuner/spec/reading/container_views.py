@@ -20,6 +20,7 @@ from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = ["Viewed", "viewed"]
 
+_OWN = "(*this)"
 _POINTER = {"vector": "data()", "array": "data()", "span": "data()", "unique_ptr": "get()"}
 
 
@@ -108,9 +109,9 @@ class _Writing:
         if container and steps:
             value = f"{uses.text}.{_POINTER[container[1]]}"
         called = uses.method if uses.method.isidentifier() else "data"
-        given = uses.text if called == "data" else f"{uses.text}.{uses.method}"
+        given = (uses.text or _OWN) if called == "data" else _method(uses.text, uses.method)
         brackets = uses.method in ("", "operator[]")
-        name = self._declared(f"{uses.text}_{called}", kind, value)
+        name = self._declared(f"{uses.text or 'own'}_{called}", kind, value)
         view = View(
             *(name, f"{declaration(kind, name)} = {value};", given if steps else value),
             *(steps, uses.given.address, brackets),
@@ -125,7 +126,7 @@ class _Writing:
             return str(stride)
         address = "" if uses.given.address else "&"
         value = f"{address}{_access(uses, at)} - {address}{_access(uses, None)}"
-        name = self._declared(f"{uses.text}_stride", "long", value)
+        name = self._declared(f"{uses.text or 'own'}_stride", "long", value)
         self._views.append(View(name, f"long {name} = {value};", ""))
         return name
 
@@ -213,9 +214,18 @@ def _access(uses: Uses, moved: int | None) -> str:
         moved: which argument is 1; the others are 0.
     """
     arguments = ", ".join("1" if at == moved else "0" for at in range(len(uses.given.strides)))
-    if uses.method in ("", "operator[]"):
-        return f"{uses.text}[{arguments}]"
-    return f"{uses.text}{'' if uses.method == 'operator()' else f'.{uses.method}'}({arguments})"
+    text, method = uses.text, uses.method
+    if uses.values:
+        # Only objects that may change give places.
+        text, method = f"const_cast<{uses.kind} &>({text or _OWN})", uses.given.place
+    if method in ("", "operator[]"):
+        return f"{text or _OWN}[{arguments}]"
+    return f"{text or _OWN if method == 'operator()' else _method(text, method)}({arguments})"
+
+
+def _method(text: str, name: str) -> str:
+    """A method as it is called."""
+    return f"{text}.{name}" if text else name
 
 
 def _edits(use: Use, view: View) -> list[tuple[int, int, str]]:

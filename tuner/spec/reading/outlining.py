@@ -108,11 +108,11 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
     if loop is None:
         raise no_loop(functions, text, line, f"of {entry} begins")
     name = f"the loop at line {line}"
-    _refuse(function, loop, name)
     around = around_function(reader, function, name)
     views = viewed(reader, function, loop, text)
     if views is not None:
         function, loop = views.function, views.loop
+    _refuse(function, loop, name)
     try:
         made = _Writer(function, loop, text, reader, views, around).outlined(entry, line)
     except UsageError as error:
