@@ -156,6 +156,11 @@ public:
     double operator()(int i, int j) const { return data[i * columns + j]; }
     double &operator()(int i, int j) { return data[i * columns + j]; }
     int size() const { return rows; }
+    void shift(const Grid &a)
+    {
+        for (int i = 0; i < rows; i++) // INDEX
+            data[index(i, 1)] += i * a.index(i, 2);
+    }
     void add(const Grid &a, const Grid &b)
     {
         for (int i = 0; i < size(); i++) // LOOP
@@ -165,14 +170,17 @@ public:
             }
     }
 private:
+    static constexpr int first = 3;
     std::vector<double> data;
     int columns, rows;
+    int index(int i, int j) const { return i * columns + 2 * j + first; }
 };
 int main()
 {
     Grid a(9, 9), b(9, 9), c(9, 9);
     for (int i = 0; i < 81; i++) { a.at(i / 9, i % 9) = i % 5; b.at(i / 9, i % 9) = i % 7; c.at(i / 9, i % 9) = 1; }
     c.add(a, b);
+    c.shift(b);
     for (int i = 0; i < 81; i++) printf("%g\\n", c.get(i / 9, i % 9));
 }
 """
@@ -195,6 +203,17 @@ def test_values_of_elements_and_the_object_of_a_method_itself(tmp_path: Path) ->
     assert "at(i, j) += 0 + a.get(i, j) * b(j, i) + " in text
     assert "add_loop" not in text
     assert ran(tmp_path, text) == expected
+    made = outlined(OWN, "Grid::shift", "// INDEX")
+    assert (
+        "data_data[(own_stride * (i) + 2 * (1) + own_offset)] += i * (a_stride * (i) + 2 * (2) + a_offset);"
+        in made.text
+    )
+    assert ran(tmp_path, made.text) == expected
+    text = made.put_back(
+        made.text.replace("] += i *", "] += 2 * i *").replace("own_stride * (i)", "own_stride * i")
+    )
+    assert "long own_stride = index(1, 0) - index(0, 0);" in text
+    assert "shift_loop" not in text
 
 
 STAY = {

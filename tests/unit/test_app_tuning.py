@@ -19,7 +19,7 @@ from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tun
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
-from tuner.recorders.recordings.capture import SEVERAL_THREADS, KernelUse
+from tuner.recorders.recordings.capture import SEVERAL_THREADS, KernelUse, Ran
 from tuner.spec.applications import ApplicationFile, Region
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -68,13 +68,15 @@ def test_a_replay_that_takes_another_time_than_the_application_is_told_of() -> N
 def test_shares_and_times_of_calls_are_those_of_the_run_as_it_is() -> None:
     """Whatever the recorded run took; calls that were not timed last as long as those that were."""
     use = KernelUse(name="work", program="")
+    ran = Ran(status=0, wall_s=2.0, processor_s=2.0, seen=True, kernels=(use,))
     use.count("1", 0.4, "", 4)
-    assert share_of(use, 0.9, 1.0) == pytest.approx((0.4, 0.1, 1))
-    assert share_of(use, 0.3, 1.0) == pytest.approx((0.3, 0.075, 0.1 / 0.075))
+    assert share_of(ran, 0.9, 1.0) == pytest.approx((0.4, 0.1, 1))
+    assert share_of(ran, 0.3, 1.0) == pytest.approx((0.3, 0.075, 0.1 / 0.075))
+    assert share_of(replace(ran, processor_s=1.0), 0.9, 1.0) == pytest.approx((0.2, 0.05, 1))
     use.count("0", 0.0, "too short", 4)
-    assert share_of(use, 0.9, 1.0) == pytest.approx((0.8, 0.1, 1))
+    assert share_of(ran, 0.9, 1.0) == pytest.approx((0.8, 0.1, 1))
     use.count("0", 0.0, SEVERAL_THREADS, 8)
-    assert share_of(use, 0.9, 1.0) == pytest.approx((0.9, 0.9 / 16, 1))
+    assert share_of(ran, 0.9, 1.0) == pytest.approx((0.9, 0.9 / 16, 1))
 
 
 def test_what_a_loop_loses_as_a_function_of_its_own_is_no_gain_of_the_application() -> None:

@@ -95,12 +95,10 @@ def list_regions(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
     end_when_told()
     with tempfile.TemporaryDirectory(prefix="tuner-app-") as name:
         found = examine_application(application, Path(name, "headers"), note=_say)
-        rebuilt, wall_s = built_by(application), min(found.wall_s)
+        rebuilt, run_s = built_by(application), found.run_s
         recorded = [
             next(
-                region_specs(
-                    one, rebuilt, Path(name), found.compiled.get(one.source), wall_s=wall_s, note=_say
-                )
+                region_specs(one, rebuilt, Path(name), found.compiled.get(one.source), run_s=run_s, note=_say)
             )
             for one in found.hot.regions
         ]
@@ -137,10 +135,10 @@ def tune(
             raise UsageError(f"{source} is no file below {rebuilt.folder}", f"correct regions in {file}")
     end_when_told()
     _say(f"building it in a copy of {rebuilt.folder}, and running it once")
-    compiled, wall_s = as_it_is(rebuilt, sources, headers_folder(application))
+    compiled, run_s = as_it_is(rebuilt, sources, headers_folder(application))
     specs = [
         region_specs(
-            region, rebuilt, work_folder(application), compiled.get(region.source), wall_s=wall_s, note=_say
+            region, rebuilt, work_folder(application), compiled.get(region.source), run_s=run_s, note=_say
         )
         for region in application.regions
     ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["print_regions", "slower_apart"]
 
 _FEW_SAMPLES = 50
+_ANY = 1000
 _SEEN_S = 0.5
 """Of processor time, in which a program that can be sampled is."""
 
@@ -57,7 +58,7 @@ def slower_apart(one: RegionSpec) -> Iterator[str]:
 
 
 def _row(region: Region) -> tuple[str, ...]:
-    faster = "any" if region.most is None else f"{region.most:.2f}x"
+    faster = "any" if region.most is None or region.most > _ANY else f"{region.most:.2f}x"
     name = f"{region.within}: {region.name}" if region.within else region.name
     return (
         name,

@@ -20,7 +20,7 @@ from tuner.driver.applications.hot_regions import lines_without_loop
 from tuner.driver.applications.rebuilt_recording import record_rebuilt
 from tuner.driver.applications.recorded_specs import file_name, recordings_of
 from tuner.driver.check import check_spec
-from tuner.recorders.recordings.capture import SEVERAL_THREADS, KernelUse
+from tuner.recorders.recordings.capture import SEVERAL_THREADS, Ran
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
@@ -95,7 +95,7 @@ def region_specs(
     folder: Path,
     compiled: Compiled | None,
     *,
-    wall_s: float,
+    run_s: float,
     note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[RegionSpec]:
     """Specs for the loops of a region that can be recorded and whose replay is what the application got.
@@ -108,7 +108,7 @@ def region_specs(
         application: how it is built and run.
         folder: for specs and recordings. A first spec that is there already is taken as it is.
         compiled: how the build compiles the region's source; ``None`` where that was not seen.
-        wall_s: of a run of the application as it is.
+        run_s: of a run of the application as it is, undisturbed.
         note: told of the progress.
 
     Raises:
@@ -118,7 +118,7 @@ def region_specs(
     if stale:
         yield RegionSpec(region=region, refused=(stale,))
         return
-    loops = _Loops(region, application, folder, compiled, wall_s, note)
+    loops = _Loops(region, application, folder, compiled, run_s, note)
     found = False
     for one in loops.candidates():
         found = True
@@ -150,12 +150,12 @@ class _Loops:
         application: Rebuilt,
         folder: Path,
         compiled: Compiled | None,
-        wall_s: float,
+        run_s: float,
         note: Callable[[str], None],
     ) -> None:
         self.refused: list[str] = []
         self._region, self._application, self._folder = region, application, folder
-        self._compiled, self._wall_s, self._note = compiled, wall_s, note
+        self._compiled, self._run_s, self._note = compiled, run_s, note
         self._too_short: set[int] = set()
 
     def candidates(self) -> Iterator[RegionSpec]:
@@ -202,11 +202,11 @@ class _Loops:
         recorded = path.with_name(f"{path.stem}-recorded.yaml")
         _forget(spec)
         report = record_rebuilt(spec, self._application, instances=_INSTANCES, silent=True, output=recorded)
-        (use,) = report.ran.kernels
-        share, call_s, apart = share_of(use, self._region.share, self._wall_s)
+        share, call_s, apart = share_of(report.ran, self._region.share, self._run_s)
+        launches = report.ran.kernels[0].launches
         if call_s < _LEAST_S:
             self._too_short.add(line)
-            took = f"a call takes {call_s * 1e9:.3g} ns, of which a run makes {use.launches}"
+            took = f"a call takes {call_s * 1e9:.3g} ns, of which a run makes {launches}"
             return f"{took}: calling it apart and timing it takes more; a loop around it can be tuned"
         self._note(f"{name}: checking that the replay is what the application got")
         problem = _problem(recorded, report.recordings)
@@ -218,7 +218,7 @@ class _Loops:
             region=replace(self._region, share=share),
             path=recorded,
             line=line,
-            calls=use.launches,
+            calls=launches,
             call_s=call_s,
             apart=apart,
             by_address=by_address,
@@ -240,7 +240,7 @@ class _Loops:
             self.refused.append(f"{name}: {problem}")
 
 
-def share_of(use: KernelUse, sampled: float, wall_s: float) -> tuple[float, float, float]:
+def share_of(ran: Ran, sampled: float, run_s: float) -> tuple[float, float, float]:
     """A loop's share of the application's time, the seconds of a call, and how many times that one takes apart.
 
     All without what recording adds. Samples of what a loop calls count for every loop that calls it; its own time is
@@ -248,14 +248,17 @@ def share_of(use: KernelUse, sampled: float, wall_s: float) -> tuple[float, floa
     take a share that is no part of the time from the application's start to its end.
 
     Args:
-        use: of the loop, in a run that was recorded, in which it is a function of its own.
+        ran: the application with the loop as a function of its own, recorded.
         sampled: share of the processor time by samples of a run as it is.
-        wall_s: of a run as it is.
+        run_s: of a run as it is.
     """
-    call_s, in_place_s = use.seconds / max(1, use.timed), sampled * wall_s / use.launches
+    (use,) = ran.kernels
+    # What else ran took its part of the calls' time as well.
+    busy = min(1.0, ran.processor_s / ran.wall_s)
+    call_s, in_place_s = busy * use.seconds / max(1, use.timed), sampled * run_s / use.launches
     if SEVERAL_THREADS in use.refused:
         return sampled, min(call_s, in_place_s), 1.0
-    share = min(sampled, call_s * use.launches / wall_s)
+    share = min(sampled, call_s * use.launches / run_s)
     # Of short calls the clock itself is a part; samples know nothing of it.
     apart = call_s / in_place_s if in_place_s > _LONG_S and call_s > _SLOWER * in_place_s else 1.0
     return share, min(call_s, in_place_s), apart

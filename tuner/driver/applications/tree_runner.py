@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ def main() -> None:
             open(request["output"], "wb") as output,
             open(request["errors"], "wb") as errors,
         ):
-            begin = time.perf_counter()
+            begin, used_s = time.perf_counter(), _processor_s()
             try:
                 done = subprocess.run(
                     request["command"],
@@ -37,10 +38,17 @@ def main() -> None:
                 answer: dict[str, object] = {
                     "status": done.returncode,
                     "wall_s": time.perf_counter() - begin,
+                    "processor_s": _processor_s() - used_s,
                 }
             except (OSError, ValueError) as error:
                 answer = {"failed": getattr(error, "strerror", None) or str(error)}
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def _processor_s() -> float:
+    """Of commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -34,16 +34,22 @@ _SHOWN_BYTES = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRun:
-    """One command's end: its exit status (a signal's number below 0), seconds, and what it wrote.
+    """One command's end: its exit status (a signal's number below 0), seconds, processor time, and what it wrote.
 
     ``files`` are those that it wrote below the folder, where these were looked for.
     """
 
     status: int
     wall_s: float
+    processor_s: float
     output: bytes
     errors: bytes
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def undisturbed_s(self) -> float:
+        """As far as that is known, what it takes where nothing else wants its processor."""
+        return min(self.wall_s, self.processor_s)
 
     @property
     def said(self) -> str:
@@ -170,6 +176,7 @@ class Tree:
         return TreeRun(
             status=answer["status"],
             wall_s=answer["wall_s"],
+            processor_s=answer["processor_s"],
             output=output.read_bytes(),
             errors=errors.read_bytes(),
         )

@@ -1,4 +1,4 @@
-"""Methods of C++ classes that give an element of an array of their object, its address, or a number of the object.
+"""Methods of C++ classes that give an element of an array of their object, its address, an index, or a number.
 
 ``double &x(int i) { return m_x[i]; }`` and ``T &operator()(int i, int j) { return data[i * cols + j]; }``: what a loop
 reads and writes through them are elements of plain arrays. Read from clang's syntax tree. May not say what else is done
@@ -20,6 +20,8 @@ from tuner.spec.reading.trees import inner_nodes, peeled, referenced
 __all__ = ["Accessor", "Accessors"]
 
 _NUMBER = re.compile(r"(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*")
+_INDEX = re.compile(r"(?:unsigned )?long(?: long)?|int")
+"""Smaller ones without a sign begin again at 0."""
 _SUBSCRIPT = "operator[]"
 _Sum = dict[str, "int | None"]
 """Coefficients by parameter, under no name what no parameter is in; ``None`` for numbers of the object."""
@@ -32,7 +34,8 @@ class Accessor:
     Attributes:
         strides: by how many elements each argument moves the element; ``None`` where a number of the object says so.
         address: whether it gives the element's address.
-        array: the member that has the elements; empty for a number of the object.
+        array: the member that has the elements; empty for a number of the object, and for an index, which has strides.
+        offset: of an index, where all arguments are 0; ``None`` where numbers of the object say so.
         place: the method that gives the place of the same element of an object that is not ``const``; empty where none
             does.
     """
@@ -40,6 +43,7 @@ class Accessor:
     strides: tuple[int | None, ...] = ()
     address: bool = False
     array: str = ""
+    offset: int | None = 0
     place: str = ""
 
 
@@ -67,7 +71,7 @@ class Accessors:
         methods = [tree for tree in self._of(_class_name(kind)) if len(parameter_nodes(tree)) == count + 1]
         found = {_given(tree) for tree in methods if tree.get("name") == method}
         given = found.pop() if len(found) == 1 else None
-        if given is None or not given.strides:
+        if given is None or not given.array:
             return given
         names = [str(tree.get("name")) for tree in methods if _gives_place(tree) and _given(tree) == given]
         alike = (name for name in names if (name == _SUBSCRIPT) == (method == _SUBSCRIPT))
@@ -107,14 +111,14 @@ def _given(tree: Node) -> Accessor | None:
     if not others:
         number = _is_member(value, this) and _NUMBER.fullmatch(plain_type(value))
         return Accessor() if number else None
-    address = value.get("opcode") in ("&", "+")
+    address = value.get("opcode") == "&" or (value.get("opcode") == "+" and "*" in plain_type(value))
     if value.get("opcode") == "&":
         value = peeled(inner_nodes(value)[0])
-    elif address and "*" not in plain_type(value):
-        return None
     array, index = _subscripted(value)
     if not _is_member(array, this):
-        return None
+        array, index = {}, value
+        if address or not _INDEX.fullmatch(plain_type(value)):
+            return None
     names = [str(parameter["id"]) for parameter in others]
     summed = _sum(index, names, this)
     if summed is None:
@@ -122,7 +126,7 @@ def _given(tree: Node) -> Accessor | None:
     strides = tuple(summed.get(name, 0) for name in names)
     if any(stride is not None and stride < 1 for stride in strides):
         return None
-    return Accessor(strides, address, _member_name(array))
+    return Accessor(strides, address, _member_name(array), 0 if array else summed.get("", 0))
 
 
 def _subscripted(value: Node) -> tuple[Node, Node]:
@@ -167,7 +171,8 @@ def _sum(index: Node, names: Collection[str], this: Node) -> _Sum | None:
         return {"": int(node["value"])}
     if kind == "DeclRefExpr" and referenced(node) in names:
         return {referenced(node): 1}
-    if _is_member(node, this):
+    constant = kind == "DeclRefExpr" and plain_type(node).startswith("const ")
+    if constant or _is_member(node, this):
         return {"": None}
     if kind != "BinaryOperator" or node.get("opcode") not in ("+", "-", "*"):
         return None

@@ -139,7 +139,7 @@ class _Looking:
             use, method, accessor = found
             if text is not None and (not method or all(map(self._text, use.arguments))):
                 key = text, accessor.place or method, len(use.arguments)
-                value = bool(method and accessor.strides) and not accessor.address and not _is_place(use.node)
+                value = bool(method and accessor.array) and not accessor.address and not _is_place(use.node)
                 made = Uses(root, _bare(kind), text, method, accessor, value)
                 uses = self._used.setdefault(key, made)
                 if uses.values and not value:
@@ -188,7 +188,9 @@ class _Looking:
         if not CONTAINER.match(kind):
             given = self._accessors.find(kind, method, len(arguments))
             lvalue = _is_place(call)
-            if given is None or (given.strides and lvalue == given.address and (lvalue or not given.place)):
+            if given is None:
+                return None
+            if given.array and lvalue == given.address and (lvalue or not given.place):
                 return None
             # A number is read alone, and what is no place has no address.
             read = not lvalue or (around[:1] and around[0].get("castKind") == "LValueToRValue")

@@ -86,10 +86,14 @@ class _Writing:
         """The function, its loop, and the variables."""
         edits: list[tuple[int, int, str]] = []
         for uses in self.uses:
-            view = self._view(uses)
+            steps = tuple(self._step(uses, at) for at in range(len(uses.given.strides)))
+            index = bool(uses.method and steps) and not uses.given.array
+            view = self._offset(uses, steps) if index else self._view(uses, steps)
             for use in uses.found:
-                edits += _edits(use, view)
-                self._replaced[id(use.node)] = self._replacement(use, view)
+                edits += _index_edits(use, view) if index else _edits(use, view)
+                self._replaced[id(use.node)] = (
+                    self._index(use, view) if index else self._replacement(use, view)
+                )
         tree = self._rebuilt(self.function.tree)
         # Declared where every loop of the function sees them.
         body = body_of(tree)
@@ -99,9 +103,16 @@ class _Writing:
         function = replace(self.function, tree={**tree, "inner": inner})
         return Viewed(function, self._new, tuple(edits), tuple(self._views))
 
-    def _view(self, uses: Uses) -> View:
+    def _offset(self, uses: Uses, steps: tuple[str, ...]) -> View:
+        """The index of which all arguments are 0; its name is a number where that is known."""
+        if uses.given.offset is not None:
+            return View(str(uses.given.offset), "", "", steps)
+        name = self._declared(f"{uses.text or 'own'}_offset", "long", _access(uses, None))
+        self._views.append(View(name, f"long {name} = {_access(uses, None)};", ""))
+        return self._views[-1]._replace(strides=steps)
+
+    def _view(self, uses: Uses, steps: tuple[str, ...]) -> View:
         """The pointer to the first element, or the number."""
-        steps = tuple(self._step(uses, at) for at in range(len(uses.given.strides)))
         kind, value = plain_type(uses.found[0].node), _access(uses, None)
         if steps and not uses.given.address:
             kind, value = f"{kind}{'' if kind.endswith('*') else ' '}*", f"&{value}"
@@ -124,7 +135,7 @@ class _Writing:
         stride = uses.given.strides[at]
         if stride is not None:
             return str(stride)
-        address = "" if uses.given.address else "&"
+        address = "&" if uses.given.array and not uses.given.address else ""
         value = f"{address}{_access(uses, at)} - {address}{_access(uses, None)}"
         name = self._declared(f"{uses.text or 'own'}_stride", "long", value)
         self._views.append(View(name, f"long {name} = {value};", ""))
@@ -132,7 +143,8 @@ class _Writing:
 
     def _declared(self, text: str, kind: str, value: str) -> str:
         """Notes a variable, under a name that the file does not have."""
-        name = re.sub(r"\W+", "_", text)
+        # Names with two underscores are the implementation's.
+        name = re.sub(r"\W+|_{2,}", "_", text)
         while name in self._variables or re.search(rf"\b{name}\b", self.text):
             name += "_"
         called = {"kind": "CXXMemberCallExpr", "valueCategory": "prvalue", "type": {"qualType": kind}}
@@ -153,13 +165,7 @@ class _Writing:
         value = self._value(view.name, use.base)
         if not view.strides:
             return value
-        terms = [
-            each if step == "1" else _binary("*", self._stride(step, use.base), each)
-            for step, each in zip(view.strides, use.arguments, strict=True)
-        ]
-        index = terms[0]
-        for term in terms[1:]:
-            index = _binary("+", index, term)
+        index = self._summed(use, view)
         element = {
             **{key: part for key, part in use.node.items() if key not in ("inner", "type")},
             "kind": "ArraySubscriptExpr",
@@ -170,6 +176,21 @@ class _Writing:
         if not view.address:
             return element
         return {**use.node, "kind": "UnaryOperator", "opcode": "&", "inner": [element]}
+
+    def _index(self, use: Use, view: View) -> Node:
+        """What stands for an index."""
+        index = self._summed(use, view)
+        return index if view.name == "0" else _binary("+", index, self._stride(view.name, use.base))
+
+    def _summed(self, use: Use, view: View) -> Node:
+        terms = [
+            each if step == "1" else _binary("*", self._stride(step, use.base), each)
+            for step, each in zip(view.strides, use.arguments, strict=True)
+        ]
+        index = terms[0]
+        for term in terms[1:]:
+            index = _binary("+", index, term)
+        return index
 
     def _stride(self, step: str, base: Node) -> Node:
         if step in self._variables:
@@ -235,15 +256,25 @@ def _edits(use: Use, view: View) -> list[tuple[int, int, str]]:
         return [(begin, end, view.name)]
     if view.brackets and not view.address and view.strides == ("1",):
         return [(*_span(use.base), view.name)]
-    made, at = [], begin
-    text = f"(&{view.name}[" if view.address else f"{view.name}["
+    opening = f"(&{view.name}[" if view.address else f"{view.name}["
+    return _sum_edits(use, view, opening, "])" if view.address else "]")
+
+
+def _index_edits(use: Use, view: View) -> list[tuple[int, int, str]]:
+    return _sum_edits(use, view, "(", ")" if view.name == "0" else f" + {view.name})")
+
+
+def _sum_edits(use: Use, view: View, opening: str, closing: str) -> list[tuple[int, int, str]]:
+    """Arguments as a sum, each times its stride."""
+    begin, end = _span(use.node)
+    made, at, text = [], begin, opening
     for step, argument in zip(view.strides, use.arguments, strict=True):
         first, last = _span(argument)
         several = len(view.strides) > 1 or step != "1"
         opened = ("" if step == "1" else f"{step} * ") + ("(" if several else "")
         made.append((at, first, text + opened))
         at, text = last, ")" * several + " + "
-    return [*made, (at, end, text.removesuffix(" + ") + ("])" if view.address else "]"))]
+    return [*made, (at, end, text.removesuffix(" + ") + closing)]
 
 
 def _span(node: Node) -> tuple[int, int]:
