@@ -124,6 +124,41 @@ def test_the_program_computes_what_it_did_and_gets_its_containers_back(tmp_path:
         assert ran(tmp_path, changed) == wanted
 
 
+NESTED = """\
+#include <cstdio>
+#include <vector>
+using Rows = std::vector<std::vector<double>>;
+static void add(Rows &c, const Rows &a)
+{
+    for (unsigned i = 0; i < a.size(); i++) // LOOP
+        for (unsigned j = 0; j < a[0].size(); j++) c[i][j] += 2 * a[i][j];
+}
+int main()
+{
+    Rows a(7, std::vector<double>(5, 3)), c = a;
+    for (int i = 0; i < 35; i++) c[i / 5][i % 5] = i;
+    add(c, a);
+    for (int i = 0; i < 35; i++) printf("%g\\n", c[i / 5][i % 5]);
+}
+"""
+
+
+@needs.cc
+@pytest.mark.integration
+def test_containers_of_containers_are_pointers_to_their_rows(tmp_path: Path) -> None:
+    made = outlined(NESTED, "add")
+    assert (
+        "(unsigned long a_size, unsigned long a_0_size, double **c_rows, const double **a_rows)"
+        in made.opening
+    )
+    assert "c_rows[i][j] += 2 * a_rows[i][j];" in made.text
+    changed = made.text.replace("c_rows[i][j] +=", "c_rows[i][j] = c_rows[i][j] +")
+    text = made.put_back(changed)
+    assert "for (unsigned j = 0; j < a[0].size(); j++) c[i][j] = c[i][j] + 2 * a[i][j];" in text
+    wanted = ran(tmp_path, NESTED)
+    assert wanted == ran(tmp_path, made.text) == ran(tmp_path, text) != ""
+
+
 def test_a_name_of_the_loop_that_is_a_containers_hides_none() -> None:
     made = outlined(loop("int n, Numbers &u", "u[i] = i;"), "around")
     text = made.put_back(made.text.replace("u_data[i] = i;", "double u = i; u_data[i] = u;"))
@@ -140,7 +175,8 @@ STAY = {
     "far(); w[i] = u[i];": "a function is not known",
     "w[i] = *(u.begin() + i) + u[i];": "its beginning is asked for",
     "bits[i] = 1;": "bits are no array",
-    "rows[i][0] = 1;": "rows are several",
+    "rows[i][0] = rows[i].size();": "rows may have several sizes",
+    "rows[i][0] = 1; rows[i].push_back(1);": "a row may be another",
 }
 
 

@@ -20,7 +20,7 @@ from tuner.driver.applications.listing import Listing
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.project import read_source
-from tuner.spec.reading.lookup import callers_of, functions_of
+from tuner.spec.reading.lookup import callers_of, functions_of, operators_of
 from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.outlining import lines_of, loop_lines
 from tuner.spec.reading.signature import Function, SourceReader
@@ -212,6 +212,7 @@ class _Functions:
             flags=(*(_OLD_C if language == "c" else ()), *(() if compiled is None else compiled.flags)),
         )
         self._names = functions_of(self._text)
+        self._operators = operators_of(self._text) if language == "c++" else []
         self._read: dict[str, list[Function]] = {}
 
     def _named(self, name: str) -> list[Function]:
@@ -223,6 +224,7 @@ class _Functions:
         """The function that a line lies in: its name stands above, seldom far."""
         above = "".join(lines_of_text(self._text)[:line])
         places = {found[1]: found.start() for found in _NAMED.finditer(above) if found[1] in self._names}
+        places |= {name: at for name, at in self._operators if at < len(above)}
         for name in sorted(places, key=lambda name: -places[name]):
             for function in self._named(name):
                 if line in lines_of(function.tree, self._data):

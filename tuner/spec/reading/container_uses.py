@@ -20,9 +20,12 @@ from tuner.spec.reading.nodes import Node, paths, plain_type, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes, peeled
 
-__all__ = ["CONTAINER", "Use", "Uses", "uses_of"]
+__all__ = ["CONTAINER", "ROWS", "Use", "Uses", "uses_of"]
 
 CONTAINER = re.compile(r"(?:const )?std::(?:__\w+::)?(vector|array|span|unique_ptr)<")
+_ROWS = re.compile(r"(?:const )?std::(?:__\w+::)?(vector|array|span)<")
+ROWS = Accessor((1, 1))
+"""What subscripts of a container of containers give."""
 _METHOD = "<bound member function type>"
 _LOOKS = frozenset({"operator[]", "size", "data", "get", "empty", "begin", "end", "front", "back", "at"})
 """Methods of containers that leave them as they are."""
@@ -137,6 +140,7 @@ class _Looking:
         found = self._use(top, around) if root.get("id") not in self._inside else None
         if found is not None:
             use, method, accessor = found
+            text = text and (text if use.base is top else self._text(use.base))
             if text is not None and (not method or all(map(self._text, use.arguments))):
                 key = text, accessor.place or method, len(use.arguments)
                 value = bool(method and accessor.array) and not accessor.address and not _is_place(use.node)
@@ -197,11 +201,12 @@ class _Looking:
             return (Use(call, top, arguments), method, given) if given.strides or read else None
         if method == "size" and not arguments:
             return Use(call, top), "size", Accessor()
-        # Bits are no elements that lie in memory, and rows lie in containers of their own.
-        plain = _is_place(call) and not CONTAINER.match(plain_type(call))
-        if method == "operator[]" and len(arguments) == 1 and plain:
-            return Use(call, top, arguments), "", Accessor((1,))
-        return None
+        if method != "operator[]" or len(arguments) != 1:
+            return None
+        if CONTAINER.match(plain_type(call)):
+            return _of_row(top, call, arguments[0], around)
+        # Bits are no elements that lie in memory.
+        return (Use(call, top, arguments), "", Accessor((1,))) if _is_place(call) else None
 
     def _text(self, node: Node) -> str:
         """As it is written in the file; empty where a macro writes it."""
@@ -233,6 +238,22 @@ class _Looking:
 def _follows(node: Node) -> bool:
     """Whether a node is an address or what it leads to."""
     return node.get("kind") == "ParenExpr" or node.get("opcode") == "*" or node.get("castKind") == "NoOp"
+
+
+def _of_row(top: Node, row: Node, at: Node, parents: Sequence[Node]) -> tuple[Use, str, Accessor] | None:
+    """A use of one container in another for an element, or of a certain one for its size; ``None`` for others."""
+    around = parents[0] if parents else {}
+    inner = inner_nodes(around)
+    if not _ROWS.match(plain_type(top)):
+        return None
+    if around.get("kind") == "CXXOperatorCallExpr" and len(inner) == 3 and peeled(inner[1]) is row:
+        method = peeled(inner[0]).get("referencedDecl", {}).get("name")
+        plain = _is_place(around) and not CONTAINER.match(plain_type(around))
+        return (Use(around, top, (at, inner[2])), "", ROWS) if method == "operator[]" and plain else None
+    size = around.get("name") == "size" and plain_type(around) == _METHOD and len(parents) > 1
+    if size and peeled(at).get("kind") == "IntegerLiteral":
+        return Use(parents[1], row), "size", Accessor()
+    return None
 
 
 def _is_place(node: Node) -> bool:

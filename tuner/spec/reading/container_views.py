@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from tuner.core.source_text import source_bytes, source_text
 from tuner.spaces.source.views import View
-from tuner.spec.reading.container_uses import CONTAINER, Use, Uses, uses_of
+from tuner.spec.reading.container_uses import CONTAINER, ROWS, Use, Uses, uses_of
 from tuner.spec.reading.declarators import declaration
 from tuner.spec.reading.nodes import Node, body_of, plain_type
 from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.trees import inner_nodes
 
 __all__ = ["Viewed", "viewed"]
 
@@ -113,6 +114,8 @@ class _Writing:
 
     def _view(self, uses: Uses, steps: tuple[str, ...]) -> View:
         """The pointer to the first element, or the number."""
+        if uses.given == ROWS:
+            return self._rows(uses)
         kind, value = plain_type(uses.found[0].node), _access(uses, None)
         if steps and not uses.given.address:
             kind, value = f"{kind}{'' if kind.endswith('*') else ' '}*", f"&{value}"
@@ -130,6 +133,20 @@ class _Writing:
         self._views.append(view)
         return view
 
+    def _rows(self, uses: Uses) -> View:
+        """The pointer to those to the first elements of rows."""
+        use = uses.found[0]
+        row = CONTAINER.match(plain_type(inner_nodes(use.node)[1]))
+        assert row is not None
+        kind = f"{plain_type(use.node)} *"
+        name = self._declared(f"{uses.text}_rows", f"{kind}*", uses.text)
+        pointers, at = f"{name}_held", f"{name}_at"
+        size, first = f"{uses.text}.size()", f"{uses.text}[{at}].{_POINTER[row[1]]}"
+        held = f"std::vector<{kind}> {pointers}({size}); for (unsigned long {at} = 0; {at} < {size}; {at}++)"
+        declared = f"{held} {pointers}[{at}] = {first}; {kind}*{name} = {pointers}.data();"
+        self._views.append(View(name, declared, uses.text, ("1",)))
+        return self._views[-1]
+
     def _step(self, uses: Uses, at: int) -> str:
         """By how many elements an argument moves the element."""
         stride = uses.given.strides[at]
@@ -144,7 +161,7 @@ class _Writing:
     def _declared(self, text: str, kind: str, value: str) -> str:
         """Notes a variable, under a name that the file does not have."""
         # Names with two underscores are the implementation's.
-        name = re.sub(r"\W+|_{2,}", "_", text)
+        name = re.sub(r"[\W_]+", "_", text)
         while name in self._variables or re.search(rf"\b{name}\b", self.text):
             name += "_"
         called = {"kind": "CXXMemberCallExpr", "valueCategory": "prvalue", "type": {"qualType": kind}}
@@ -165,6 +182,16 @@ class _Writing:
         value = self._value(view.name, use.base)
         if not view.strides:
             return value
+        if len(use.arguments) > len(view.strides):
+            kind = {"qualType": f"{plain_type(use.node)} *"}
+            row = {
+                "kind": "ArraySubscriptExpr",
+                "valueCategory": "lvalue",
+                "type": kind,
+                "range": use.base["range"],
+            }
+            value = _read({**row, "inner": [value, use.arguments[0]]})
+            use = replace(use, arguments=use.arguments[1:])
         index = self._summed(use, view)
         element = {
             **{key: part for key, part in use.node.items() if key not in ("inner", "type")},
@@ -207,13 +234,7 @@ class _Writing:
             "referencedDecl": {key: variable[key] for key in ("id", "kind", "name", "type")},
             "range": base["range"],
         }
-        return {
-            "kind": "ImplicitCastExpr",
-            "castKind": "LValueToRValue",
-            "type": variable["type"],
-            "range": base["range"],
-            "inner": [named],
-        }
+        return _read(named)
 
     def _rebuilt(self, node: Node) -> Node:
         made = self._replaced.get(id(node), node)
@@ -275,6 +296,12 @@ def _sum_edits(use: Use, view: View, opening: str, closing: str) -> list[tuple[i
         made.append((at, first, text + opened))
         at, text = last, ")" * several + " + "
     return [*made, (at, end, text.removesuffix(" + ") + closing)]
+
+
+def _read(place: Node) -> Node:
+    """The value of a place."""
+    kind = {key: place[key] for key in ("type", "range")}
+    return {"kind": "ImplicitCastExpr", "castKind": "LValueToRValue", **kind, "inner": [place]}
 
 
 def _span(node: Node) -> tuple[int, int]:

@@ -10,13 +10,14 @@ from tuner.core.errors import BaselineError
 from tuner.spec.reading.enumerators import with_numbers
 from tuner.spec.reading.signature import Function, SourceReader
 
-__all__ = ["callers_of", "entries_of", "function_lookup", "functions_of"]
+__all__ = ["callers_of", "entries_of", "function_lookup", "functions_of", "operators_of"]
 
 _BODY = re.compile(
     r"\s*(?:(?:const|override|final)\b\s*)*(?:\{|noexcept|__attribute__|(?:[A-Za-z_][\w\s*,[\]]*;\s*)+\{)"
 )
 """What follows the parameters of a function that is defined: of a method its kind, in C of before 1989 their types."""
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_OPERATOR = re.compile(r"\b(operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w()\[\]]+))\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
@@ -27,9 +28,16 @@ def functions_of(text: str) -> list[str]:
     return list(dict.fromkeys(name for name, _ in _definitions(_plain(text))))
 
 
+def operators_of(text: str) -> list[tuple[str, int]]:
+    """Operators of C++ that a source seems to define, such as ``operator+``, and where they stand."""
+    return [(re.sub(r"\s", "", name), at) for name, at in _definitions(text, _OPERATOR)]
+
+
 def callers_of(text: str, name: str) -> list[str]:
-    """The functions of a source in which another one, or one itself, seems to be called."""
+    """The functions of a source in which another one, or one itself, or an operator seems to be called."""
     plain = _plain(text)
+    if name.startswith("operator"):
+        return _using(plain, name.removeprefix("operator"))
     defined = {at: function for function, at in _definitions(plain)}
     found: dict[str, None] = {}
     inside = ""
@@ -40,14 +48,23 @@ def callers_of(text: str, name: str) -> list[str]:
     return list(found)
 
 
+def _using(plain: str, operator: str) -> list[str]:
+    """The functions in which an operator stands, up to where the next one is defined."""
+    defined = [*_definitions(plain)]
+    ends = [at for _, at in defined[1:]] + [len(plain)]
+    return list(
+        dict.fromkeys(f for (f, at), end in zip(defined, ends, strict=True) if operator[0] in plain[at:end])
+    )
+
+
 def _plain(text: str) -> str:
     """A source without comments, texts and directives."""
     return _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
 
 
-def _definitions(plain: str) -> Iterator[tuple[str, int]]:
+def _definitions(plain: str, pattern: re.Pattern[str] = _CALLABLE) -> Iterator[tuple[str, int]]:
     """Names that seem to be defined as functions, and where they stand."""
-    for found in _CALLABLE.finditer(plain):
+    for found in pattern.finditer(plain):
         depth, at = 1, found.end()
         while at < len(plain) and depth:
             depth += {"(": 1, ")": -1}.get(plain[at], 0)
