@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from tuner.cli.main import app
 from tuner.core.errors import SpecError, TunerError
 from tuner.driver.applications.host_functions import HostFunction, HostFunctions
-from tuner.driver.applications.hot_regions import HotRegions, hot_regions
+from tuner.driver.applications.hot_regions import HotRegions, hot_regions, stale
 from tuner.driver.applications.listing import Listing
-from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned
+from tuner.driver.applications.tuned_regions import Compared, Tuned, TunedRegion, read_tuned
 from tuner.driver.outcome.export import export
 from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import ApplicationFile, Region, application_text, load_application
@@ -91,6 +91,20 @@ def test_lines_belong_to_the_loops_around_them(tmp_path: Path) -> None:
         ("hot.c:18", (18,), 0.33),
     ]
     assert regions[0].most == pytest.approx(2.5)
+
+
+def test_a_loop_that_was_found_is_known_by_its_text(tmp_path: Path) -> None:
+    """Lines that a person wrote are taken as they are."""
+    path = tmp_path / "hot.c"
+    (region,) = found(tmp_path, {14: 45}).regions
+    inner, own = replace(region, loops=(13,)), replace(region, digest="")
+    path.write_text(HOT.replace("; j++)", ";  j++)").replace("a[i] = 0", "a[i] = 1"))
+    assert stale(region, None) == stale(inner, None) == ""
+    path.write_text(HOT.replace("i < n; i++)\n        for", "i < n; ++i)\n        for"))
+    assert stale(region, None) == "the loop at line 12 of hot.c is another now than when it was found"
+    assert stale(own, None) == ""
+    path.write_text("\n" + HOT)
+    assert stale(own, None) == "no loop begins at line 12 of hot.c as it is now"
 
 
 def test_functions_without_a_loop_stand_for_the_loops_that_call_them(tmp_path: Path) -> None:
@@ -172,7 +186,7 @@ def test_the_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
         rtol=1e-9,
         varies=("Time: * s", 'a "b" \\ *'),
         regions=(
-            Region(source=tmp_path.resolve() / "a.c", loops=(3, 4), share=0.5),
+            Region(source=tmp_path.resolve() / "a.c", loops=(3, 4), share=0.5, digest="00012345"),
             Region(source=inner.resolve() / "b.cc", function="far::work", share=0.25),
         ),
     )
@@ -444,12 +458,13 @@ def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: py
     data = json.loads(call("ab", "--pairs", 4, "--json"))
     assert data["predicted"] == pytest.approx(1 / (1 - 0.25))
     tuned = read_tuned(application)
-    assert tuned.compared == (
-        tuple(map(str, runs)),
-        (data["speedup"]["value"], *data["speedup"]["ci95"]),
+    compared = Compared(
+        runs=tuple(map(str, runs)), speedup=(data["speedup"]["value"], *data["speedup"]["ci95"])
     )
+    assert tuned.compared == compared
     for low, refused in ((0.9, True), (1.1, False)):
-        Tuned(regions=tuned.regions, compared=(tuple(map(str, runs)), (1.2, low, 1.3))).write(application)
+        told = replace(compared, speedup=(1.2, low, 1.3))
+        Tuned(regions=tuned.regions, compared=told).write(application)
         if refused:
             with pytest.raises(TunerError, match=r"no gain of the application was told: 1\.200 times"):
                 call("patch")

@@ -8,8 +8,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -18,7 +18,7 @@ import typer
 from tuner.core.errors import TunerError
 from tuner.core.plugins import TRACEBACK
 
-__all__ = ["EXIT_INTERRUPTED", "end_when_told", "run_and_exit", "stop_cleanly"]
+__all__ = ["EXIT_INTERRUPTED", "end_when_told", "ended_at_once", "run_and_exit", "stop_cleanly"]
 
 EXIT_INTERRUPTED = 130
 _AGAIN_S = 0.05
@@ -34,6 +34,18 @@ def stop_cleanly(interruption: Any) -> None:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
+
+
+@contextmanager
+def ended_at_once() -> Iterator[None]:
+    """Where no run goes on: Ctrl-C raises KeyboardInterrupt, whatever it does elsewhere."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def end_when_told() -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import FullDiskError, MachineError, UsageError
 from tuner.core.protocols import NamesFunctions
 from tuner.driver.applications.functions import as_given, function_library, function_of
 from tuner.driver.applications.recorded_specs import (
@@ -197,6 +197,7 @@ def capture(
 
     Raises:
         UsageError: nothing was recorded.
+        FullDiskError: there is no room for it.
         MachineError: a recording cannot be written.
     """
     variables = {
@@ -211,7 +212,9 @@ def capture(
         _leave_no_empty(folder)
         if any("written" in why for why in ran.lost):
             place, other = (folder, "name another with -o") if scratch is None else (scratch, "set TMPDIR")
-            raise UsageError(f"{ran.lost[0]} in {place}, as on a full disk", f"make room there, or {other}")
+            raise FullDiskError(
+                f"{ran.lost[0]} in {place}, as on a full disk", f"make room there, or {other}"
+            )
         raise nothing_found(ran, application.command, kernels, function=function)
     return ran, found
 

@@ -6,6 +6,7 @@ paths down; the folder stays as it is. May not decide what is built.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import FullDiskError, MachineError, UsageError
 
 __all__ = ["RUNS_FOLDER", "WORK_FOLDER", "Tree", "TreeRun"]
 
@@ -68,6 +69,7 @@ class Tree:
 
     Raises:
         UsageError: the folder cannot be copied.
+        FullDiskError: there is no room for the copy.
         MachineError: the machine lets nobody mount a folder for itself.
     """
 
@@ -85,7 +87,9 @@ class Tree:
             if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
                 reason = str(error.args[0][0][-1])
             cure = "name a smaller folder with --tree, or set TMPDIR to one with room for it"
-            raise UsageError(f"{original} cannot be copied to {scratch}: {reason}", cure) from None
+            full = reason == os.strerror(errno.ENOSPC)
+            kind = FullDiskError if full else UsageError
+            raise kind(f"{original} cannot be copied to {scratch}: {reason}", cure) from None
         runner = [sys.executable, "-I", str(Path(__file__).with_name("tree_runner.py"))]
         try:
             self._process = subprocess.Popen(
