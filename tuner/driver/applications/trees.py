@@ -65,7 +65,7 @@ class Tree:
 
     Args:
         original: the folder.
-        scratch: an empty folder for the copy and for what commands write; on a disk with room for it.
+        scratch: an empty folder for the copy; on a disk with room for it.
 
     Raises:
         UsageError: the folder cannot be copied.
@@ -90,10 +90,13 @@ class Tree:
             full = reason == os.strerror(errno.ENOSPC)
             kind = FullDiskError if full else UsageError
             raise kind(f"{original} cannot be copied to {scratch}: {reason}", cure) from None
+        # In memory: on a full disk commands could not say that it is.
+        self._files = [os.memfd_create(name) for name in ("input", "output", "errors")]
         runner = [sys.executable, "-I", str(Path(__file__).with_name("tree_runner.py"))]
         try:
             self._process = subprocess.Popen(
-                [*self.around(self.original), *runner],
+                [*self.around(self.original), *runner, *map(str, self._files)],
+                pass_fds=self._files,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -117,6 +120,8 @@ class Tree:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
+        while self._files:
+            os.close(self._files.pop())
 
     def around(self, folder: Path) -> tuple[str, ...]:
         """Words of a command that runs the words behind it in a folder below the original, which is the copy then."""
@@ -146,15 +151,11 @@ class Tree:
             UsageError: there is no such command.
             MachineError: the process that runs commands is gone.
         """
-        output, errors, standard = (self._scratch / name for name in ("output", "errors", "input"))
-        standard.write_bytes(given)
-        request = {
-            "command": list(command),
-            "folder": str(folder or self.original),
-            "input": str(standard),
-            "output": str(output),
-            "errors": str(errors),
-        }
+        for file, text in zip(self._files, (given, b"", b""), strict=True):
+            os.truncate(file, 0)
+            os.pwrite(file, text, 0)
+            os.lseek(file, 0, os.SEEK_SET)
+        request = {"command": list(command), "folder": str(folder or self.original)}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -174,6 +175,12 @@ class Tree:
         return TreeRun(
             status=answer["status"],
             wall_s=answer["wall_s"],
-            output=output.read_bytes(),
-            errors=errors.read_bytes(),
+            output=_content(self._files[1]),
+            errors=_content(self._files[2]),
         )
+
+
+def _content(file: int) -> bytes:
+    with open(file, "rb", closefd=False) as opened:
+        opened.seek(0)
+        return opened.read()
