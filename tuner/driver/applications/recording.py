@@ -116,7 +116,7 @@ def record_spec(
     """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel` and :func:`report_for`."""
     check_output(spec, output)
     kernel = spec.task.kernel
-    library, unsaid = None, ""
+    library, unsaid, bound = None, "", False
     backend = backends.create(spec.task.backend)
     if isinstance(backend, NamesFunctions):
         unsaid, returns = unsaid_return(spec.task, spec.tunables)
@@ -125,6 +125,7 @@ def record_spec(
         function = function_of(spec.task, symbol, layout, command)
         text = recording_library(replace(function, returns=function.returns or returns))
         library = function_library(text, f"record-{kernel.function}", symbol)
+        bound = function.keeps_memory
     elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
             f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
@@ -132,7 +133,11 @@ def record_spec(
     application = application_of(command, aside=aside, library=library)
     folder = recordings_of(spec)
     ran, found = capture(
-        application, [kernel.function], folder, instances=instances, function=library is not None
+        replace(application, bound=bound),
+        [kernel.function],
+        folder,
+        instances=instances,
+        function=library is not None,
     )
     return report_for(spec, ran, found, unsaid=unsaid, output=output)
 
