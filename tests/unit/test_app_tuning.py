@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tuner.cli.app_tuning import (
     unlike,
     what_gained,
 )
-from tuner.core.errors import UsageError
+from tuner.core.errors import FullDiskError, UsageError
 from tuner.core.types import Resolved, Variant
 from tuner.driver.applications.region_specs import RegionSpec, share_of
 from tuner.driver.applications.tuned_regions import (
@@ -221,6 +222,29 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tuning:
         regions=regions,
     )
     return Tuning(folder=folder, application=application, monkeypatch=monkeypatch)
+
+
+def test_a_recording_that_is_interrupted_leaves_what_is_known(
+    two: Tuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier loop of the region gave is kept; a full disk ends everything, and keeps it too."""
+    for error, known in ((KeyboardInterrupt(), None), (FullDiskError("full"), FullDiskError)):
+        tuning = RegionTuning(application=two.application, interruption=Interruption(), quiet=True)
+        monkeypatch.setattr("tuner.cli.app_tuning.stop_cleanly", lambda interruption: None)
+        run = TunedRegion(
+            name="app.c:6", region="app.c:6", share=0.4, run=str(two.folder / "a.run"), seen=1.2
+        )
+        monkeypatch.setattr(tuning, "_tuned", lambda region, one, *, minutes, run=run: run)
+
+        def specs(error: BaseException = error) -> Iterator[RegionSpec]:
+            yield two.spec(two.application.regions[0])
+            raise error
+
+        regions = [specs(), iter([two.spec(two.application.regions[1])])]
+        with nullcontext() if known is None else pytest.raises(known):
+            tuning.all(regions, minutes=10.0)
+        assert read_tuned(two.application).regions[0] == run
+        assert tuning.interruption.wanted == (known is None)
 
 
 def none_of(folder: Path, line: int) -> Path:

@@ -129,7 +129,7 @@ def build_in(
             raise FullDiskError(
                 f"{message}, as the disk is full", "make room, or set TMPDIR to a folder that has it"
             )
-        cure = "it has to build from --tree, by paths below it" if way == PLAIN else cure
+        cure = "it is run in --tree, which has to hold all that it writes" if way == PLAIN else cure
         raise UsageError(f"{message}: {built.said or 'it says nothing'}", cure)
 
 

@@ -1,7 +1,7 @@
 """A copy of a folder in which an application is built and run as if it were the folder itself.
 
 Its commands see the copy under the folder's own path (a mount namespace of their own), since builds write absolute
-paths down; the folder stays as it is. May not decide what is built.
+paths down; the folder stays as it is, and so does what lies beside it. May not decide what is built.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,15 @@ RUNS_FOLDER = "tuner-runs"
 WORK_FOLDER = "tuner-app"
 """Beside an application's file: specs, recordings and runs of its regions."""
 _LEFT_OUT = (".git", ".hg", ".svn", WORK_FOLDER, RUNS_FOLDER)
-_INSIDE = 'mount --bind "$1" "$2" && cd "$3" && shift 3 && exec "$@"'
+_INSIDE = """
+copy=$1 tree=$2 folder=$3 beside=$4; shift 4
+[ -z "$beside" ] || mount --rbind "$beside" "$beside" || exit
+while [ "$1" != -- ]; do mount --rbind "$1" "$1" || exit; shift; done; shift
+mount --bind "$copy" "$tree" || exit
+[ -z "$beside" ] || mount -o remount,bind,ro "$beside" || exit
+cd "$folder" && exec "$@"
+"""
+"""The folder beside is made read-only last, which what is mounted in it by then is not."""
 _UNSHARE = ("unshare", "--user", "--map-current-user", "--keep-caps", "--mount")
 _SHOWN_BYTES = 400
 
@@ -125,8 +134,10 @@ class Tree:
 
     def around(self, folder: Path) -> tuple[str, ...]:
         """Words of a command that runs the words behind it in a folder below the original, which is the copy then."""
-        mounted = ("sh", "-c", _INSIDE, "sh", str(self.copy), str(self.original), str(folder.resolve()))
-        return (*_UNSHARE, *mounted)
+        beside = self.original.parent
+        kept = _kept_writable(beside, self._scratch.resolve().parent)
+        places = (self.copy, self.original, folder.resolve(), "" if kept is None else beside, *(kept or ()))
+        return (*_UNSHARE, "sh", "-c", _INSIDE, "sh", *map(str, places), "--")
 
     def in_copy(self, path: Path) -> Path:
         """Where a file of the original, or one that is made there, lies in the copy; others are where they are."""
@@ -178,6 +189,24 @@ class Tree:
             output=_content(self._files[1]),
             errors=_content(self._files[2]),
         )
+
+
+def _kept_writable(beside: Path, notes: Path) -> list[Path] | None:
+    """What commands may write to in the folder that holds the original; ``None`` where that is everything.
+
+    Builds keep caches in hidden folders of the home folder, and write to that of temporary files.
+
+    Args:
+        beside: the folder.
+        notes: for what is noted of commands.
+    """
+    temporary, home = (Path(one).resolve() for one in (tempfile.gettempdir(), Path.home()))
+    if beside == beside.parent or beside == temporary:
+        return None
+    kept = [one for one in (temporary, home, notes) if beside in one.parents]
+    with os.scandir(beside) as entries:
+        hidden = [one for one in entries if one.name.startswith(".") and one.is_dir(follow_symlinks=False)]
+    return [*kept, *(Path(one.path) for one in hidden)]
 
 
 def _content(file: int) -> bytes:
