@@ -31,13 +31,13 @@ WORK_FOLDER = "tuner-app"
 _LEFT_OUT = (".git", ".hg", ".svn", WORK_FOLDER, RUNS_FOLDER)
 _INSIDE = """
 copy=$1 tree=$2 folder=$3 beside=$4; shift 4
-[ -z "$beside" ] || mount --rbind "$beside" "$beside" || exit
-while [ "$1" != -- ]; do mount --rbind "$1" "$1" || exit; shift; done; shift
+[ -z "$beside" ] || mount --rbind "$beside" "$beside" 2>/dev/null || beside=
+while [ "$1" != -- ]; do [ -z "$beside" ] || mount --rbind "$1" "$1" 2>/dev/null; shift; done; shift
 mount --bind "$copy" "$tree" || exit
-[ -z "$beside" ] || mount -o remount,bind,ro "$beside" || exit
+[ -z "$beside" ] || mount -o remount,bind,ro "$beside" 2>/dev/null
 cd "$folder" && exec "$@"
 """
-"""The folder beside is made read-only last, which what is mounted in it by then is not."""
+"""The folder beside is made read-only last, which what is mounted in it by then is not. Some file systems refuse it."""
 _UNSHARE = ("unshare", "--user", "--map-current-user", "--keep-caps", "--mount")
 _SHOWN_BYTES = 400
 
