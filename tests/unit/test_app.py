@@ -15,10 +15,12 @@ from pages import block, run
 from typer.testing import CliRunner
 
 from tuner.cli.main import app
-from tuner.core.errors import SpecError, TunerError
+from tuner.core.errors import FullDiskError, SpecError, TunerError
+from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.host_functions import HostFunction, HostFunctions
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions, stale
 from tuner.driver.applications.listing import Listing
+from tuner.driver.applications.region_specs import region_specs
 from tuner.driver.applications.tuned_regions import Compared, Tuned, TunedRegion, read_tuned
 from tuner.driver.outcome.export import export
 from tuner.recorders.recordings.capture import Ran
@@ -105,6 +107,21 @@ def test_a_loop_that_was_found_is_known_by_its_text(tmp_path: Path) -> None:
     assert stale(own, None) == ""
     path.write_text("\n" + HOT)
     assert stale(own, None) == "no loop begins at line 12 of hot.c as it is now"
+
+
+def test_a_full_disk_is_told_once_and_not_of_each_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hot.c").write_text(HOT)
+    rebuilt = Rebuilt(folder=tmp_path, build="true", command=("./app",), here=tmp_path)
+
+    def full(*words: object, **more: object) -> None:
+        raise FullDiskError("the recording cannot be written")
+
+    monkeypatch.setattr("tuner.driver.applications.region_specs.record_rebuilt", full)
+    region = Region(source=tmp_path / "hot.c", loops=(12, 13))
+    with pytest.raises(FullDiskError):
+        next(region_specs(region, rebuilt, tmp_path / "specs", None, wall_s=1.0))
 
 
 def test_functions_without_a_loop_stand_for_the_loops_that_call_them(tmp_path: Path) -> None:

@@ -113,7 +113,8 @@ def _stale(region: Region, compiled: Compiled | None) -> str:
     except TunerError:
         # Whoever needs the source says so.
         return ""
-    return f"{region.name}: {why}; have the regions written anew: tuner app init" if why else ""
+    own = ", or take its digest out of the file" if region.digest else ""
+    return f"{region.name}: {why}; have the regions written anew: tuner app init{own}" if why else ""
 
 
 class _Loops:
