@@ -142,6 +142,7 @@ class Application:
         silent: whether its standard output is thrown away.
         aside: whether its standard output goes to standard error.
         around: words of a command that runs the words behind it; the libraries are not loaded into that.
+        bound: whether it finds at its start all functions that it calls: finding one later writes to its variables.
     """
 
     command: tuple[str, ...]
@@ -149,6 +150,7 @@ class Application:
     silent: bool = False
     aside: bool = False
     around: tuple[str, ...] = ()
+    bound: bool = False
 
     def run(self, folder: Path, variables: Mapping[str, str]) -> Ran:
         """Runs it to its end.
@@ -169,7 +171,7 @@ class Application:
                 )
         # The application may go to another folder before it writes.
         out = {"TUNER_RECORD_OUT": str(folder.resolve())}
-        own = {**variables, **out}
+        own = {**variables, **out, **({"LD_BIND_NOW": "1"} if self.bound else {})}
         if self.libraries:
             before = os.environ.get("LD_PRELOAD", "")
             own["LD_PRELOAD"] = ":".join([*map(str, self.libraries), *([before] if before else [])])

@@ -25,7 +25,8 @@ import numpy as np
 
 from tuner.core.arrays import copy_sparse, zeros
 from tuner.core.canonical import canonical_json
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import FullDiskError, MachineError, UsageError
+from tuner.core.files import NO_ROOM
 from tuner.recorders.recordings.header import RecordedArgument, Recording, parse_header
 
 __all__ = ["Captured", "RecordedArgument", "Recording", "RecordingFile", "parse_header", "write_recording"]
@@ -108,9 +109,8 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
         os.replace(name, path)
     except OSError as error:
         Path(name).unlink(missing_ok=True)
-        raise MachineError(
-            f"{path} cannot be written: {error.strerror}", "make room, or name a folder"
-        ) from None
+        kind = FullDiskError if error.errno in NO_ROOM else MachineError
+        raise kind(f"{path} cannot be written: {error.strerror}", "make room, or name a folder") from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

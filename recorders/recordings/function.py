@@ -18,6 +18,7 @@ from tuner.recorders.recordings.c_text import (
     bound_sizes,
     c_number,
     c_type,
+    is_address,
     item_text,
     number_text,
     parameter_text,
@@ -104,6 +105,11 @@ class Interposed:
             one for one in plainly_passed(self.arguments) if one.argument not in self.variables
         )
         return Views(passed, self.arguments, self.layout)
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether the application's memory is recorded as it is."""
+        return any(map(is_address, self.arguments))
 
     @property
     def names(self) -> dict[str, str]:

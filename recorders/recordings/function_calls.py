@@ -36,7 +36,7 @@ def recording_library(function: Interposed, *, blocks: bool = False) -> str:
     own = files(__package__)
     allocations = own.joinpath("allocations.c").read_text(encoding="utf-8") if blocks else _AS_SAID
     counts = own.joinpath("call_counts.c").read_text(encoding="utf-8")
-    memory = own.joinpath("memory.c").read_text(encoding="utf-8") if _addresses(function) else _NO_MEMORY
+    memory = own.joinpath("memory.c").read_text(encoding="utf-8") if function.keeps_memory else _NO_MEMORY
     return f"{function.head()}\n{allocations}\n{counts}" + _TEMPLATE.format(
         memory=memory,
         definition=function.definition,

@@ -15,11 +15,13 @@ from pages import block, run
 from typer.testing import CliRunner
 
 from tuner.cli.main import app
-from tuner.core.errors import SpecError, TunerError
+from tuner.core.errors import FullDiskError, SpecError, TunerError
+from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.host_functions import HostFunction, HostFunctions
-from tuner.driver.applications.hot_regions import HotRegions, hot_regions
+from tuner.driver.applications.hot_regions import HotRegions, hot_regions, stale
 from tuner.driver.applications.listing import Listing
-from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned
+from tuner.driver.applications.region_specs import region_specs
+from tuner.driver.applications.tuned_regions import Compared, Tuned, TunedRegion, read_tuned
 from tuner.driver.outcome.export import export
 from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import ApplicationFile, Region, application_text, load_application
@@ -93,6 +95,35 @@ def test_lines_belong_to_the_loops_around_them(tmp_path: Path) -> None:
     assert regions[0].most == pytest.approx(2.5)
 
 
+def test_a_loop_that_was_found_is_known_by_its_text(tmp_path: Path) -> None:
+    """Lines that a person wrote are taken as they are."""
+    path = tmp_path / "hot.c"
+    (region,) = found(tmp_path, {14: 45}).regions
+    inner, own = replace(region, loops=(13,)), replace(region, digest="")
+    path.write_text(HOT.replace("; j++)", ";  j++)").replace("a[i] = 0", "a[i] = 1"))
+    assert stale(region, None) == stale(inner, None) == ""
+    path.write_text(HOT.replace("i < n; i++)\n        for", "i < n; ++i)\n        for"))
+    assert stale(region, None) == "the loop at line 12 of hot.c is another now than when it was found"
+    assert stale(own, None) == ""
+    path.write_text("\n" + HOT)
+    assert stale(own, None) == "no loop begins at line 12 of hot.c as it is now"
+
+
+def test_a_full_disk_is_told_once_and_not_of_each_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hot.c").write_text(HOT)
+    rebuilt = Rebuilt(folder=tmp_path, build="true", command=("./app",), here=tmp_path)
+
+    def full(*words: object, **more: object) -> None:
+        raise FullDiskError("the recording cannot be written")
+
+    monkeypatch.setattr("tuner.driver.applications.region_specs.record_rebuilt", full)
+    region = Region(source=tmp_path / "hot.c", loops=(12, 13))
+    with pytest.raises(FullDiskError):
+        next(region_specs(region, rebuilt, tmp_path / "specs", None, run_s=1.0))
+
+
 def test_functions_without_a_loop_stand_for_the_loops_that_call_them(tmp_path: Path) -> None:
     """Through several functions, and beside the loop's own lines."""
     (region,) = found(tmp_path, {1: 40, 14: 20}).regions
@@ -139,8 +170,27 @@ def test_a_header_is_read_in_the_language_of_the_source_that_includes_it(tmp_pat
     assert region.loops == (13,)
 
 
-def test_hot_lines_of_an_operator_are_told_of(tmp_path: Path) -> None:
-    text = "struct S { void operator()(int n, double *a) {\nfor (int i = 0; i < n; i++)\n a[i] = 0; } };\n"
+def test_operators_of_classes_have_loops_and_stand_for_those_that_use_them(tmp_path: Path) -> None:
+    text = """\
+struct S { void operator()(int n, double *a) {
+for (int i = 0; i < n; i++)
+ a[i] = 0; } };
+struct V { double x;
+    V operator+(const V &o) const { return {x + o.x}; } };
+void sum(V *a, int n) {
+    for (int i = 1; i < n; i++)
+        a[i] = a[i] + a[i - 1];
+}
+"""
+    regions = found(tmp_path, {3: 50, 5: 40}, text, name="hot.cc").regions
+    assert [(one.within, one.loops, one.share) for one in regions] == [
+        ("operator()", (2,), 0.5),
+        ("sum", (7,), 0.4),
+    ]
+
+
+def test_hot_lines_of_a_lambda_outside_of_functions_are_told_of(tmp_path: Path) -> None:
+    text = "auto f = [](int n, double *a) {\nfor (int i = 0; i < n; i++)\n a[i] = 0; };\n"
     hot = found(tmp_path, {3: 50}, text, name="hot.cc")
     assert hot.regions == ()
     assert [line.partition(":")[2] for line in hot.unread] == [
@@ -172,7 +222,7 @@ def test_the_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
         rtol=1e-9,
         varies=("Time: * s", 'a "b" \\ *'),
         regions=(
-            Region(source=tmp_path.resolve() / "a.c", loops=(3, 4), share=0.5),
+            Region(source=tmp_path.resolve() / "a.c", loops=(3, 4), share=0.5, digest="00012345"),
             Region(source=inner.resolve() / "b.cc", function="far::work", share=0.25),
         ),
     )
@@ -444,12 +494,13 @@ def test_winners_are_compared_and_become_a_patch(tmp_path: Path, monkeypatch: py
     data = json.loads(call("ab", "--pairs", 4, "--json"))
     assert data["predicted"] == pytest.approx(1 / (1 - 0.25))
     tuned = read_tuned(application)
-    assert tuned.compared == (
-        tuple(map(str, runs)),
-        (data["speedup"]["value"], *data["speedup"]["ci95"]),
+    compared = Compared(
+        runs=tuple(map(str, runs)), speedup=(data["speedup"]["value"], *data["speedup"]["ci95"])
     )
+    assert tuned.compared == compared
     for low, refused in ((0.9, True), (1.1, False)):
-        Tuned(regions=tuned.regions, compared=(tuple(map(str, runs)), (1.2, low, 1.3))).write(application)
+        told = replace(compared, speedup=(1.2, low, 1.3))
+        Tuned(regions=tuned.regions, compared=told).write(application)
         if refused:
             with pytest.raises(TunerError, match=r"no gain of the application was told: 1\.200 times"):
                 call("patch")

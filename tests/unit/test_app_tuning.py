@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,27 @@ from typing import Any
 import pytest
 from loops_with_winners import LINES, PROGRAM, cost, run_of
 
-from tuner.cli.app_tuning import RegionTuning, in_order, too_few, unlike, what_gained
+from tuner.cli.app_tuning import (
+    RegionTuning,
+    in_order,
+    minutes_left,
+    too_few,
+    too_few_to_record,
+    unlike,
+    what_gained,
+)
 from tuner.cli.region_table import slower_apart
-from tuner.core.errors import UsageError
+from tuner.core.errors import FullDiskError, UsageError
 from tuner.core.types import Resolved, Variant
 from tuner.driver.applications.region_specs import RegionSpec, share_of
-from tuner.driver.applications.tuned_regions import Tuned, TunedRegion, read_tuned, winning_runs
+from tuner.driver.applications.tuned_regions import (
+    Compared,
+    Tuned,
+    TunedRegion,
+    patch_of,
+    read_tuned,
+    winning_runs,
+)
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
@@ -54,6 +70,32 @@ def test_minutes_that_do_not_hold_the_kernel_as_given_are_refused_before_the_wor
         "its 6 s are too few: a call takes 1.5 s, and timing it as given 20 and more; give 10 times the --minutes, "
         "or leave out other regions"
     )
+
+
+def test_the_minutes_are_for_building_and_recording_too_and_half_of_them_for_tuning() -> None:
+    assert [minutes_left(2.0, spent_s) for spent_s in (0.0, 30.0, 300.0)] == [2.0, 1.5, 1.0]
+    assert too_few_to_record(2.0, 10.0, 5) == ""
+    assert too_few_to_record(0.8, 10.0, 3) == (
+        "0.8 minutes are few: to build and run it takes 10 s, once and for each of 3 regions, and to check each takes "
+        "more; tuning gets 24 s all the same; give --minutes 3, or leave out regions"
+    )
+
+
+def test_what_a_search_saw_stays_known_until_another_saw_more() -> None:
+    seen = TunedRegion(name="a", share=0.5, run="r/1.run", seen=1.8)
+    nothing, more = replace(seen, run="r/2.run", seen=1.0), replace(seen, run="r/3.run", seen=1.9)
+    confirmed = replace(seen, run="r/4.run", speedup=1.1, seen=1.0)
+    assert [one.or_earlier(seen) for one in (nothing, more, confirmed)] == [seen, more, confirmed]
+    assert more.or_earlier(confirmed) == confirmed
+
+
+def test_a_patch_needs_results_that_were_compared(two: Tuning) -> None:
+    winner = TunedRegion(name="app.c:6", share=0.5, run="r/1.run", speedup=2.0)
+    compared = Compared(runs=("r/1.run",), speedup=(1.3, 1.2, 1.4), results=False)
+    with pytest.raises(
+        UsageError, match=r"no results of \./app could be compared, .* check: COMMAND into .*--anyway"
+    ):
+        patch_of(two.application, Tuned(regions=(winner,), compared=compared))
 
 
 def test_a_replay_that_takes_another_time_than_the_application_is_told_of() -> None:
@@ -198,6 +240,29 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tuning:
     return Tuning(folder=folder, application=application, monkeypatch=monkeypatch)
 
 
+def test_a_recording_that_is_interrupted_leaves_what_is_known(
+    two: Tuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier loop of the region gave is kept; a full disk ends everything, and keeps it too."""
+    for error, known in ((KeyboardInterrupt(), None), (FullDiskError("full"), FullDiskError)):
+        tuning = RegionTuning(application=two.application, interruption=Interruption(), quiet=True)
+        monkeypatch.setattr("tuner.cli.app_tuning.stop_cleanly", lambda interruption: None)
+        run = TunedRegion(
+            name="app.c:6", region="app.c:6", share=0.4, run=str(two.folder / "a.run"), seen=1.2
+        )
+        monkeypatch.setattr(tuning, "_tuned", lambda region, one, *, minutes, run=run: run)
+
+        def specs(error: BaseException = error) -> Iterator[RegionSpec]:
+            yield two.spec(two.application.regions[0])
+            raise error
+
+        regions = [specs(), iter([two.spec(two.application.regions[1])])]
+        with nullcontext() if known is None else pytest.raises(known):
+            tuning.all(regions, minutes=10.0)
+        assert read_tuned(two.application).regions[0] == run
+        assert tuning.interruption.wanted == (known is None)
+
+
 def none_of(folder: Path, line: int) -> Path:
     """A run that finds nothing."""
     (spec,) = load_spec(folder / f"line{line}.yaml")
@@ -211,12 +276,12 @@ def test_what_is_confirmed_stays_until_something_better_is_or_the_source_changes
     gains = [run_of(two.folder, line) for line in LINES]
     first = two.tuned(*gains)
     assert [one.speedup for one in first] == pytest.approx([2.0, 2.0], rel=0.1)
-    value = (1.3, 1.2, 1.4)
-    Tuned(regions=tuple(first), compared=(tuple(map(str, gains)), value)).write(two.application)
+    compared = Compared(runs=tuple(map(str, gains)), speedup=(1.3, 1.2, 1.4))
+    Tuned(regions=tuple(first), compared=compared).write(two.application)
     nothing = none_of(two.folder, LINES[0])
     assert two.tuned(nothing, none_of(two.folder, LINES[1])) == first
     assert two.tuned(interrupted=True) == first
-    assert read_tuned(two.application).compared == (tuple(map(str, gains)), value)
+    assert read_tuned(two.application).compared == compared
     spec = two.folder / f"line{LINES[1]}.yaml"
     spec.write_text(spec.read_text() + "# of other tolerances\n")
     assert [one.run for one in two.tuned(interrupted=True)] == [str(gains[0]), ""]

@@ -90,14 +90,14 @@ def test_their_loops_are_recorded_as_parts_of_a_source(folder: Path, tmp_path: P
     """Where several sources have one, where it is no C by its name, and where it needs what stands before it."""
     application = Rebuilt(folder=folder, build="make", command=("./app",), here=folder)
     relax, blur = folder / "relax.hpp", folder / "parts/blur.inc"
-    compiled, wall_s = as_it_is(application, [relax, blur], tmp_path / "specs" / "generated")
+    compiled, run_s = as_it_is(application, [relax, blur], tmp_path / "specs" / "generated")
     assert {path: (how.language, how.part_of) for path, how in compiled.items()} == {
         relax: ("c++", folder / "app.cc"),
         blur: ("c++", folder / "app.cc"),
     }
     for path, loops in ((relax, (6, 7)), (blur, (3,))):
         region = Region(source=path, loops=loops, share=0.5)
-        spec = next(region_specs(region, application, tmp_path / "specs", compiled[path], wall_s=wall_s))
+        spec = next(region_specs(region, application, tmp_path / "specs", compiled[path], run_s=run_s))
         assert spec.refused == ()
         assert spec.path is not None
         assert spec.line == loops[0]

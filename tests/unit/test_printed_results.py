@@ -78,7 +78,7 @@ def application(varies: tuple[str, ...] = ()) -> Rebuilt:
 
 def ended(output: bytes = b"done\n", **files: bytes) -> TreeRun:
     named = {name.replace("_", "."): text for name, text in files.items()}
-    return TreeRun(status=0, wall_s=0.1, output=output, errors=b"", files=named)
+    return TreeRun(status=0, wall_s=0.1, processor_s=0.1, output=output, errors=b"", files=named)
 
 
 def test_files_that_a_run_writes_are_results_too() -> None:

@@ -12,8 +12,9 @@ import needs
 import pytest
 from loops_with_winners import LINES, PROGRAM, Cost, cost, run_of
 
-from tuner.core.errors import TunerError, UsageError
+from tuner.core.errors import FullDiskError, TunerError, UsageError
 from tuner.core.types import Resolved, Variant
+from tuner.driver.applications.builds import PLAIN, build_in, tree_with
 from tuner.driver.applications.rebuilding import Rebuilt, compare_built, patched
 from tuner.driver.applications.trees import Tree
 from tuner.driver.options import Options
@@ -231,6 +232,34 @@ def test_a_tree_stands_at_its_folders_path(tmp_path: Path) -> None:
             tree.run(["nothing"])
         assert tree.run(["id", "-u"]).output == f"{os.getuid()}\n".encode()
     assert sorted(path.name for path in folder.iterdir()) == [".git", "below", "text"]
+
+
+@needs.namespaces
+def test_what_lies_beside_a_tree_stays_as_it_is_but_for_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("own", "out", ".cache", "tmp/scratch"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    with Tree(tmp_path / "own", tmp_path / "tmp" / "scratch") as tree:
+        for place in (".", "../.cache", "../tmp"):
+            assert tree.run(["touch", f"{place}/made"]).status == 0
+        refused = tree.run(["touch", "../out/made"])
+    assert (refused.status, b"Read-only" in refused.errors) == (1, True)
+    assert (tmp_path / ".cache" / "made").exists()
+    assert not (tmp_path / "out" / "made").exists()
+
+
+@needs.namespaces
+def test_a_build_that_finds_no_room_ends_what_follows(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    full = application(folder, build="echo 'as: No space left on device' >&2; exit 1")
+    with (
+        tree_with(full, tmp_path / "copy", {}) as tree,
+        pytest.raises(FullDiskError, match="disk is full; make"),
+    ):
+        build_in(tree, full, PLAIN)
 
 
 def test_options_of_builds_need_a_build(tmp_path: Path) -> None:

@@ -165,10 +165,63 @@ def test_a_region_that_no_spec_describes_is_recorded_with_the_memory_around_it(t
     )
     folder = tmp_path / "specs"
     folder.mkdir()
-    first = next(region_specs(region, application, folder, None, wall_s=1.0))
+    first = next(region_specs(region, application, folder, None, run_s=1.0))
     assert first.path is not None
     assert first.path.name == "app-15-memory-recorded.yaml"
     assert len(first.refused) == 2
+
+
+def test_a_first_spec_with_a_static_array_of_whole_numbers_can_be_read(tmp_path: Path) -> None:
+    text = "struct s { double *x; };\nstatic int n[4];\nvoid work(struct s *p) { p->x[n[1]++] = 1; }\n"
+    spec = written(tmp_path, text, "work")
+    assert [(a.name, a.dtype) for a in spec.task.own_arguments if a.passing == "global"] == [("n", "int32")]
+
+
+STATIC = """\
+#include <math.h>
+#include <stdio.h>
+struct part { double *from, *to; struct part *next; };
+static double zeros[2000], out[2000];
+static struct part parts[2000];
+static void walk(struct part *p)
+{
+    for (; p; p = p->next)
+        *p->to = sin(*p->to) * 0.5 + *p->from;
+}
+int main(void)
+{
+    for (int k = 0; k < 2000; k++)
+        parts[k] = (struct part){&zeros[k], &out[1999 - k], k ? &parts[k - 1] : 0};
+    for (int t = 0; t < 3; t++) {
+        walk(&parts[1999]);
+        zeros[7 + t] = t;
+    }
+    printf("%g\\n", out[1991]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.integration
+@needs.cc
+@needs.namespaces
+def test_static_arrays_are_written_through_pointers(tmp_path: Path) -> None:
+    """Of zeros by zeros, too; the first call of ``sin`` changes none of the program's variables."""
+    spec = written(tmp_path, STATIC, "walk")
+    assert not [a.name for a in spec.task.own_arguments if a.passing == "global"]
+    for build in ("-O2 -g", "-O2 -g -Wl,-z,lazy"):
+        application = Rebuilt(
+            folder=tmp_path, here=tmp_path, build=f"gcc {build} app.c -o app -lm", command=("./app",)
+        )
+        report = record_rebuilt(
+            spec, application, instances=2, silent=True, output=tmp_path / "recorded.yaml"
+        )
+        with RecordingFile(report.recordings[0]) as file:
+            numbers = {one.name: i for i, one in enumerate(file.recording.arguments)}
+            assert not file.changed(numbers["variables"])
+        (loaded,) = load_spec(report.specs[0])
+        checked = check_spec(loaded, faults=2)
+        assert checked.ok, checked.lines[-1]
 
 
 def test_words_of_memory_that_the_kernel_leaves_alone_keep_their_bits() -> None:

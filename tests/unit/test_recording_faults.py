@@ -25,7 +25,7 @@ from applications import with_library
 from opencl_machine import system_drivers
 
 from tuner.api import tune_spec
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import FullDiskError, SpecError, UsageError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status
 from tuner.driver.applications.recording import RecordReport, record_kernel, record_spec
 from tuner.driver.options import Options
@@ -323,7 +323,7 @@ def test_a_full_disk_loses_the_recorded_call_and_not_the_application(
     again = "most.rlim_cur = -1; setrlimit(RLIMIT_FSIZE, &most); axpy(4, 0, x, y);"
     done = f'if (y[3] != 6) abort(); fclose(fopen("{tmp_path}/done", "w"));'
     with pytest.raises(
-        UsageError, match=r"the recording cannot be written in \S*recordings, as on a full disk"
+        FullDiskError, match=r"the recording cannot be written in \S*recordings, as on a full disk"
     ):
         record_calls(f"{limit} axpy(1 << 16, 2, x, y); {again} {done}")
     assert (tmp_path / "done").exists()

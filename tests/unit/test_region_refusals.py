@@ -17,10 +17,10 @@ def first_of(folder: Path, source: str, *loops: int, build: str) -> RegionSpec:
     """What becomes of loops of an application."""
     application = Rebuilt(folder=folder, build=build, command=("./app",), here=folder)
     path, specs = folder / source, folder / "tuner-app"
-    compiled, wall_s = as_it_is(application, [path], specs / "generated")
+    compiled, run_s = as_it_is(application, [path], specs / "generated")
     return next(
         region_specs(
-            Region(source=path, loops=loops, share=0.5), application, specs, compiled[path], wall_s=wall_s
+            Region(source=path, loops=loops, share=0.5), application, specs, compiled[path], run_s=run_s
         )
     )
 
@@ -32,7 +32,7 @@ def test_a_region_of_an_earlier_text_is_to_be_written_anew(tmp_path: Path) -> No
     )
     application = Rebuilt(folder=tmp_path, build="false", command=("./app",), here=tmp_path)
     region = Region(source=tmp_path / "app.c", loops=(2, 3, 4))
-    (spec,) = region_specs(region, application, tmp_path / "specs", None, wall_s=1.0)
+    (spec,) = region_specs(region, application, tmp_path / "specs", None, run_s=1.0)
     assert spec.refused == (
         "app.c:2: no loop begins at lines 2, 4 of app.c as it is now; have the regions written anew: tuner app init",
     )

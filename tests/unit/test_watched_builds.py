@@ -155,13 +155,13 @@ def test_a_file_that_is_a_link_is_another_one_in_the_copy(folder: Path, tmp_path
 
 @needs.cc
 @needs.namespaces
-@pytest.mark.parametrize("place", ["../build", "linked"])
+@pytest.mark.parametrize("place", ["../../build", "linked"])
 def test_a_build_outside_of_the_copy_is_refused(folder: Path, place: str) -> None:
-    """It would leave objects of the copy's sources to the user."""
-    (folder.parent / "build").mkdir()
-    (folder / "linked").symlink_to("../build")
+    """It would leave objects of the copy's sources to the user. What lies beside the folder cannot be written to."""
+    (folder.parent.parent / "build").mkdir(exist_ok=True)
+    (folder / "linked").symlink_to("../../build")
     with pytest.raises(
-        UsageError, match=f"the build writes .*, outside of {folder}, of which a copy is made"
+        UsageError, match=f"the build has written .*, outside of {folder}, of which a copy is made"
     ):
         watched(folder, f"cc -c src/app.c -o {place}/app.o")
 
@@ -169,7 +169,8 @@ def test_a_build_outside_of_the_copy_is_refused(folder: Path, place: str) -> Non
 @needs.cc
 @needs.namespaces
 @pytest.mark.parametrize(
-    "build", ["cd .. && cc -c {}/src/app.c -o {}/app.o", "cc -c src/app.c -o ../app.o && mv ../app.o ."]
+    "build",
+    ["cd .. && cc -c {}/src/app.c -o {}/app.o", "cc -c src/app.c -o ../../app.o && mv ../../app.o ."],
 )
 def test_a_build_that_leaves_nothing_outside_of_the_copy(folder: Path, build: str) -> None:
     assert watched(folder, build.format(folder, folder))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tuner.cli.process import stop_cleanly
+from tuner.cli.process import ended_at_once, stop_cleanly
 from tuner.cli.region_table import slower_apart
 from tuner.cli.text import resume_command, seconds_text
 from tuner.cli.tuning import tune_all
@@ -32,10 +32,21 @@ from tuner.driver.work.engine import Interruption
 from tuner.spec.applications import ApplicationFile
 from tuner.spec.load import load_spec
 
-__all__ = ["RegionTuning", "in_order", "print_tuned", "too_few", "unlike", "what_gained"]
+__all__ = [
+    "RegionTuning",
+    "in_order",
+    "minutes_left",
+    "print_tuned",
+    "too_few",
+    "too_few_to_record",
+    "unlike",
+    "what_gained",
+]
 
 _WORTH = 0.3
 """Of a region's minutes, for a loop further in to be tuned where the first one gained nothing."""
+_LEAST_PART = 0.5
+"""Of the minutes, for tuning, whatever building and recording take."""
 _FEW_CALLS = 200
 """Of a loop: what verifying and timing it as given, a few candidates and confirming one take at least."""
 _LEAST_CALLS = 20
@@ -51,6 +62,7 @@ class RegionTuning:
     Attributes:
         application: its file.
         interruption: ends it.
+        begin_s: when the minutes began, by the monotonic clock.
         seed: of every random stream.
         quiet: whether nothing goes to stdout.
         runs: that were made.
@@ -58,17 +70,18 @@ class RegionTuning:
 
     application: ApplicationFile
     interruption: Interruption
+    begin_s: float = field(default_factory=time.monotonic)
     seed: int = 0
     quiet: bool = False
     runs: list[str] = field(default_factory=list)
     _said: set[str] = field(default_factory=set)
 
     def all(self, regions: Sequence[Iterator[RegionSpec]], *, minutes: float) -> Tuned:
-        """Tunes one after the other, and writes down after each what is known of all.
+        """Tunes one after the other, and writes down after each loop what is known of all.
 
         Args:
             regions: the specs of each region of the file.
-            minutes: for all together.
+            minutes: for all together, with what was done since they began.
 
         Raises:
             UsageError: what is known from earlier cannot be read.
@@ -76,6 +89,7 @@ class RegionTuning:
         known, earlier = earlier_regions(self.application)
         first = [next(of_region) for of_region in regions]
         stop_cleanly(self.interruption)
+        minutes = minutes_left(minutes, time.monotonic() - self.begin_s)
         shares = sum(one.region.share for one in first if one.path is not None)
         names = [region_name(self.application, one) for one in self.application.regions]
         blank = [
@@ -85,23 +99,37 @@ class RegionTuning:
         found = [one.or_earlier(known.get(one.region)) for one in blank]
         for number, (one, others) in enumerate(zip(first, regions, strict=True)):
             given = minutes * one.region.share / max(shares, 1e-9)
-            tuned = self._region(blank[number], one, others, minutes=given)
-            found[number] = tuned.or_earlier(known.get(tuned.region))
-            Tuned(regions=tuple(found), compared=earlier.compared).write(self.application)
+            for tuned in self._region(blank[number], one, others, minutes=given):
+                found[number] = tuned.or_earlier(known.get(tuned.region))
+                Tuned(regions=tuple(found), compared=earlier.compared).write(self.application)
         return Tuned(regions=tuple(found), compared=earlier.compared)
 
     def _region(
         self, region: TunedRegion, one: RegionSpec, others: Iterator[RegionSpec], *, minutes: float
-    ) -> TunedRegion:
-        """The loop of a region that saves most; further ones are looked at while none gains and minutes are left."""
-        begin_s, left, best = time.monotonic(), minutes, region
-        for loop in in_order(one, others, minutes * 60, self._note):
+    ) -> Iterator[TunedRegion]:
+        """The loop of a region that saves most so far; further ones come while none gains and minutes are left."""
+        end_s, best = time.monotonic() + minutes * 60, region
+        for loop in in_order(one, self._recording(others), minutes * 60, self._note):
+            left = max(_WORTH * minutes, (end_s - time.monotonic()) / 60)
             tuned = self._tuned(_recorded(region, loop), loop, minutes=left)
-            best = tuned if best is region else max(best, tuned, key=_saved)
-            left = minutes - (time.monotonic() - begin_s) / 60
-            if not tuned.run or best.speedup > 1 or left <= _WORTH * minutes or self.interruption.wanted:
+            best = tuned if best is region else best.or_earlier(tuned)
+            yield best
+            over = end_s - time.monotonic() <= _WORTH * minutes * 60
+            if not tuned.run or best.speedup > 1 or over or self.interruption.wanted:
                 break
-        return best
+
+    def _recording(self, specs: Iterator[RegionSpec]) -> Iterator[RegionSpec]:
+        """Further specs until Ctrl-C: unlike a run, a recording leaves nothing that would be worth an orderly end."""
+        while not self.interruption.wanted:
+            try:
+                with ended_at_once():
+                    found = next(specs, None)
+            except KeyboardInterrupt:
+                self.interruption.set()
+                return
+            if found is None:
+                return
+            yield found
 
     def _note(self, line: str) -> None:
         if line not in self._said:
@@ -145,8 +173,29 @@ def _recorded(region: TunedRegion, loop: RegionSpec) -> TunedRegion:
     return replace(region, name=loop.name, share=share, calls=calls, call_s=call_s, apart=loop.apart)
 
 
-def _saved(region: TunedRegion) -> float:
-    return region.saved
+def minutes_left(minutes: float, spent_s: float) -> float:
+    """Of all minutes those for tuning: what building and recording have left, a part of them at least."""
+    return max(minutes - spent_s / 60, _LEAST_PART * minutes)
+
+
+def too_few_to_record(minutes: float, once_s: float, regions: int) -> str:
+    """That recording alone takes more than its part of the minutes; empty where it does not.
+
+    Args:
+        minutes: for all.
+        once_s: of building and running the application once, as each region needs it again.
+        regions: how many there are.
+    """
+    least_s = once_s * (1 + regions)
+    part_s = (1 - _LEAST_PART) * minutes * 60
+    if least_s <= part_s:
+        return ""
+    enough = math.ceil(2 * least_s / (1 - _LEAST_PART) / 60)
+    return (
+        f"{minutes:g} minutes are few: to build and run it takes {seconds_text(once_s)}, once and for each of"
+        f" {regions} regions, and to check each takes more; tuning gets {minutes * 60 - part_s:.0f} s all the same;"
+        f" give --minutes {enough}, or leave out regions"
+    )
 
 
 def in_order(

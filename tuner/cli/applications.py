@@ -25,7 +25,10 @@ app = typer.Typer(
 )
 File = Annotated[Path, typer.Argument(help="The application's file, of `tuner app init`.", metavar="FILE")]
 Minutes = Annotated[
-    float, typer.Option(min=0.1, help="For all regions together, shared by what they can gain.")
+    float,
+    typer.Option(
+        min=0.1, help="For all of it; what building and recording leave, half at least, is tuned in."
+    ),
 ]
 
 DEFAULT_FILE = Path("app.yaml")
@@ -118,13 +121,16 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Record the regions in the application, check that their replay is what it got, and tune them."""
-    from tuner.cli.app_tuning import RegionTuning, print_tuned
+    import time
+
+    from tuner.cli.app_tuning import RegionTuning, print_tuned, too_few_to_record
     from tuner.driver.applications.app_regions import as_it_is, built_by
     from tuner.driver.applications.region_specs import region_specs
     from tuner.driver.applications.tuned_regions import headers_folder, work_folder
     from tuner.driver.work.engine import Interruption
     from tuner.spec.applications import load_application
 
+    begin_s = time.monotonic()
     application = load_application(file)
     if not application.regions:
         raise UsageError(f"{file} names no regions", "write some: - {source: FILE, loops: [LINE]}")
@@ -136,6 +142,9 @@ def tune(
     end_when_told()
     _say(f"building it in a copy of {rebuilt.folder}, and running it once")
     compiled, run_s = as_it_is(rebuilt, sources, headers_folder(application))
+    few = too_few_to_record(minutes, time.monotonic() - begin_s, len(application.regions))
+    if few:
+        _say(f"note: {few}")
     specs = [
         region_specs(
             region, rebuilt, work_folder(application), compiled.get(region.source), run_s=run_s, note=_say
@@ -143,7 +152,9 @@ def tune(
         for region in application.regions
     ]
     interruption = Interruption()
-    tuning = RegionTuning(application=application, interruption=interruption, seed=seed, quiet=as_json)
+    tuning = RegionTuning(
+        application=application, interruption=interruption, begin_s=begin_s, seed=seed, quiet=as_json
+    )
     found = tuning.all(specs, minutes=minutes)
     if as_json:
         print_json(found.to_json())
@@ -179,7 +190,7 @@ def ab(
     print(
         f"  predicted         {tuned.predicted:.3f} times, by the regions' shares and what they gained alone"
     )
-    if found.speedup[1] > 1.0:
+    if found.speedup[1] > 1.0 and found.compared:
         print(f"next: tuner app patch {file} -o winners.patch, or --apply")
 
 

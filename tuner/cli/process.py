@@ -8,17 +8,18 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
 import typer
 
 from tuner.core.errors import TunerError
+from tuner.core.files import NO_ROOM
 from tuner.core.plugins import TRACEBACK
 
-__all__ = ["EXIT_INTERRUPTED", "end_when_told", "run_and_exit", "stop_cleanly"]
+__all__ = ["EXIT_INTERRUPTED", "end_when_told", "ended_at_once", "run_and_exit", "stop_cleanly"]
 
 EXIT_INTERRUPTED = 130
 _AGAIN_S = 0.05
@@ -34,6 +35,18 @@ def stop_cleanly(interruption: Any) -> None:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
+
+
+@contextmanager
+def ended_at_once() -> Iterator[None]:
+    """Where no run goes on: Ctrl-C raises KeyboardInterrupt, whatever it does elsewhere."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def end_when_told() -> None:
@@ -87,7 +100,8 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
         # What the layers below expect they name themselves; this is a path of the command line that cannot be used.
         if error.filename is None:
             _unwritable(error)
-        print(f"error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
+        cure = "make room there, or name" if error.errno in NO_ROOM else "name"
+        print(f"error: {error.filename}: {error.strerror}; {cure} another place", file=sys.stderr)
         sys.exit(2)
     except UnicodeEncodeError as error:
         if "surrogates" not in error.reason:
@@ -149,7 +163,7 @@ def _heard_again(otherwise: Callable[[Any], object]) -> Callable[[Any], object]:
 
 def _unwritable(error: OSError) -> None:
     """What is printed went to a full disk: said once, and not again when the interpreter empties its buffers."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+    if error.errno not in (*NO_ROOM, errno.EIO):
         raise error
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ are for the user's mistakes, the machine's faults and our own::
     ├── AuditError         a record does not say what it should: exit status 4
     ├── RecordError        a run record cannot be read, written or locked: exit status 2
     ├── MachineError       a tool, a device or a permission is missing on this machine: exit status 2
+    │   └── FullDiskError  there is no room on a disk, for whatever comes next either: exit status 2
     └── PluginError        a backend, searcher, proposer or observer of a third party failed: exit status 2
 """
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 __all__ = [
     "AuditError",
     "BaselineError",
+    "FullDiskError",
     "MachineError",
     "Place",
     "PluginError",
@@ -112,6 +114,10 @@ class MachineError(TunerError, OSError):
 
     def __str__(self) -> str:
         return TunerError.__str__(self)
+
+
+class FullDiskError(MachineError):
+    """A disk has no room; nothing else that writes there is worth a try."""
 
 
 class PluginError(TunerError):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["settle", "write_atomically"]
+__all__ = ["NO_ROOM", "settle", "write_atomically"]
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of the errors of a full disk, and of limits that are like one."""
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -31,8 +35,10 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             os.fsync(file.fileno())
         os.chmod(name, mode)
         os.replace(name, target)
-    except BaseException:
+    except BaseException as error:
         os.unlink(name)
+        if isinstance(error, OSError):
+            error.filename = str(path)
         raise
 
 

@@ -37,6 +37,7 @@ class Region:
         function: its name, where it is no loop.
         share: of the application's processor time.
         within: the function that its loops lie in, for people; empty where that is not known.
+        digest: of the outermost loop's text when it was found; empty for a region that a person wrote.
     """
 
     source: Path
@@ -44,6 +45,7 @@ class Region:
     function: str = ""
     share: float = 1.0
     within: str = field(default="", compare=False)
+    digest: str = ""
 
     @property
     def name(self) -> str:
@@ -96,6 +98,7 @@ class _RegionModel(_Model):
     loops: list[Annotated[int, Field(ge=1)]] = []
     function: str = ""
     share: Annotated[float, Field(gt=0, le=1, strict=False)] = 1.0
+    digest: str = ""
 
 
 class _FileModel(_Model):
@@ -160,6 +163,7 @@ def load_application(path: Path) -> ApplicationFile:
                 loops=tuple(one.loops),
                 function=one.function,
                 share=one.share,
+                digest=one.digest,
             )
             for one in model.regions
         ),
@@ -194,7 +198,10 @@ def _region_lines(beside: Path, regions: Sequence[Region]) -> list[str]:
     made = []
     for one in regions:
         what = f"loops: {list(one.loops)}" if one.loops else f"function: {_quoted(one.function)}"
-        made.append(f"  - {{source: {_quoted(_from(beside, one.source))}, {what}, share: {one.share:.3f}}}")
+        digest = f", digest: {_quoted(one.digest)}" if one.digest else ""
+        made.append(
+            f"  - {{source: {_quoted(_from(beside, one.source))}, {what}, share: {one.share:.3f}{digest}}}"
+        )
     return made
 
 

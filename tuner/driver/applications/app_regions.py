@@ -37,7 +37,8 @@ MOST_REGIONS = 8
 _MOST_RUNS = 3
 _ENOUGH_S = 1.0
 _STARTING = (
-    "its standard input is empty (-- sh -c './app < FILE' gives it one), its environment is that of tuner"
+    "its standard input is empty (-- sh -c './app < FILE' gives it one), its environment is that of tuner, and what "
+    "lies beside --tree can be read alone"
 )
 _MOST_NAMES = 100_000
 """Characters of the names of all sources: one word of an environment has 128 KiB."""

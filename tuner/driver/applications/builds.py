@@ -5,20 +5,25 @@ May not run or judge what was built.
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.core.errors import UsageError
+from tuner.core.errors import FullDiskError, UsageError
 from tuner.core.types import Source
 from tuner.driver.applications.included_files import Inclusions
-from tuner.driver.applications.trees import Tree
+from tuner.driver.applications.trees import Tree, TreeRun
 
 __all__ = ["PLAIN", "Rebuilt", "build_in", "source_below", "tree_with"]
 
 PLAIN = "as it is"
 """How messages call a build of the unchanged sources."""
 _CURE = "leave that out; see that it builds without"
+_LEAST_BYTES = 1 << 16
+"""On a disk, below which it is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +120,22 @@ def build_in(
 
     Raises:
         UsageError: the build fails.
+        FullDiskError: it fails for want of room.
     """
     built = tree.run([*around, "sh", "-c", application.build], folder=application.folder.resolve())
     if built.status != 0:
-        said = built.said or "it says nothing, as where the disk of TMPDIR is full"
-        raise UsageError(
-            f"{application.build!r} fails {way} with status {built.status}: {said}",
-            "it has to build from --tree, by paths below it" if way == PLAIN else cure,
-        )
+        message = f"{application.build!r} fails {way} with status {built.status}"
+        if _full_disk(tree, built):
+            raise FullDiskError(
+                f"{message}, as the disk is full", "make room, or set TMPDIR to a folder that has it"
+            )
+        cure = "it is run in --tree, which has to hold all that it writes" if way == PLAIN else cure
+        raise UsageError(f"{message}: {built.said or 'it says nothing'}", cure)
+
+
+def _full_disk(tree: Tree, built: TreeRun) -> bool:
+    """Whether a build has failed for want of room; what it said of that may have found none either."""
+    said = built.errors + built.output
+    return os.strerror(errno.ENOSPC).encode() in said or (
+        not said and shutil.disk_usage(tree.copy).free < _LEAST_BYTES
+    )

@@ -6,11 +6,12 @@ build or run anything.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.core.errors import TunerError
@@ -22,11 +23,11 @@ from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.project import read_source
 from tuner.spec.reading.lookup import callers_of, functions_of, operators_of
 from tuner.spec.reading.nodes import Node, walk
-from tuner.spec.reading.outlining import lines_of, loop_lines
+from tuner.spec.reading.outlining import lines_of, loop_lines, loop_text
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sources import language_of
 
-__all__ = ["HotRegions", "hot_regions", "lines_without_loop"]
+__all__ = ["HotRegions", "hot_regions", "stale"]
 
 _OLD_C = ("-Wno-implicit-int", "-Wno-implicit-function-declaration")
 _MAIN = "main"
@@ -39,6 +40,9 @@ _NAMES = {
 }
 _MOST_CALLERS = 8
 """In how many calls of one another a loop is looked for."""
+
+_DIGEST = 8
+"""Characters of it in an application's file."""
 
 _Place = tuple[Path, tuple[int, ...], str]
 """A file, lines of loops in one another, the outermost first, and the function around; without loops it is meant."""
@@ -98,12 +102,14 @@ def hot_regions(
     hot = [one for one in _regions(shares) if one.share >= least]
     hot.sort(key=lambda one: (-one.share, one.name))
     return HotRegions(
-        regions=tuple(hot[:most]), unread=tuple(unread), without_lines=bool(listing.samples) and not lines
+        regions=tuple(map(program.with_digest, hot[:most])),
+        unread=tuple(unread),
+        without_lines=bool(listing.samples) and not lines,
     )
 
 
-def lines_without_loop(region: Region, compiled: Compiled | None) -> tuple[int, ...]:
-    """The lines of a region at which no loop begins, as where its source has changed since.
+def stale(region: Region, compiled: Compiled | None) -> str:
+    """Why a region is none of its source as it is now, as where that has changed since; empty where it is one.
 
     Args:
         region: of an application.
@@ -114,12 +120,15 @@ def lines_without_loop(region: Region, compiled: Compiled | None) -> tuple[int, 
         MachineError: there is no clang, or it does not answer.
     """
     source = _Functions(region.source, compiled)
-    around = {line: source.around(line) for line in region.loops}
-    return tuple(
-        line
-        for line, function in around.items()
-        if function is None or line not in source.loops(function, line)
-    )
+    around = [source.loops_around(line) for line in region.loops]
+    lines = [line for line, loops in zip(region.loops, around, strict=True) if line not in loops]
+    if lines:
+        where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
+        return f"no loop begins at {where} of {region.source.name} as it is now"
+    # Whoever takes loops out of the list leaves the digest of the outermost.
+    if region.digest and region.digest not in map(source.digest, around[0]):
+        return f"the loop at line {region.loops[0]} of {region.source.name} is another now than when it was found"
+    return ""
 
 
 def _regions(shares: Mapping[_Place, float]) -> Iterator[Region]:
@@ -152,6 +161,11 @@ class _Program:
         if path not in self._files:
             self._files[path] = _Functions(path, self._seen.get(path))
         return self._files[path]
+
+    def with_digest(self, region: Region) -> Region:
+        """A region by whose loop's text it is told whether that has changed since."""
+        digest = self.functions(region.source).digest(region.loops[0]) if region.loops else ""
+        return replace(region, digest=digest)
 
     def places(self, path: Path, line: int) -> set[_Place]:
         """The loops around a line, or around the calls of the function that it lies in.
@@ -234,6 +248,17 @@ class _Functions:
     def loops(self, function: Function, line: int) -> list[int]:
         """Lines at which loops of a function begin that a line lies in."""
         return loop_lines(function, self._text, line)
+
+    def loops_around(self, line: int) -> list[int]:
+        """Lines at which loops begin that a line lies in."""
+        function = self.around(line)
+        return [] if function is None else self.loops(function, line)
+
+    def digest(self, line: int) -> str:
+        """Of the text of the loop that begins at a line."""
+        function = self.around(line)
+        text = "" if function is None else loop_text(function, self._text, line)
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST]
 
     def calls(self, name: str) -> Iterator[int]:
         """Lines at which a function is called.

@@ -111,6 +111,7 @@ def record_rebuilt(
                     aside=aside,
                     silent=silent,
                     around=tree.around(application.here),
+                    bound=function.keeps_memory,
                 ),
                 [kernel.function],
                 recordings_of(spec),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import FullDiskError, MachineError, UsageError
 from tuner.core.protocols import NamesFunctions
 from tuner.driver.applications.functions import as_given, function_library, function_of
 from tuner.driver.applications.recorded_specs import (
@@ -116,7 +116,7 @@ def record_spec(
     """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel` and :func:`report_for`."""
     check_output(spec, output)
     kernel = spec.task.kernel
-    library, unsaid = None, ""
+    library, unsaid, bound = None, "", False
     backend = backends.create(spec.task.backend)
     if isinstance(backend, NamesFunctions):
         unsaid, returns = unsaid_return(spec.task, spec.tunables)
@@ -125,6 +125,7 @@ def record_spec(
         function = function_of(spec.task, symbol, layout, command)
         text = recording_library(replace(function, returns=function.returns or returns))
         library = function_library(text, f"record-{kernel.function}", symbol)
+        bound = function.keeps_memory
     elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
             f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
@@ -132,7 +133,11 @@ def record_spec(
     application = application_of(command, aside=aside, library=library)
     folder = recordings_of(spec)
     ran, found = capture(
-        application, [kernel.function], folder, instances=instances, function=library is not None
+        replace(application, bound=bound),
+        [kernel.function],
+        folder,
+        instances=instances,
+        function=library is not None,
     )
     return report_for(spec, ran, found, unsaid=unsaid, output=output)
 
@@ -197,6 +202,7 @@ def capture(
 
     Raises:
         UsageError: nothing was recorded.
+        FullDiskError: there is no room for it.
         MachineError: a recording cannot be written.
     """
     variables = {
@@ -211,7 +217,9 @@ def capture(
         _leave_no_empty(folder)
         if any("written" in why for why in ran.lost):
             place, other = (folder, "name another with -o") if scratch is None else (scratch, "set TMPDIR")
-            raise UsageError(f"{ran.lost[0]} in {place}, as on a full disk", f"make room there, or {other}")
+            raise FullDiskError(
+                f"{ran.lost[0]} in {place}, as on a full disk", f"make room there, or {other}"
+            )
         raise nothing_found(ran, application.command, kernels, function=function)
     return ran, found
 

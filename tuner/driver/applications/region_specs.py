@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.core.errors import TunerError
+from tuner.core.errors import FullDiskError, TunerError
 from tuner.core.files import write_atomically
 from tuner.core.types import ArgumentRole
 from tuner.driver.applications.builds import Rebuilt
-from tuner.driver.applications.hot_regions import lines_without_loop
+from tuner.driver.applications.hot_regions import stale
 from tuner.driver.applications.rebuilt_recording import record_rebuilt
 from tuner.driver.applications.recorded_specs import file_name, recordings_of
 from tuner.driver.check import check_spec
@@ -112,11 +112,11 @@ def region_specs(
         note: told of the progress.
 
     Raises:
-        MachineError: commands cannot be run in copies here, or a recording cannot be written.
+        FullDiskError: there is no room for a copy, a build or a recording.
     """
-    stale = _stale(region, compiled)
-    if stale:
-        yield RegionSpec(region=region, refused=(stale,))
+    old = _stale(region, compiled)
+    if old:
+        yield RegionSpec(region=region, refused=(old,))
         return
     loops = _Loops(region, application, folder, compiled, run_s, note)
     found = False
@@ -130,15 +130,12 @@ def region_specs(
 def _stale(region: Region, compiled: Compiled | None) -> str:
     """Why a region is none of its source as it is now; empty where it is one."""
     try:
-        lines = lines_without_loop(region, compiled)
+        why = stale(region, compiled)
     except TunerError:
         # Whoever needs the source says so.
         return ""
-    if not lines:
-        return ""
-    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
-    cure = "have the regions written anew: tuner app init"
-    return f"{region.name}: no loop begins at {where} of {region.source.name} as it is now; {cure}"
+    own = ", or take its digest out of the file" if region.digest else ""
+    return f"{region.name}: {why}; have the regions written anew: tuner app init{own}" if why else ""
 
 
 class _Loops:
@@ -182,6 +179,8 @@ class _Loops:
             kept = path.exists()
             try:
                 found = self._described(path, line, name, by_address=by_address)
+            except FullDiskError:
+                raise
             except TunerError as error:
                 found = str(error)
             if isinstance(found, str):

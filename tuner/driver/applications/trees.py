@@ -1,11 +1,12 @@
 """A copy of a folder in which an application is built and run as if it were the folder itself.
 
 Its commands see the copy under the folder's own path (a mount namespace of their own), since builds write absolute
-paths down; the folder stays as it is. May not decide what is built.
+paths down; the folder stays as it is, and so does what lies beside it. May not decide what is built.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -13,12 +14,13 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import FullDiskError, MachineError, UsageError
 
 __all__ = ["RUNS_FOLDER", "WORK_FOLDER", "Tree", "TreeRun"]
 
@@ -27,7 +29,15 @@ RUNS_FOLDER = "tuner-runs"
 WORK_FOLDER = "tuner-app"
 """Beside an application's file: specs, recordings and runs of its regions."""
 _LEFT_OUT = (".git", ".hg", ".svn", WORK_FOLDER, RUNS_FOLDER)
-_INSIDE = 'mount --bind "$1" "$2" && cd "$3" && shift 3 && exec "$@"'
+_INSIDE = """
+copy=$1 tree=$2 folder=$3 beside=$4; shift 4
+[ -z "$beside" ] || mount --rbind "$beside" "$beside" 2>/dev/null || beside=
+while [ "$1" != -- ]; do [ -z "$beside" ] || mount --rbind "$1" "$1" 2>/dev/null; shift; done; shift
+mount --bind "$copy" "$tree" || exit
+[ -z "$beside" ] || mount -o remount,bind,ro "$beside" 2>/dev/null
+cd "$folder" && exec "$@"
+"""
+"""The folder beside is made read-only last, which what is mounted in it by then is not. Some file systems refuse it."""
 _UNSHARE = ("unshare", "--user", "--map-current-user", "--keep-caps", "--mount")
 _SHOWN_BYTES = 400
 
@@ -70,10 +80,11 @@ class Tree:
 
     Args:
         original: the folder.
-        scratch: an empty folder for the copy and for what commands write; on a disk with room for it.
+        scratch: an empty folder for the copy; on a disk with room for it.
 
     Raises:
         UsageError: the folder cannot be copied.
+        FullDiskError: there is no room for the copy.
         MachineError: the machine lets nobody mount a folder for itself.
     """
 
@@ -91,11 +102,16 @@ class Tree:
             if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
                 reason = str(error.args[0][0][-1])
             cure = "name a smaller folder with --tree, or set TMPDIR to one with room for it"
-            raise UsageError(f"{original} cannot be copied to {scratch}: {reason}", cure) from None
+            full = reason == os.strerror(errno.ENOSPC)
+            kind = FullDiskError if full else UsageError
+            raise kind(f"{original} cannot be copied to {scratch}: {reason}", cure) from None
+        # In memory: on a full disk commands could not say that it is.
+        self._files = [os.memfd_create(name) for name in ("input", "output", "errors")]
         runner = [sys.executable, "-I", str(Path(__file__).with_name("tree_runner.py"))]
         try:
             self._process = subprocess.Popen(
-                [*self.around(self.original), *runner],
+                [*self.around(self.original), *runner, *map(str, self._files)],
+                pass_fds=self._files,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -119,11 +135,15 @@ class Tree:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
+        while self._files:
+            os.close(self._files.pop())
 
     def around(self, folder: Path) -> tuple[str, ...]:
         """Words of a command that runs the words behind it in a folder below the original, which is the copy then."""
-        mounted = ("sh", "-c", _INSIDE, "sh", str(self.copy), str(self.original), str(folder.resolve()))
-        return (*_UNSHARE, *mounted)
+        beside = self.original.parent
+        kept = _kept_writable(beside, self._scratch.resolve().parent)
+        places = (self.copy, self.original, folder.resolve(), "" if kept is None else beside, *(kept or ()))
+        return (*_UNSHARE, "sh", "-c", _INSIDE, "sh", *map(str, places), "--")
 
     def in_copy(self, path: Path) -> Path:
         """Where a file of the original, or one that is made there, lies in the copy; others are where they are."""
@@ -148,15 +168,11 @@ class Tree:
             UsageError: there is no such command.
             MachineError: the process that runs commands is gone.
         """
-        output, errors, standard = (self._scratch / name for name in ("output", "errors", "input"))
-        standard.write_bytes(given)
-        request = {
-            "command": list(command),
-            "folder": str(folder or self.original),
-            "input": str(standard),
-            "output": str(output),
-            "errors": str(errors),
-        }
+        for file, text in zip(self._files, (given, b"", b""), strict=True):
+            os.truncate(file, 0)
+            os.pwrite(file, text, 0)
+            os.lseek(file, 0, os.SEEK_SET)
+        request = {"command": list(command), "folder": str(folder or self.original)}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -177,6 +193,30 @@ class Tree:
             status=answer["status"],
             wall_s=answer["wall_s"],
             processor_s=answer["processor_s"],
-            output=output.read_bytes(),
-            errors=errors.read_bytes(),
+            output=_content(self._files[1]),
+            errors=_content(self._files[2]),
         )
+
+
+def _kept_writable(beside: Path, notes: Path) -> list[Path] | None:
+    """What commands may write to in the folder that holds the original; ``None`` where that is everything.
+
+    Builds keep caches in hidden folders of the home folder, and write to that of temporary files.
+
+    Args:
+        beside: the folder.
+        notes: for what is noted of commands.
+    """
+    temporary, home = (Path(one).resolve() for one in (tempfile.gettempdir(), Path.home()))
+    if beside == beside.parent or beside == temporary:
+        return None
+    kept = [one for one in (temporary, home, notes) if beside in one.parents]
+    with os.scandir(beside) as entries:
+        hidden = [one for one in entries if one.name.startswith(".") and one.is_dir(follow_symlinks=False)]
+    return [*kept, *(Path(one.path) for one in hidden)]
+
+
+def _content(file: int) -> bytes:
+    with open(file, "rb", closefd=False) as opened:
+        opened.seek(0)
+        return opened.read()

@@ -24,6 +24,7 @@ from tuner.driver.outcome.export import sources_of, unified_patch
 from tuner.spec.applications import ApplicationFile, Region
 
 __all__ = [
+    "Compared",
     "Tuned",
     "TunedRegion",
     "apply_patch",
@@ -106,10 +107,11 @@ class TunedRegion:
         )
 
     def or_earlier(self, earlier: TunedRegion | None) -> TunedRegion:
-        """What is kept of a region that was tuned before, of the same source and spec: what saves more."""
-        if earlier is None or not earlier.run or (earlier.speedup <= 1 and self.run):
+        """What is kept of a region that was tuned before, of the same source and spec: what saves more, or may."""
+        if earlier is None or not earlier.run:
             return self
-        return self if self.run and self.saved > earlier.saved else earlier
+        better = (self.saved, self.seen) >= (earlier.saved, earlier.seen)
+        return self if self.run and better else earlier
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -131,16 +133,31 @@ class TunedRegion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """An application with winners and as it is.
+
+    Attributes:
+        runs: of the winners.
+        speedup: of the whole, with its 95% interval.
+        results: whether there were any to compare.
+    """
+
+    runs: tuple[str, ...]
+    speedup: tuple[float, float, float]
+    results: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
     """The regions of an application, tuned.
 
     Attributes:
         regions: with the largest share first.
-        compared: runs that were compared in the application, and the speedup of the whole with its 95% interval.
+        compared: what the last comparison in the application said; ``None`` where there was none.
     """
 
     regions: tuple[TunedRegion, ...]
-    compared: tuple[tuple[str, ...], tuple[float, float, float]] | None = None
+    compared: Compared | None = None
 
     @property
     def winners(self) -> tuple[TunedRegion, ...]:
@@ -161,8 +178,12 @@ class Tuned:
         """The object behind ``--json``, and the file's content."""
         compared = None
         if self.compared is not None:
-            runs, (value, low, high) = self.compared
-            compared = {"runs": list(runs), "speedup": {"value": value, "ci95": [low, high]}}
+            value, low, high = self.compared.speedup
+            compared = {
+                "runs": list(self.compared.runs),
+                "speedup": {"value": value, "ci95": [low, high]},
+                "results_compared": self.compared.results,
+            }
         return {
             "schema_version": _VERSION,
             "regions": [one.to_json() for one in self.regions],
@@ -183,7 +204,9 @@ class Tuned:
             replace(one, spec=one.spec and turned(one.spec), run=one.run and turned(one.run))
             for one in self.regions
         )
-        compared = None if self.compared is None else (tuple(map(turned, self.compared[0])), self.compared[1])
+        compared = self.compared
+        if compared is not None:
+            compared = replace(compared, runs=tuple(map(turned, compared.runs)))
         return Tuned(regions=regions, compared=compared)
 
     def after(self, found: BuiltComparison, left_out: Mapping[Path, str]) -> Tuned:
@@ -195,7 +218,8 @@ class Tuned:
             for one in self.regions
         )
         made = Tuned(regions=regions)
-        return replace(made, compared=(tuple(one.run for one in made.winners), found.speedup))
+        runs = tuple(one.run for one in made.winners)
+        return replace(made, compared=Compared(runs=runs, speedup=found.speedup, results=found.compared))
 
 
 def work_folder(application: ApplicationFile) -> Path:
@@ -243,7 +267,13 @@ def read_tuned(application: ApplicationFile) -> Tuned:
                 )
                 for one in data["regions"]
             ),
-            compared=None if compared is None else (tuple(compared["runs"]), _interval(compared["speedup"])),
+            compared=None
+            if compared is None
+            else Compared(
+                runs=tuple(compared["runs"]),
+                speedup=_interval(compared["speedup"]),
+                results=bool(compared.get("results_compared")),
+            ),
         )
         tuned = tuned.with_paths(lambda path: os.path.normpath(folder / path))
         return replace(tuned, regions=tuple(map(_as_it_is_now, tuned.regions)))
@@ -341,9 +371,14 @@ def patch_of(
 
 def _require_gain(application: ApplicationFile, tuned: Tuned) -> None:
     cure = f"tuner app ab {application.path} compares; --anyway writes the patch all the same"
-    if tuned.compared is None or tuned.compared[0] != tuple(one.run for one in tuned.winners):
+    if tuned.compared is None or tuned.compared.runs != tuple(one.run for one in tuned.winners):
         raise UsageError("the application with these winners has not been compared with itself", cure)
-    value, low, high = tuned.compared[1]
+    if not tuned.compared.results:
+        raise UsageError(
+            f"no results of {application.command[0]} could be compared, so its winners were not judged by them",
+            f"write a check: COMMAND into {application.path}; {cure}",
+        )
+    value, low, high = tuned.compared.speedup
     if low <= 1.0:
         message = (
             f"no gain of the application was told: {value:.3f} times, 95% interval {low:.3f} to {high:.3f}"

@@ -169,7 +169,7 @@ def _require_inside(commands: Sequence[tuple[Sequence[str], Path]], tree: Tree) 
         found = {path for path in (place.resolve(), tree.in_copy(place).resolve()) if path.exists()}
         if not all(any(map(path.is_relative_to, (tree.copy.resolve(), tree.original))) for path in found):
             raise UsageError(
-                f"the build writes {place}, outside of {tree.original}, of which a copy is made",
+                f"the build has written {place}, outside of {tree.original}, of which a copy is made",
                 "name a folder that holds both with --tree (tree: in the file), and build anew what lies there",
             )
 

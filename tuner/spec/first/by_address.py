@@ -44,7 +44,9 @@ def address_lines(function: Function, lookup: Lookup, reader: SourceReader) -> l
             raise UsageError(f"{name} is a global variable of the type `{what}`", _HINT)
         elif not kind.constant:
             extents = ", ".join(map(str, kind.inner))
-            size = f"shape: [{extents}]" if extents else "value: 0"
+            # A spec needs first values of whole numbers, though the recording has them all.
+            first = "" if kind.usual.startswith("float") else ", init: {constant: 0}"
+            size = f"shape: [{extents}]{first}" if extents else "value: 0"
             parts = f"name: {name}, global: true, dtype: {kind.usual}, {size}, role: inout"
             lines.append(Line(f"  - {{{parts}}}"))
     return lines

@@ -224,10 +224,11 @@ class _Looking:
             return True
         if known_name(name, str(meant.get("type", {}).get("qualType"))) in KEEP_NOTHING:
             return True
-        if not name.isidentifier() or name in within or len(within) >= _MOST_CALLS:
+        if name in within or len(within) >= _MOST_CALLS or not re.match(r"[A-Za-z_]", name):
             return name in within
         try:
-            functions = self._reader.named(name, included=True)
+            # Operators of the standard's own headers are many.
+            functions = self._reader.named(name, included=name.isidentifier())
         except BaselineError:
             return False
         bodies = [f.tree for f in functions if f.defined]

@@ -27,7 +27,7 @@ from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import LANGUAGES, Function, SourceReader
 from tuner.spec.reading.trees import callee_name, referenced
 
-__all__ = ["lines_of", "loop_lines", "no_loop", "outline"]
+__all__ = ["lines_of", "loop_lines", "loop_text", "no_loop", "outline"]
 
 _TRANSPARENT = ("ImplicitCastExpr", "ParenExpr", "ExprWithCleanups", "AttributedStmt", "FullExpr")
 """Nodes that may be others where an array has become a pointer."""
@@ -57,6 +57,12 @@ def loop_lines(function: Function, text: str, around: int | None = None) -> list
     data = source_bytes(text)
     places = (lines_of(node, data) for node in walk(function.tree) if node.get("kind") in LOOPS)
     return sorted({p.start for p in places if p and (around is None or around in p)})
+
+
+def loop_text(function: Function, text: str, line: int) -> str:
+    """The text of the loop that begins at a line, without what blanks it has; empty where none does."""
+    loop, data = _loop(function, text, line), source_bytes(text)
+    return "" if loop is None else " ".join(source_text(data[begin_of(loop) : stop_of(loop)]).split())
 
 
 def lines_of(node: Node, data: bytes) -> range:

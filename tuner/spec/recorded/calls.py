@@ -35,7 +35,9 @@ from tuner.spec.yaml_places import View
 __all__ = ["bind", "call_problems", "read_calls"]
 
 WRITTEN_MEMORY = ("heap", "stack")
-"""Parts of an application's memory that a function may write; variables of its sources stand in the spec."""
+"""Parts of an application's memory that any function may write."""
+_VARIABLES = "variables"
+"""The part that it may write, too, where the spec names none as written: what it names lies elsewhere in a replay."""
 
 
 def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
@@ -167,10 +169,14 @@ def bind(
         made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, own, view)
-    return (*made, *starts, *_memory(workload, len(own), dtype, view))
+    named = any(a.passing == "global" and a.role is not ArgumentRole.INPUT for a in own)
+    may_write = WRITTEN_MEMORY if named else (*WRITTEN_MEMORY, _VARIABLES)
+    return (*made, *starts, *_memory(workload, len(own), dtype, may_write, view))
 
 
-def _memory(workload: Workload, arguments: int, dtype: str, view: View) -> Iterator[Argument]:
+def _memory(
+    workload: Workload, arguments: int, dtype: str, may_write: Sequence[str], view: View
+) -> Iterator[Argument]:
     """The application's memory: what is only read as bytes, what may be written as numbers of a dtype."""
     pieces = [recording.arguments[arguments:] for recording in workload.recordings]
     names = [one.name for one in pieces[0]]
@@ -179,12 +185,15 @@ def _memory(workload: Workload, arguments: int, dtype: str, view: View) -> Itera
             PATH, "the recordings hold other parts of the application's memory", "record it again"
         )
     for i, name in enumerate(names):
-        written = name in WRITTEN_MEMORY
-        item = numpy_dtype(dtype).itemsize if written else 1
+        written = name in may_write
+        sizes = [piece[i].size_bytes for piece in pieces]
+        whole = all(size % numpy_dtype(dtype).itemsize == 0 for size in sizes)
+        kind = dtype if written and whole else "uint8"
+        item = numpy_dtype(kind).itemsize
         yield Argument(
             name=f"recorded {name}" + f" {names[:i].count(name) + 1}" * (names.count(name) > 1),
-            dtype=dtype if written else "uint8",
-            shape=(by_recording([piece[i].size_bytes // item for piece in pieces]),),
+            dtype=kind,
+            shape=(by_recording([size // item for size in sizes]),),
             role=ArgumentRole.INOUT if written else ArgumentRole.INPUT,
             initial=Initial(
                 kind="recording", options={"paths": tuple(workload.names), "argument": arguments + i}
