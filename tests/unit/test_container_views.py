@@ -25,6 +25,8 @@ static Numbers kept(8, 1.5);
 static double twice(double x) { return 2 * x; }
 static void grow(Numbers &numbers) { numbers.push_back(1); }
 static void enlarge() { kept.push_back(2); }
+static Grid all;
+static void more() { all.n++; }
 """
 PROGRAM = (
     "#include <array>\n#include <cstdio>\n#include <memory>\n"
@@ -75,7 +77,7 @@ def test_elements_and_sizes_are_arguments() -> None:
     for parameter in (
         *("const double *u_data", "unsigned long u_size", "double *w_data", "double *kept_data"),
         *("float *g_cells_data", "int *p_data", "Body *g_bodies_data", "double *few_data"),
-        *("unsigned long few_size", "Grid &g", "const Grid *h"),
+        *("unsigned long few_size", "int g_n", "const Grid *h"),
     ):
         assert parameter in head
     assert "w_data[i] = twice(u_data[i + 1]) + kept_data[i & 7];" in made.text
@@ -174,6 +176,8 @@ STAY = {
     "enlarge(); w[i] = u[i];": "a function changes what may be it",
     "far(); w[i] = u[i];": "a function is not known",
     "w[i] = *(u.begin() + i) + u[i];": "its beginning is asked for",
+    "w[i] = grid.n; more();": "a function changes a number of what may be the object",
+    "w[i] = grid.n++;": "the loop changes it",
     "bits[i] = 1;": "bits are no array",
     "rows[i][0] = rows[i].size();": "rows may have several sizes",
     "rows[i][0] = 1; rows[i].push_back(1);": "a row may be another",
@@ -183,7 +187,10 @@ STAY = {
 @pytest.mark.integration
 def test_containers_stay_what_they_are_where_their_size_may_change() -> None:
     """Nor are those of bits or of rows plain arrays; a loop's own are no concern of functions that it calls."""
-    head = "int n, Numbers &u, Numbers &other, double *w, std::vector<bool> &bits, std::vector<Numbers> &rows"
+    head = (
+        "int n, Numbers &u, Numbers &other, double *w, std::vector<bool> &bits, std::vector<Numbers> &rows, "
+    )
+    head += "Grid &grid"
     loops = [f"for (int i = 0; i < n; i++) {{ // LOOP {k}\n{body}\n}}" for k, body in enumerate(STAY)]
     own = "Numbers own(n);\nfor (int i = 0; i < n; i++) { // OWN\nenlarge(); own[i] = w[i];\n}"
     small = HEAD.replace("#include <vector>\n", SMALL_VECTOR)

@@ -31,9 +31,8 @@ _LOOKS = frozenset({"operator[]", "size", "data", "get", "empty", "begin", "end"
 """Methods of containers that leave them as they are."""
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 """What is there whether the loop comes to it or not."""
-_NO_CLASS = re.compile(
-    r"[^*<]*\*.*|(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*"
-)
+_NUMBER = re.compile(r"(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*")
+_POINTER = re.compile(r"[^*<]*\*.*")
 _CALLS = ("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr")
 _MOST_CALLS = 4
 """In how many calls of one another a function is looked into."""
@@ -62,7 +61,7 @@ class Uses:
         root: the variable that its name begins with.
         kind: its type.
         text: as it is written; empty for the object that the function belongs to.
-        method: the accessor; empty for a container's subscripts.
+        method: the accessor; empty for a container's subscripts and for a member that is a number.
         given: what that gives.
         values: whether all of them give values of elements, not their places.
         found: where.
@@ -115,6 +114,8 @@ class _Looking:
         self._used: dict[tuple[str, str, int], Uses] = {}
         self._others = set[str]()
         """Types of objects that are used in other ways, and identities of variables that change."""
+        self._changing = False
+        """Whether a function that the loop calls changes members of objects."""
 
     def uses(self) -> list[Uses]:
         """Those that may be views."""
@@ -129,7 +130,8 @@ class _Looking:
         ]
         calls = [n for n in walk(self._loop) if n.get("kind") in _CALLS and id(n) not in accessed]
         local = all(map(self._is_local, calls)) if kept else True
-        return [u for u in kept if local or _is_own(self._declared.get(u.root["id"], {}))]
+        own = [u for u in kept if _is_own(self._declared.get(u.root["id"], {}))]
+        return [u for u in kept if u in own or (local and not (self._changing and _is_member_number(u)))]
 
     def _look(self, node: Node, parents: Sequence[Node]) -> set[int]:
         """Notes what is done with the object that a name begins; gives the nodes that access its elements."""
@@ -188,7 +190,8 @@ class _Looking:
             method = str(first.get("name"))
             call, arguments, around = parents[1], inner_nodes(parents[1])[1:], parents[2:]
         else:
-            return None
+            read = first.get("castKind") == "LValueToRValue" and top.get("kind") == "MemberExpr"
+            return (Use(top, top), "", Accessor()) if read and _NUMBER.fullmatch(kind) else None
         if not CONTAINER.match(kind):
             given = self._accessors.find(kind, method, len(arguments))
             lvalue = _is_place(call)
@@ -232,6 +235,7 @@ class _Looking:
         except BaselineError:
             return False
         bodies = [f.tree for f in functions if f.defined]
+        self._changing |= any(_changes_member(n) for body in bodies for n in walk(body))
         inner = [n for body in bodies for n in walk(body) if n.get("kind") in _CALLS]
         return bool(bodies) and all(self._is_local(each, (*within, name)) for each in inner)
 
@@ -261,9 +265,20 @@ def _is_place(node: Node) -> bool:
     return bool(node.get("valueCategory") == "lvalue")
 
 
+def _is_member_number(uses: Uses) -> bool:
+    """Whether it is a number of an object that anything may change, unlike the size of a container."""
+    return not uses.given.strides and not (uses.method == "size" and CONTAINER.match(uses.kind))
+
+
+def _changes_member(node: Node) -> bool:
+    opcode, inner = str(node.get("opcode", "")), inner_nodes(node)
+    changes = opcode in ("++", "--") or (opcode.endswith("=") and opcode not in ("==", "!=", "<=", ">="))
+    return changes and bool(inner) and peeled(inner[0]).get("kind") == "MemberExpr"
+
+
 def _is_class(kind: str) -> bool:
     """Whether a type may have members: no number and no pointer."""
-    return not _NO_CLASS.fullmatch(kind)
+    return not _POINTER.fullmatch(kind) and not _NUMBER.fullmatch(kind)
 
 
 def _objects(call: Node) -> list[Node]:

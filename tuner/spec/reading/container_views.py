@@ -116,6 +116,8 @@ class _Writing:
         """The pointer to the first element, or the number."""
         if uses.given == ROWS:
             return self._rows(uses)
+        if not steps and not uses.method:
+            return self._member(uses)
         kind, value = plain_type(uses.found[0].node), _access(uses, None)
         if steps and not uses.given.address:
             kind, value = f"{kind}{'' if kind.endswith('*') else ' '}*", f"&{value}"
@@ -132,6 +134,13 @@ class _Writing:
         )
         self._views.append(view)
         return view
+
+    def _member(self, uses: Uses) -> View:
+        """A number that is a member of an object."""
+        kind = plain_type(uses.found[0].node)
+        name = self._declared(uses.text, kind, uses.text)
+        self._views.append(View(name, f"{declaration(kind, name)} = {uses.text};", uses.text))
+        return self._views[-1]
 
     def _rows(self, uses: Uses) -> View:
         """The pointer to those to the first elements of rows."""
