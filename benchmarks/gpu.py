@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from _common import EXAMPLES, altered, emit, note, parser, table
@@ -225,7 +226,7 @@ def report(rows: list[dict[str, Any]]) -> str:
     if reasons:
         text += "\nMissing: " + "; ".join(reasons)
     if ratios:
-        mean = statistics.weighted_geometric_mean(ratios)
+        mean = geometric_mean(ratios)
         text += f"\nGeometric mean over Kernel Tuner at equal time: {mean:.3f}"
     return text
 

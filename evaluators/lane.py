@@ -277,7 +277,6 @@ class CacheSizes:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     last_level_bytes: int = 32 << 20
-    line_bytes: int = 64
     measured: bool = False
 
 
@@ -285,19 +284,15 @@ def cache_sizes(*, root: Path = Path("/"), cpu: int | None = None) -> CacheSizes
     """The caches of a CPU (the first that this process may run on when left out), from ``/sys``."""
     number = min(os.sched_getaffinity(0)) if cpu is None else cpu
     levels: dict[int, int] = {}
-    line = 0
     for folder in sorted((root / f"sys/devices/system/cpu/cpu{number}/cache").glob("index[0-9]*")):
         level, size = _text(folder / "level").strip(), _bytes(_text(folder / "size").strip())
         if level.isdigit() and size and _text(folder / "type").strip() in ("Data", "Unified"):
             levels[int(level)] = max(size, levels.get(int(level), 0))
-            line = int(_text(folder / "coherency_line_size").strip() or 0) or line
     if not levels:
         return CacheSizes()
     last = levels[max(levels)]
     l1 = levels.get(1, min(levels.values()))
-    return CacheSizes(
-        l1_bytes=l1, l2_bytes=levels.get(2, last), last_level_bytes=last, line_bytes=line or 64, measured=True
-    )
+    return CacheSizes(l1_bytes=l1, l2_bytes=levels.get(2, last), last_level_bytes=last, measured=True)
 
 
 def _bytes(text: str) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -105,11 +104,6 @@ class Archive:
         found = [e for island in self.islands for e in island.elites[:1]]
         return min(found, key=lambda e: e.rank) if found else None
 
-    @property
-    def structures(self) -> frozenset[str]:
-        """Of all elites."""
-        return frozenset(e.structure for island in self.islands for e in island.elites)
-
     def add(self, number: int, elite: Elite) -> tuple[Archive, bool]:
         """Offers a variant to an island; says whether it was kept.
 
@@ -170,35 +164,6 @@ class Archive:
             made = made._with(number, fresh)
         return made
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON; equal archives give equal JSON."""
-        return {
-            "depth": self.depth,
-            "margin": self.margin,
-            "islands": [
-                {
-                    "since_better": island.since_better,
-                    "restarts": island.restarts,
-                    "elites": [_elite_json(e) for e in island.elites],
-                }
-                for island in self.islands
-            ],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Archive:
-        """The inverse of :meth:`to_json`."""
-        islands = []
-        for item in data["islands"]:
-            cells: dict[Cell, tuple[Elite, ...]] = {}
-            for found in item["elites"]:
-                elite = _elite_from(found)
-                cells[elite.cell] = (*cells.get(elite.cell, ()), elite)
-            islands.append(
-                IslandState(cells=cells, since_better=item["since_better"], restarts=item["restarts"])
-            )
-        return cls(islands=tuple(islands), depth=data["depth"], margin=data["margin"])
-
     def _island(self, number: int) -> IslandState:
         if not 0 <= number < len(self.islands):
             raise UsageError(f"there is no island {number}", f"0 to {len(self.islands) - 1}")
@@ -207,25 +172,3 @@ class Archive:
     def _with(self, number: int, state: IslandState) -> Archive:
         islands: Sequence[IslandState] = [state if i == number else s for i, s in enumerate(self.islands)]
         return replace(self, islands=tuple(islands))
-
-
-def _elite_json(elite: Elite) -> dict[str, Any]:
-    return {
-        "edits": [dict(e) for e in elite.edits],
-        "structure": elite.structure,
-        "cell": list(elite.cell),
-        "score": elite.score,
-        "configuration": dict(elite.configuration),
-        "born": elite.born,
-    }
-
-
-def _elite_from(data: Mapping[str, Any]) -> Elite:
-    return Elite(
-        edits=tuple(data["edits"]),
-        structure=data["structure"],
-        cell=tuple(data["cell"]),
-        score=data["score"],
-        configuration=data["configuration"],
-        born=data["born"],
-    )

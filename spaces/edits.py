@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
@@ -58,32 +57,6 @@ class Edit:
     path: Path
     text: str = ""
     other: Path = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON; :meth:`from_json` reads it."""
-        made: dict[str, Any] = {"edit": str(self.kind), "path": list(self.path)}
-        if self.text:
-            made["text"] = self.text
-        if self.other:
-            made["other"] = list(self.other)
-        return made
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Edit:
-        """The inverse of :meth:`to_json`.
-
-        Raises:
-            SpecError: something else.
-        """
-        try:
-            return cls(
-                kind=EditKind(value["edit"]),
-                path=tuple(int(i) for i in value["path"]),
-                text=str(value.get("text", "")),
-                other=tuple(int(i) for i in value.get("other", ())),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise SpecError(f"not an edit of a pipeline ({error})", "made by Edit.to_json") from None
 
     def apply(self, pipeline: Pipeline, catalogue: Catalogue) -> Pipeline:
         """The changed pipeline. A pass is wrapped in the containers that its place asks for.

@@ -51,14 +51,6 @@ class Span:
         whole = bool(np.all(np.abs(floats) < _EXACT) and np.all(floats == np.floor(floats)))
         return cls(floats, floats, whole)
 
-    @classmethod
-    def between(cls, low: float, high: float) -> Span:
-        """Anything from ``low`` to ``high``, the same for all rows."""
-        lo, hi = cls.points(low), cls.points(high)
-        if low == high:
-            return lo
-        return cls(lo.lo, hi.hi, lo.whole and hi.whole)
-
     @property
     def known(self) -> bool:
         return self.hi is self.lo

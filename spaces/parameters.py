@@ -130,11 +130,6 @@ class Parameter:
             self.kind is Kind.CATEGORICAL and _all_numbers(self.values)
         )
 
-    @property
-    def numeric(self) -> bool:
-        """Whether all values are numbers or truth values."""
-        return isinstance(self.values, range) or not any(isinstance(v, str) for v in self.values)
-
     def find(self, value: object) -> int | None:
         """The position of a value in :attr:`values`, or ``None``; true and 1 are different values."""
         if isinstance(self.values, range):

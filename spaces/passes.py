@@ -89,19 +89,6 @@ class PassSpace:
         """
         return self._distance(text)
 
-    def edits_of(self, text: str) -> list[dict[str, Any]]:
-        """What tells a pipeline from the nearest of :attr:`starts`, for people and records; plain JSON.
-
-        Each entry has ``edit`` (``insert``, ``delete``, ``replace``, ``set_option``), ``at`` (which pass of the
-        start, from 0) and ``old``, ``new`` (passes within their containers).
-
-        Raises:
-            SpecError: not a pipeline.
-        """
-        tokens = self._tokens(text)
-        scripts = [edit_script(_tokens(start), tokens) for start in self.starts]
-        return min(scripts, key=len)
-
     def random(self, rng: np.random.Generator) -> str:
         """A random pipeline of the space, never the base itself.
 
@@ -216,7 +203,11 @@ def _levenshtein(old: Sequence[Token], new: Sequence[Token]) -> tuple[int, list[
 
 
 def edit_script(old: Sequence[Token], new: Sequence[Token]) -> list[dict[str, Any]]:
-    """A shortest list of changes from one sequence of passes to another; see :meth:`PassSpace.edits_of`."""
+    """A shortest list of changes from one sequence of passes to another, as plain JSON.
+
+    Each entry has ``edit`` (``insert``, ``delete``, ``replace``, ``set_option``), ``at`` (which pass of the
+    start, from 0) and ``old``, ``new`` (passes within their containers).
+    """
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1

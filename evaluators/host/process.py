@@ -48,15 +48,11 @@ class Exit:
 
     Attributes:
         status: as ``waitpid`` gives it.
-        peak_bytes: largest resident size.
-        orphans: processes that it left behind (ended as well).
         fault: the first fatal signal that it noted.
         lost: the zygote is gone and this child with it, so that nothing is known.
     """
 
     status: int
-    peak_bytes: int
-    orphans: int
     fault: Fault | None
     lost: bool = False
 
@@ -352,11 +348,9 @@ class Child:
         try:
             answer = self._zygote.reap(self.pid)
         except MachineError:
-            self._exit = Exit(status=signal.SIGKILL, peak_bytes=0, orphans=0, fault=fault, lost=True)
+            self._exit = Exit(status=signal.SIGKILL, fault=fault, lost=True)
             return self._exit
-        self._exit = Exit(
-            status=answer["status"], peak_bytes=answer["peak_bytes"], orphans=answer["orphans"], fault=fault
-        )
+        self._exit = Exit(status=answer["status"], fault=fault)
         return self._exit
 
     def _signal(self, number: signal.Signals) -> None:

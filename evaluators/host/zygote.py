@@ -108,18 +108,17 @@ class ForkServer:
     def _do_reap(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         pid = int(request["pid"])
         _kill(pid)
-        _, status, usage = os.wait4(pid, 0)
+        _, status = os.waitpid(pid, 0)
         self._children.discard(pid)
-        return {"status": status, "peak_bytes": usage.ru_maxrss * 1024, "orphans": self._sweep()}
+        self._sweep()
+        return {"status": status}
 
-    def _sweep(self) -> int:
+    def _sweep(self) -> None:
         """Ends what a candidate left behind; orphans become this process's children."""
-        found = 0
         for _ in range(_ROUNDS):
             strays = _children_of(os.getpid()) - self._children
             if not strays:
                 break
-            found += len(strays)
             for stray in strays:
                 _kill(stray)
             for stray in strays:
@@ -127,7 +126,6 @@ class ForkServer:
                     os.waitpid(stray, 0)
                 except ChildProcessError:
                     continue
-        return found
 
     def end(self) -> None:
         """Ends every child."""

@@ -6,7 +6,6 @@ import functools
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,15 +55,6 @@ class Support:
             "namespaces": self.namespaces,
             "missing": list(self.missing),
         }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Support:
-        """The inverse of :meth:`to_json`."""
-        return cls(
-            landlock=int(value["landlock"]),
-            seccomp=bool(value["seccomp"]),
-            namespaces=str(value["namespaces"]),
-        )
 
 
 @functools.cache

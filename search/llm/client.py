@@ -97,11 +97,6 @@ class Client:
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = bytearray()
 
-    @property
-    def in_flight(self) -> int:
-        """How many requests have no answer yet."""
-        return len(self._waiting) + len(self._ready)
-
     def send(self, request: Request) -> None:
         """Sends a request; its answer comes from :meth:`take`."""
         self._waiting[request.number] = _Waiting(request, time.monotonic() + request.deadline_s + _SLACK_S)

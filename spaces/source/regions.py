@@ -141,10 +141,6 @@ class Program:
         """A region's text as it is now."""
         return self._rendered()[file].parts[part]
 
-    def parts(self, file: int) -> tuple[str, ...]:
-        """A file cut at its regions, as it is now."""
-        return self._rendered()[file].parts
-
     def inside(self, file: int, part: int) -> list[str]:
         """Labels of a region's functions."""
         return [label for label, p in self._places.items() if (p.file, p.part) == (file, part)]

@@ -15,7 +15,6 @@ from tuner.core.statistics import (
     median,
     median_interval,
     race,
-    weighted_geometric_mean,
 )
 
 seconds = st.floats(1e-9, 1e3)
@@ -84,11 +83,3 @@ def test_nothing_is_better_than_the_chosen(finalists: dict[int, list[float]]) ->
     assert choose(dict(reversed(list(finalists.items())))) == chosen
     for number, values in finalists.items():
         assert (median(finalists[chosen]), chosen) <= (median(values), number)
-
-
-@quick
-@given(several)
-def test_geometric_mean_lies_within(values: list[float]) -> None:
-    mean = weighted_geometric_mean(values)
-    assert min(values) * (1 - 1e-9) <= mean <= max(values) * (1 + 1e-9)
-    assert weighted_geometric_mean(values, [3.0] * len(values)) == pytest.approx(mean)

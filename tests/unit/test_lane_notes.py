@@ -51,10 +51,10 @@ def test_caches_come_from_the_machine_or_are_marked_as_guesses(tmp_path: Path) -
     ]
     for i, (level, kind, size) in enumerate(rows):
         folder = tmp_path / f"sys/devices/system/cpu/cpu7/cache/index{i}"
-        for name, text in (("level", level), ("type", kind), ("size", size), ("coherency_line_size", "128")):
+        for name, text in (("level", level), ("type", kind), ("size", size)):
             write(folder / name, text + "\n")
     assert cache_sizes(root=tmp_path, cpu=7) == CacheSizes(
-        l1_bytes=48 << 10, l2_bytes=2 << 20, last_level_bytes=96 << 20, line_bytes=128, measured=True
+        l1_bytes=48 << 10, l2_bytes=2 << 20, last_level_bytes=96 << 20, measured=True
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -31,6 +30,7 @@ from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import Event, RunRecord
+from tuner.search.archive import Archive
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
 
@@ -119,11 +119,10 @@ def state_of(path: Path) -> RunState:
         return open_lineup(record)[0]
 
 
-def archive_of(path: Path) -> str:
-    """The archive as JSON, which is equal byte for byte for equal archives."""
+def archive_of(path: Path) -> Archive:
     with RunRecord.read(path) as record:
         _, _, lineup = open_lineup(record)
-        return json.dumps(lineup.breeding.informed().archive.to_json(), sort_keys=True)
+        return lineup.breeding.informed().archive
 
 
 @pytest.mark.integration

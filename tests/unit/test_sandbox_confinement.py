@@ -196,9 +196,7 @@ def test_worker_environment_is_an_allow_list() -> None:
         worker_environment("OPENAI_API_KEY", environment=variables)
 
 
-def test_support_survives_json() -> None:
-    for support in (probe(), Support(landlock=0, seccomp=False, namespaces="")):
-        assert Support.from_json(support.to_json()) == support
+def test_what_a_machine_lacks() -> None:
     assert len(Support(landlock=0, seccomp=False, namespaces="").missing) == 3
     assert Support(landlock=4, seccomp=True, namespaces="").missing == ()
 

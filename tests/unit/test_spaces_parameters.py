@@ -33,7 +33,7 @@ def test_choices_are_sorted_when_numbers_but_keep_their_first_as_default():
     p = Parameter.choice("T", [32, 8, 16])
     assert (p.values, p.default, p.ordered) == ((8, 16, 32), 32, True)
     q = Parameter.choice("M", ["b", "a", 3])
-    assert (q.values, q.default, q.ordered, q.numeric) == (("b", "a", 3), "b", False, False)
+    assert (q.values, q.default, q.ordered) == (("b", "a", 3), "b", False)
 
 
 def test_truth_values():

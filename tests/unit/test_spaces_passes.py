@@ -27,7 +27,6 @@ def rng(seed=0):
 
 def apply(text, kind, path, new="", other=()):
     edit = Edit(kind=EditKind(kind), path=path, text=new, other=other)
-    assert Edit.from_json(json.loads(json.dumps(edit.to_json()))) == edit
     return edit.apply(Pipeline.parse(text), CATALOGUE).text
 
 
@@ -220,13 +219,6 @@ def test_the_space_around_o3():
     assert space.distance("default<O3>") == space.distance(O3) == 0
     assert space.flattened == O3
     assert space.distance("function(gvn),default<O3>,function(loop-mssa(licm))") == 2
-    assert space.edits_of("function(gvn),default<O3>") == [
-        {"edit": "insert", "at": 0, "new": "function(gvn)"}
-    ]
-    option = O3.replace("loop-unroll<O3>", "loop-unroll<O2>")
-    (change,) = space.edits_of(option)
-    assert change["edit"] == "set_option"
-    assert change["new"] == "function<eager-inv>(loop-unroll<O2>)"
     far = ",".join(["function(gvn)"] * 6) + ",default<O3>"
     assert "6 edits from default<O3>; at most 5" in space.explain(far)
     assert "not a pass pipeline" in space.explain("gvn(")
@@ -247,7 +239,7 @@ def test_random_mutate_and_crossover_stay_in_the_space():
     assert sum(c not in (a, b) for c, a, b in zip(crossed, texts, children, strict=False)) > 40
     for text in (*texts, *children, *crossed):
         assert space.explain(text) == ""
-        assert len(space.edits_of(text)) == space.distance(text) <= 6
+        assert space.distance(text) <= 6
 
 
 def test_draws_depend_on_the_stream_alone():

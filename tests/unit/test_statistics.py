@@ -15,13 +15,11 @@ from scipy import stats
 from tuner.core.claims import LOOK_ALPHA, choose, confirm_verdict
 from tuner.core.statistics import (
     Interval,
-    drift,
     log_ratio_interval,
     mean_interval,
     median,
     median_interval,
     race,
-    weighted_geometric_mean,
 )
 
 
@@ -144,9 +142,6 @@ def test_confidence_is_between_none_and_certain(confidence: float) -> None:
         lambda v: confirm_verdict(v, [1.0, 1.1]),
         lambda v: race(v, [1.0, 1.1]),
         lambda v: race([1.0, 1.1], v),
-        lambda v: drift(v, [1.0]),
-        lambda v: drift([1.0], v),
-        weighted_geometric_mean,
     ],
 )
 def test_invalid_times_are_errors(statistic: Callable[[Sequence[float]], object], bad: float) -> None:
@@ -253,23 +248,3 @@ def test_race_is_not_misled_by_single_slow_samples() -> None:
 def test_race_allows_for_placement_however_many_samples_agree() -> None:
     assert race([1.06] * 5000, [1.0] * 5000).keep
     assert not race([1.15] * 5000, [1.0] * 5000).keep
-
-
-def test_drift_is_how_much_slower_the_machine_became() -> None:
-    assert drift([1.1, 1.1, 9.0], [1.0, 1.0]) == pytest.approx(1.1)
-    assert drift([2.0], [4.0]) == 0.5
-    for control, reference in (([], [1.0]), ([1.0], [])):
-        with pytest.raises(ValueError):
-            drift(control, reference)
-
-
-def test_weighted_geometric_mean() -> None:
-    assert weighted_geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
-    assert weighted_geometric_mean([2.0, 8.0], [3.0, 1.0]) == pytest.approx(2**1.5)
-    assert weighted_geometric_mean([2.0, 8.0], [0.0, 5.0]) == pytest.approx(8.0)
-
-
-@pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [-1.0, 2.0], [math.nan, 1.0], [math.inf, 1.0]])
-def test_weights_must_be_weights(weights: list[float]) -> None:
-    with pytest.raises(ValueError, match="weights"):
-        weighted_geometric_mean([1.0, 2.0], weights)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tuner.core.claims import choose, confirm_verdict
-from tuner.core.statistics import Race, drift, log_ratio_interval, median, race
+from tuner.core.statistics import Race, log_ratio_interval, median, race
 
 CANDIDATES = 40
 RUNS = 200
@@ -53,7 +53,7 @@ def tune(machine: Machine, factors: dict[int, float]) -> tuple[str, int]:
     scores: dict[int, float] = {}
     for number, factor in factors.items():
         controls.append(median(machine.process(1.0, 15)))
-        scores[number] = median(machine.process(factor, 15)) / drift(controls[-5:], reference)
+        scores[number] = median(machine.process(factor, 15)) / (median(controls[-5:]) / median(reference))
     finalists = sorted(scores, key=lambda number: scores[number])[:5]
     chosen = choose(machine.fresh({0: 1.0} | {number: factors[number] for number in finalists}, 8))
     if chosen == 0:

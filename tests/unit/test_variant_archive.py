@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.core.canonical import canonical_json, from_json
 from tuner.core.errors import UsageError
 from tuner.core.types import Kernel, Source, Variant
 from tuner.search.archive import Archive, Elite
@@ -91,14 +90,6 @@ def test_stagnant_islands_begin_anew_with_the_best() -> None:
     assert [e.born for e in restarted.islands[1].elites] == [1]
     assert restarted.islands[1].restarts == 1
     assert restarted.islands[0] == archive.islands[0]
-
-
-def test_archives_survive_json_byte_for_byte() -> None:
-    """So that a resumed run has the same one."""
-    archive = filled(elite(1, -1.0), elite(2, -0.99), elite(3, 0.5, (2, 1)), islands=2)
-    text = canonical_json(archive.to_json())
-    assert Archive.from_json(from_json(text)) == archive
-    assert canonical_json(Archive.from_json(from_json(text)).to_json()) == text
 
 
 def test_wrong_use_is_an_error() -> None:

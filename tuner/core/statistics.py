@@ -19,7 +19,6 @@ __all__ = [
     "Interval",
     "Race",
     "check_times",
-    "drift",
     "log_ratio_interval",
     "mean_interval",
     "median",
@@ -27,7 +26,6 @@ __all__ = [
     "moments",
     "race",
     "t_quantile",
-    "weighted_geometric_mean",
 ]
 
 _RACE_ALPHA = 0.002
@@ -183,44 +181,6 @@ def race(candidate_samples: Sequence[float], incumbent_samples: Sequence[float])
     half = math.hypot(half_within, half_between)
     least = _finite_exp(middle_c - middle_i - half - _RACE_MARGIN)
     return Race(keep=least <= 1, slowdown=slowdown, least=least)
-
-
-def drift(control_s: Sequence[float], reference_s: Sequence[float]) -> float:
-    """By how much the machine is slower now than it was: divide times measured now by it.
-
-    Args:
-        control_s: recent times of the baseline.
-        reference_s: its times when the scale was fixed.
-
-    Raises:
-        ValueError: no values, or one that is not a time.
-    """
-    check_times(control_s, least=1)
-    check_times(reference_s, least=1)
-    return median(control_s) / median(reference_s)
-
-
-def weighted_geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """The mean for ratios: ``exp(sum(w * log(v)) / sum(w))``.
-
-    Args:
-        values: over zero.
-        weights: one each, not negative and not all zero; equal when left out.
-
-    Raises:
-        ValueError: values or weights are not such.
-
-    >>> weighted_geometric_mean([1.0, 4.0])
-    2.0
-    """
-    check_times(values, least=1)
-    used = [1.0] * len(values) if weights is None else list(weights)
-    if len(used) != len(values):
-        raise ValueError(f"{len(values)} values and {len(used)} weights")
-    if not all(math.isfinite(weight) and weight >= 0 for weight in used) or not any(used):
-        raise ValueError("weights must be finite, not negative and not all zero")
-    total = math.fsum(used)
-    return math.exp(math.fsum(w * math.log(v) for w, v in zip(used, values, strict=True)) / total)
 
 
 def _middle(values: Iterable[float]) -> float:
