@@ -29,7 +29,7 @@ from tuner.spaces.launch import Geometry
 from tuner.spaces.pipeline import Pipeline
 from tuner.spaces.space import PASSES
 
-__all__ = ["configuration_features", "edit_features", "geometry_features", "pipeline_features"]
+__all__ = ["configuration_features", "edit_features", "geometry_features"]
 
 
 def configuration_features(configuration: Configuration) -> dict[str, float]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tuner.core.errors import MachineError
 
-__all__ = ["FOLDER_VARIABLE", "CacheSizes", "TimingLane", "cache_sizes", "lane_path", "load_notes"]
+__all__ = ["CacheSizes", "TimingLane", "cache_sizes", "lane_path", "load_notes"]
 
 FOLDER_VARIABLE = "TUNER_LANE_FOLDER"
 """Names the folder of the lock files, which all tuners on a machine have to share."""

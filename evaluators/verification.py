@@ -26,16 +26,7 @@ from numpy.typing import NDArray
 from tuner.core.errors import UsageError
 from tuner.core.types import VerifyPolicy
 
-__all__ = [
-    "Comparison",
-    "Expectation",
-    "Mismatch",
-    "compare",
-    "expect",
-    "judge",
-    "own_error",
-    "same_bytes",
-]
+__all__ = ["Comparison", "Expectation", "compare", "expect", "judge", "own_error", "same_bytes"]
 
 Array = NDArray[Any]
 

@@ -24,7 +24,6 @@ __all__ = [
     "CLOSED",
     "RUNNING",
     "SCHEMA_VERSION",
-    "check_schema",
     "connect_immutable",
     "connect_reader",
     "connect_writer",

@@ -18,7 +18,7 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.files import write_atomically
 from tuner.core.types import Value
 
-__all__ = ["REACH", "Choice", "Entry", "Wisdom", "distance", "wisdom"]
+__all__ = ["Entry", "Wisdom", "distance", "wisdom"]
 
 FORMAT = "tuner-wisdom"
 VERSION = 2

@@ -18,7 +18,7 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Configuration
 from tuner.spaces.source.edits import Edit
 
-__all__ = ["Archive", "Cell", "Elite", "IslandState"]
+__all__ = ["Archive", "Elite"]
 
 Cell = tuple[int, ...]
 """A descriptor, one level for each axis."""

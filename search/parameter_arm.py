@@ -19,7 +19,7 @@ from tuner.search.history import History
 from tuner.search.pool import Pool
 from tuner.search.surrogate import Data, Hyper, Model, fit_hyper
 
-__all__ = ["ParameterArm", "Suggestion"]
+__all__ = ["ParameterArm"]
 
 _TRAINING = 192
 _FITTED_ON = 128

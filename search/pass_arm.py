@@ -18,7 +18,7 @@ from tuner.spaces.edits import Edit, EditKind, random_edit, random_pass
 from tuner.spaces.passes import PassSpace
 from tuner.spaces.pipeline import Leaf, Pipeline
 
-__all__ = ["OPERATORS", "PassArm", "Variation"]
+__all__ = ["OPERATORS", "PassArm"]
 
 _STARTUP = 10
 _POPULATION = 32

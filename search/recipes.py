@@ -27,7 +27,7 @@ from tuner.search.sites import (
 )
 from tuner.spaces.source.operators.base import DEVICE
 
-__all__ = ["DEVICE_RECIPES", "RECIPES", "SHAPED", "TEAM_RECIPES", "recipes_for"]
+__all__ = ["DEVICE_RECIPES", "RECIPES", "SHAPED", "recipes_for"]
 
 _MOST_HINTS = 16
 

@@ -21,7 +21,6 @@ __all__ = [
     "innermost_ends",
     "longest",
     "most_arrays",
-    "not_over_tiles",
     "over_rows",
     "over_tiles",
     "ragged_outwards",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tuner.core.errors import SpecError
 
-__all__ = ["CONTAINERS", "Leaf", "Node", "Path", "Pipeline"]
+__all__ = ["Leaf", "Node", "Path", "Pipeline"]
 
 Path = tuple[int, ...]
 """Where a node stands: its number at the top, then among that node's children, and so on."""

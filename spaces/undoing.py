@@ -13,7 +13,7 @@ from typing import Any
 from tuner.spaces.passes import PassSpace, Token, edit_script
 from tuner.spaces.pipeline import Pipeline
 
-__all__ = ["Undone", "half_undone", "undone"]
+__all__ = ["half_undone", "undone"]
 
 _WHOLE = "default"
 """A whole optimisation level stands for itself: without it nothing would be left to compare with."""

@@ -18,7 +18,7 @@ from tuner.core.types import Build, Measurement, Resolved, Status, Task, Variant
 if TYPE_CHECKING:
     from tuner.evaluators.emulation import Emulator
 
-__all__ = ["EmulatedRuns", "EmulatedSession"]
+__all__ = ["EmulatedRuns"]
 
 _KNOWN = 4096
 

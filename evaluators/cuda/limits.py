@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tuner.core.errors import SpecError
 from tuner.spaces.launch import Geometry
 
-__all__ = ["KNOWN", "Architecture", "Occupancy", "Usage", "architecture", "occupancy", "over_limit"]
+__all__ = ["KNOWN", "Architecture", "Usage", "architecture", "occupancy", "over_limit"]
 
 _KIB = 1024
 _WARP = 32

@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Spell", "Watch"]
+__all__ = ["Watch"]
 
 _LIBRARY = "libnvidia-ml.so.1"
 _SM, _MEMORY = 1, 2

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tuner.evaluators.host.llvm import Module
 from tuner.evaluators.host.llvm_library import Library, LLVMError, MachineOptions
 
-__all__ = ["DeviceModule", "Generator", "LibraryGenerator", "LlvmliteGenerator", "make_generator"]
+__all__ = ["DeviceModule", "Generator", "LlvmliteGenerator", "make_generator"]
 
 _FUNCTION_INDEX = 0xFFFFFFFF
 _FOR_PASSES = (b"flatten", b"noipa", b"nooutline")

@@ -37,7 +37,6 @@ __all__ = [
     "launch_words",
     "over_limit",
     "with_words",
-    "wrapper_text",
 ]
 
 ENTRY = "tuner_emulate"

@@ -29,7 +29,7 @@ from tuner.evaluators.host.structure_layout import Layouts
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.sandbox.compiler_runs import PRINTED, CompilerRuns, first_error
 
-__all__ = ["ByBuildCompiler", "asked_compiler", "found_program"]
+__all__ = ["ByBuildCompiler", "asked_compiler"]
 
 _TIMEOUT_S = 120.0
 _POSITIONS = ("-fPIC", "-fpic", "-fPIE", "-fpie", "-fno-pic", "-fno-PIC", "-fno-pie", "-fno-PIE")

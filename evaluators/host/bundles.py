@@ -30,7 +30,6 @@ __all__ = [
     "Expected",
     "OutputMemory",
     "SharedBytes",
-    "buffers_of",
     "equal_bits",
     "holds",
     "make_bundle",

@@ -23,7 +23,7 @@ from tuner.core.errors import MachineError
 from tuner.core.scratch import ScratchFolder
 from tuner.evaluators.host.compile_worker import decode, encode
 
-__all__ = ["TRIES", "CompileZygote", "Forked", "borrowed", "given_back"]
+__all__ = ["TRIES", "Forked", "borrowed", "given_back"]
 
 TRIES = 3
 """How often in a row something is begun again that was killed from outside."""

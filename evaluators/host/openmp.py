@@ -23,7 +23,7 @@ from pathlib import Path
 from tuner.core.errors import MachineError
 from tuner.evaluators.host.toolchain import Toolchain
 
-__all__ = ["OpenMp", "as_if_openmp", "find_openmp", "team_variables"]
+__all__ = ["as_if_openmp", "find_openmp", "team_variables"]
 
 _VARIABLE = "TUNER_OPENMP"
 _WHEELS = ("cmeel-libomp", "intel-openmp")

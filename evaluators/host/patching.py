@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.evaluators.host.disassembly import Instruction, disassemble
 
-__all__ = ["JUMP_BYTES", "Head", "movable_head"]
+__all__ = ["Head", "movable_head"]
 
 JUMP_BYTES = 5
 """A jump to anywhere within 2 GiB."""

@@ -29,7 +29,6 @@ __all__ = [
     "driver_environment",
     "list_devices",
     "read_all",
-    "require_pyopencl",
     "wheel_drivers",
 ]
 

@@ -19,7 +19,7 @@ from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Status,
 from tuner.evaluators.recorded.formats import read_space
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row
 
-__all__ = ["RecordedBackend", "RecordedEvaluation"]
+__all__ = ["RecordedBackend"]
 
 _AT_BUILD = frozenset({Status.BUILD_ERROR, Status.REFUSED, Status.OUT_OF_RESOURCES})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-__all__ = ["ALLOWED", "worker_environment"]
+__all__ = ["worker_environment"]
 
 _ALLOWED_TEXT = """
 PATH HOME TMPDIR LANG LC_ALL LC_CTYPE LC_NUMERIC TZ PYTHONPATH PYTHONHASHSEED LD_LIBRARY_PATH VIRTUAL_ENV

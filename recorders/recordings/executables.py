@@ -14,8 +14,6 @@ from pathlib import Path
 
 __all__ = [
     "Code",
-    "Defined",
-    "ObjectFile",
     "OwnFunction",
     "code_of",
     "functions_with",

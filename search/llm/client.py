@@ -21,7 +21,7 @@ from typing import Any
 from tuner.core.errors import MachineError
 from tuner.search.llm.exchange import Answer, Model, Request
 
-__all__ = ["Client", "require_openai"]
+__all__ = ["Client"]
 
 _PASSED = [
     "PATH",

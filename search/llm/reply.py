@@ -14,7 +14,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import RESERVED
 from tuner.spaces.parameters import Parameter
 
-__all__ = ["MOST_CHARACTERS", "Replacement", "Reply", "read_reply"]
+__all__ = ["Replacement", "Reply", "read_reply"]
 
 MOST_CHARACTERS = 1 << 18
 """Of a reply; what is longer is no set of edits."""

@@ -47,7 +47,7 @@ from tuner.spaces.source.walks import (
 )
 from tuner.spaces.source.widths import is_whole
 
-__all__ = ["Access", "Accesses", "Scope", "Update", "own_variables", "update_of"]
+__all__ = ["Access", "Accesses", "Scope", "own_variables", "update_of"]
 
 _REFERENCE = re.compile(r"^[\w\s:<>]*[\w>]\s*&\s*([A-Za-z_]\w*)\s*[={(]")
 

@@ -36,7 +36,7 @@ from tuner.spaces.source.walks import assigned_names, names_in, opaque_words, ro
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["functions_inside", "read_definitions", "read_function", "with_file_variables"]
+__all__ = ["functions_inside", "read_definitions", "with_file_variables"]
 
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\b_?[aA]lignas\s*\([^()]*\)")
 _UNLIKE = re.compile(r"[*&{]|\b(volatile|_Atomic|_Thread_local|thread_local|__thread|__shared__)\b")

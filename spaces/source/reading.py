@@ -46,7 +46,7 @@ from tuner.spaces.source.walks import names_in, statements, with_bodies, written
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["parse_statements", "with_keys"]
+__all__ = ["parse_statements"]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EACH_TIME = re.compile(r"\*|\b(?:static|extern|volatile|_Atomic|_?_?[a-z_]*thread[a-z_]*|const)\b")

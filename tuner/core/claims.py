@@ -12,15 +12,7 @@ from dataclasses import dataclass
 
 from tuner.core.statistics import Interval, check_times, log_ratio_interval, median, moments, t_quantile
 
-__all__ = [
-    "LOOK_ALPHA",
-    "MIN_PROCESSES",
-    "NEGLIGIBLE",
-    "Confirmation",
-    "choose",
-    "confirm_verdict",
-    "pairs_for",
-]
+__all__ = ["LOOK_ALPHA", "MIN_PROCESSES", "NEGLIGIBLE", "choose", "confirm_verdict", "pairs_for"]
 
 NEGLIGIBLE = 1.01
 """Speed-ups under this are not worth the name."""

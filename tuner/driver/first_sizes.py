@@ -15,7 +15,7 @@ from tuner.evaluators import registry as backends
 from tuner.spec.first.members import FirstSpec
 from tuner.spec.load import load_spec
 
-__all__ = ["LEAST_S", "MOST_S", "CallSeconds", "baseline_of", "call_seconds", "with_timed_sizes"]
+__all__ = ["LEAST_S", "MOST_S", "baseline_of", "call_seconds", "with_timed_sizes"]
 
 CallSeconds = Callable[[Path, str], float | None]
 """What a call of the baseline takes in seconds, by the path and the text of a spec; ``None`` where it cannot be run."""

@@ -28,15 +28,7 @@ from tuner.recorders.record import RunRecord
 from tuner.spec.imports import Imported, import_t1, spec_of_space
 from tuner.spec.yaml_places import MAX_BYTES
 
-__all__ = [
-    "Import",
-    "import_file",
-    "is_run",
-    "read_sources",
-    "space_of_run",
-    "t4_of_run",
-    "write_t4",
-]
+__all__ = ["Import", "import_file", "read_sources", "t4_of_run", "write_t4"]
 
 _SQLITE = b"SQLite format 3\x00"
 _SILENT = (Status.LOST, Status.ABANDONED, Status.PRUNED)

@@ -19,7 +19,7 @@ from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_recorded
 
-__all__ = ["catalogue_of", "fetch_text", "make_lineup", "open_lineup", "open_state", "spec_of", "state_of"]
+__all__ = ["catalogue_of", "make_lineup", "open_lineup", "open_state", "spec_of", "state_of"]
 
 
 def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:

@@ -24,7 +24,7 @@ from tuner.evaluators import registry as backends
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["THAN", "Regression", "compare_with_run"]
+__all__ = ["Regression", "compare_with_run"]
 
 THAN = ("winner", "baseline")
 

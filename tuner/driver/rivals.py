@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.driver.outcome.outcome import Outcome
     from tuner.spec.load import LoadedSpec
 
-__all__ = ["RIVALS", "Rival", "altered", "rivals_of", "run_rivals"]
+__all__ = ["RIVALS", "altered", "rivals_of", "run_rivals"]
 
 _SAMPLES = Evolution(first=1, rungs=1, explore=1.0, reserve=0.0, independent=True)
 

@@ -23,7 +23,7 @@ from tuner.driver.state.trials import TrialState
 from tuner.report.trials import rounded
 from tuner.spaces.space import PASSES
 
-__all__ = ["LEAST_TRIALS", "importance"]
+__all__ = ["importance"]
 
 LEAST_TRIALS = 12
 """Worked trials with different code below which nothing is said."""

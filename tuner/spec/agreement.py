@@ -23,7 +23,6 @@ __all__ = [
     "check_signature",
     "check_template",
     "defined_function",
-    "without_local",
 ]
 
 

@@ -64,7 +64,7 @@ from tuner.spec.tunables import Tunables, flag_words, make_parameters, make_tuna
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, read_yaml, suggestion
 
-__all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
+__all__ = ["LoadedSpec", "load_recorded", "load_spec"]
 
 _MADE = (PREPROCESSED, OUTLINED, COMPILER)
 """Files of a record that a compiler makes of the others, or says of itself."""

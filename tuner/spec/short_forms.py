@@ -14,7 +14,6 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression, parse
 
 __all__ = [
-    "ARITHMETIC",
     "DTYPE_SCHEMA",
     "EXPRESSION_SCHEMA",
     "INITIAL_SCHEMA",

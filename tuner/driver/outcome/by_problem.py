@@ -8,7 +8,7 @@ from tuner.core import claims, statistics
 from tuner.core.types import BASELINE, Status
 from tuner.driver.state.run import RunState
 
-__all__ = ["ProblemGain", "gains"]
+__all__ = ["gains"]
 
 LEVEL = 0.95
 

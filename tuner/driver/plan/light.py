@@ -13,7 +13,7 @@ from tuner.driver.state.bounds import IMPOSSIBLE, ratios
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
-__all__ = ["REACHED", "impossible", "ratio_to_light", "reached"]
+__all__ = ["impossible", "ratio_to_light", "reached"]
 
 REACHED = 1.03
 """A time within so many times the bound is as good as can be."""

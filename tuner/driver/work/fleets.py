@@ -14,7 +14,7 @@ from tuner.evaluators.executors.cluster import check_address
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["EXECUTORS", "beside", "fleets", "over_cluster", "several_at_once"]
+__all__ = ["beside", "fleets", "over_cluster", "several_at_once"]
 
 EXECUTORS = ("local", "ray")
 

@@ -10,7 +10,7 @@ from tuner.core.types import Configuration, Value
 from tuner.spaces.space import PASSES, Space
 from tuner.spaces.undoing import half_undone, undone
 
-__all__ = ["FLAGS", "PARAMETER", "PASS", "PIPELINE", "Item", "items_of", "simpler"]
+__all__ = ["FLAGS", "PARAMETER", "PASS", "Item", "items_of", "simpler"]
 
 PARAMETER, FLAGS, PIPELINE, PASS = "parameter", "flags", "pipeline", "pass"
 

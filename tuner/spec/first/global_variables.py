@@ -23,7 +23,7 @@ from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, p
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 
-__all__ = ["NO_ARGUMENT", "Globals", "used_variables", "with_globals"]
+__all__ = ["NO_ARGUMENT", "used_variables", "with_globals"]
 
 NO_ARGUMENT = "no argument can stand for"
 """How a comment of a first spec begins on a variable that recordings do not have either."""

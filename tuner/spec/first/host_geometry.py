@@ -24,7 +24,7 @@ from tuner.spec.reading.signature import SourceReader
 from tuner.spec.reading.source_trees import SourceTree
 from tuner.spec.reading.trees import inner_nodes
 
-__all__ = ["Launched", "Trail", "host_launches", "launched"]
+__all__ = ["Trail", "host_launches", "launched"]
 
 _MOST_FIXED = 64
 _USUAL = 1024

@@ -19,7 +19,7 @@ from tuner.spec.reading.signature import SourceReader
 from tuner.spec.sources import folder_reader, out_of_reach, read_sources
 from tuner.spec.yaml_places import Document, View
 
-__all__ = ["Opened", "Project", "opened", "read_source"]
+__all__ = ["Project", "opened", "read_source"]
 
 _MOST_MISSING = 16
 _WARNING_ELSEWHERE = re.compile(r"\[-W([a-z][a-z0-9+-]*)\]$")

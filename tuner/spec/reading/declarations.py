@@ -14,7 +14,7 @@ from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type,
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
-__all__ = ["declared", "type_behind"]
+__all__ = ["declared"]
 
 Lookup = Callable[[str], Function | None]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["POINTER", "RESTRICT", "declaration", "pointer", "reference", "separate"]
+__all__ = ["POINTER", "declaration", "pointer", "reference", "separate"]
 
 POINTER = re.compile(r"\*(?:\s*(?:const|restrict|__restrict))*$|\(\*")
 """The end of the type of a pointer."""

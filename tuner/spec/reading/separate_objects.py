@@ -17,7 +17,7 @@ from tuner.spec.reading.nodes import Node
 from tuner.spec.reading.pointer_flows import Callees, Flows
 from tuner.spec.reading.signature import Function, SourceReader
 
-__all__ = ["Separate", "separate_objects"]
+__all__ = ["separate_objects"]
 
 _WORD = re.compile(r"\b(?:restrict|__restrict|__restrict__)\b\s*")
 

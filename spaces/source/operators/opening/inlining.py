@@ -44,7 +44,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["Inlining", "address_taken", "is_of", "is_small", "is_whole_expression", "referring"]
+__all__ = ["Inlining", "address_taken", "is_of", "is_whole_expression", "referring"]
 
 _PLAIN_TYPE = re.compile(r"(?:const\s+)?(?:struct\s+)?[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*")
 _SMALL = 5

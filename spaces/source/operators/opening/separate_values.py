@@ -45,7 +45,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS", "plain_locals", "without_hidden_counters"]
+__all__ = ["OPERATORS", "without_hidden_counters"]
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?: [A-Za-z_]\w*)*")
 _NUMBER = re.compile(

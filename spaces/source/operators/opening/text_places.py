@@ -19,7 +19,7 @@ from tuner.spaces.source.structures import Member, Structures
 from tuner.spaces.source.syntax import Expr, Field, Function, Index, Name, Number, Opaque, Param, Unary
 from tuner.spaces.source.walks import map_expressions, transform
 
-__all__ = ["Kinds", "as_text", "is_reference", "read_place", "with_places"]
+__all__ = ["Kinds", "as_text", "is_reference", "with_places"]
 
 _OPERAND = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*|\[\w+\])*")
 _REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*[A-Za-z_]\w*")

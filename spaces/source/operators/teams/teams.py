@@ -60,7 +60,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS", "keep_teams", "parallelise", "require_same_conditions", "require_same_stores"]
+__all__ = ["OPERATORS", "keep_teams", "parallelise"]
 
 _SCHEDULES = ("static", "dynamic")
 _CHUNKS = (1, 4, 16, 64, 256)
