@@ -160,11 +160,10 @@ class Supply(supply.Supply[Group]):
         """Bytes of all arrays."""
         return check_problem(self._task, plan.problem, self._base)
 
-    def geometry(self, plan: Plan, runtime: Mapping[str, Value] | None = None) -> Geometry:
+    def geometry(self, plan: Plan) -> Geometry:
         """The baseline's geometry on a plan's sizes; errors as :func:`tuner.spaces.launch.geometry`."""
         assert self._task.launch is not None
-        configuration = {**self._configuration, **(runtime or {})}
-        return geometry(self._task.launch, configuration, plan.problem.sizes)
+        return geometry(self._task.launch, self._configuration, plan.problem.sizes)
 
     def _discard(self, group: Mapping[Any, Group]) -> None:
         for made in group.values():

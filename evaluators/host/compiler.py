@@ -64,7 +64,6 @@ class HostCompiler:
         target: ``native`` or a CPU's name as clang's ``-march`` takes it.
         workers: how many compile at once.
         timeout_s: wall time of one candidate's passes and code generation.
-        frontend_timeout_s: wall time of one run of clang.
         memory_bytes: address space of one worker.
         bare: pretend that the machine has no system headers.
 
@@ -80,7 +79,6 @@ class HostCompiler:
         *,
         workers: int = 1,
         timeout_s: float = 10.0,
-        frontend_timeout_s: float = 30.0,
         memory_bytes: int = 4 << 30,
         bare: bool = False,
     ) -> None:
@@ -92,9 +90,7 @@ class HostCompiler:
         self.pool = CompilePool(
             toolchain.library, workers=workers, timeout_s=timeout_s, memory_bytes=memory_bytes
         )
-        self.front = front.FrontEnd(
-            toolchain, target, workers=workers, timeout_s=frontend_timeout_s, bare=bare
-        )
+        self.front = front.FrontEnd(toolchain, target, workers=workers, bare=bare)
         self._layouts = Layouts(self.front)
         try:
             self._check_target()
