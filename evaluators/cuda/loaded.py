@@ -113,7 +113,7 @@ class Loaded:
             "op": "place",
             "set": number,
             "size": slab.size,
-            "stretches": [s.to_json() for s in slab.stretches],
+            "stretches": [asdict(s) for s in slab.stretches],
             "parameters": slab.parameters(self._made.layouts),
             "restore": slab.spans(ArgumentRole.INOUT),
             "poison": slab.spans(*_POISONED),

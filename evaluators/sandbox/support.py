@@ -6,7 +6,7 @@ import functools
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tuner.evaluators.sandbox import landlock, seccomp
@@ -49,12 +49,7 @@ class Support:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for a backend's environment under ``sandbox``."""
-        return {
-            "landlock": self.landlock,
-            "seccomp": self.seccomp,
-            "namespaces": self.namespaces,
-            "missing": list(self.missing),
-        }
+        return {**asdict(self), "missing": list(self.missing)}
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 __all__ = ["CLANG", "GCC", "BuildCompiler"]
@@ -29,19 +29,9 @@ class BuildCompiler:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for a record."""
-        return {
-            "command": list(self.command),
-            "family": self.family,
-            "version": self.version,
-            "digest": self.digest,
-        }
+        return {**asdict(self), "command": list(self.command)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BuildCompiler:
         """What :meth:`to_json` made."""
-        return cls(
-            command=tuple(data["command"]),
-            family=data["family"],
-            version=data["version"],
-            digest=data["digest"],
-        )
+        return cls(**{**data, "command": tuple(data["command"])})

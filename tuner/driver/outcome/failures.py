@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tuner.core.types import Status
@@ -45,13 +45,7 @@ class Failure:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
-            "status": self.status.value,
-            "count": self.count,
-            "alike": self.alike,
-            "message": self.message,
-            "trial": self.trial,
-        }
+        return {**asdict(self), "status": self.status.value}
 
 
 def failures(trials: Iterable[TrialState]) -> tuple[Failure, ...]:

@@ -8,7 +8,7 @@ Pure: reads the state, fits nothing.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tuner.core.types import Stage, Status
@@ -54,18 +54,7 @@ class Savings:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
-            "pruned": self.pruned,
-            "ranked": self.ranked,
-            "passed_over": self.passed_over,
-            "audits": self.audits,
-            "losses": self.losses,
-            "loss_bound": self.loss_bound,
-            "coverage": self.coverage,
-            "fit_s": self.fit_s,
-            "cut": self.cut,
-            "why": self.why,
-        }
+        return asdict(self)
 
 
 def savings(state: RunState) -> Savings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tuner.core import statistics
@@ -42,13 +42,7 @@ class Unconfirmed:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
-            "reason": self.reason,
-            "text": self.text,
-            "processes": self.processes,
-            "pair_s": self.pair_s,
-            "waited_s": self.waited_s,
-        }
+        return asdict(self)
 
 
 def why_unconfirmed(state: RunState) -> Unconfirmed | None:
