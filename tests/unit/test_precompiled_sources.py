@@ -61,7 +61,10 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run = precompiled_sources.run_clang
 
     def noted(clang: str, words: list[str], folder: str) -> Said:
-        made.append("asked" if "-include-pch" in words else "made")
+        if "-include-pch" in words:
+            made.append("asked")
+        elif any(word.endswith("-header") for word in words):
+            made.append("made")
         return run(clang, words, folder)
 
     monkeypatch.setattr(precompiled_sources, "run_clang", noted)

@@ -21,6 +21,8 @@ GIVEN_UP = 3
 """Failures in a row (no server, no answer, no right) after which a model is not asked any more."""
 
 _UNBOUNDED_VARIANTS = 50
+_ASKED = ("number", "model", "attempt", "parent", "island", "key", "prompt", "tokens", "usd", "before")
+"""What a call takes over from its event."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,18 +158,9 @@ class Exchanges:
             return
         self.calls.append(
             Call(
-                number=body["number"],
-                model=body["model"],
                 turn=Turn(body["turn"]),
-                attempt=body["attempt"],
-                parent=body["parent"],
-                island=body["island"],
-                key=body["key"],
-                prompt=body["prompt"],
-                tokens=body["tokens"],
-                usd=body["usd"],
-                before=body["before"],
                 steps=self.steps,
+                **{name: body[name] for name in _ASKED},
             )
         )
 

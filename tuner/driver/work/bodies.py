@@ -15,14 +15,10 @@ __all__ = ["baseline", "built", "fresh", "lesser", "measurement", "medians", "sa
 def built(build: Build, code: str | None, clock_s: float) -> dict[str, Any]:
     """Of ``build``; ``code`` is a reference to the object code where it is kept."""
     return {
-        "status": build.status.value,
-        "message": build.message,
-        "digest": build.digest,
-        "key": build.key,
+        **lesser(build, clock_s),
         "code": code,
         "features": dict(build.features),
         "seconds": dict(build.seconds),
-        "clock_s": clock_s,
     }
 
 
