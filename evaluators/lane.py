@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tuner.core.errors import MachineError
@@ -103,9 +102,7 @@ class TimingLane:
         self.waited_s = time.monotonic() - start
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         held = _hold_of(self._path)
         if held.depth == 0:
             return  # a process forked inside the block: the lane is its parent's

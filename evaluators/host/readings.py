@@ -29,9 +29,7 @@ class Lane(Protocol):
     def __enter__(self) -> Lane:
         """Waits for it."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Lets go of it."""
 
 

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -84,11 +83,9 @@ class LiveProgress:
         self._heartbeat = Heartbeat(self._beat, REDRAW_AGAIN_S).__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._heartbeat is not None:
-            self._heartbeat.__exit__(kind, error, trace)
+            self._heartbeat.__exit__()
         if self._former is not None:
             signal.signal(signal.SIGWINCH, self._former)
             self._former = None
@@ -184,11 +181,9 @@ class PlainProgress:
         self._heartbeat = Heartbeat(self._beat, FIRST_S / 10).__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._heartbeat is not None:
-            self._heartbeat.__exit__(kind, error, trace)
+            self._heartbeat.__exit__()
 
     def _beat(self) -> None:
         """While nothing is timed yet there are no events to print at."""

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 
 __all__ = ["FIRST_S", "Heartbeat", "Stages", "baseline_runs"]
 
@@ -40,9 +39,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
         self._thread.join()
 
@@ -77,10 +74,8 @@ class Stages:
         self._heartbeat.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._heartbeat.__exit__(kind, error, trace)
+    def __exit__(self, *exception: object) -> None:
+        self._heartbeat.__exit__()
 
     def begin(self, step: str) -> None:
         """The next step."""

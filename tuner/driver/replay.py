@@ -85,6 +85,10 @@ class Replay:
     differences: list[Difference] = field(default_factory=list)
     ties: list[Difference] = field(default_factory=list)
 
+    def differs(self, event: Recorded, message: str) -> None:
+        """One more event that is not what the plan called for."""
+        self.differences.append(Difference(seq=event.seq, kind=event.kind, message=message))
+
 
 def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], blob: Any) -> Replay:
     """Re-derives every proposal and decision.
@@ -105,15 +109,14 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
             with holding_together("what it says"):
                 _replay_event(state, lineup, event, found, blob)
         except RecordError as error:
-            found.differences.append(Difference(seq=event.seq, kind=event.kind, message=error.message))
+            found.differs(event, error.message)
             break
     return found
 
 
 def _replay_event(state: RunState, lineup: Lineup, event: Recorded, found: Replay, blob: Any) -> None:
     if event.kind == "start" and state.start is not None:
-        message = "a run begins once"
-        found.differences.append(Difference(seq=event.seq, kind=event.kind, message=message))
+        found.differs(event, "a run begins once")
         return
     if event.kind == "start" or event.kind in FREE:
         apply(state, event)
@@ -121,7 +124,7 @@ def _replay_event(state: RunState, lineup: Lineup, event: Recorded, found: Repla
     if event.kind == "reply":
         problem = expected_reply(state, event.body)
         if problem:
-            found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
+            found.differs(event, problem)
         if waits_for(state, event.body["call"]):
             apply(state, event)
         return
@@ -145,7 +148,7 @@ def _replay_event(state: RunState, lineup: Lineup, event: Recorded, found: Repla
         if isinstance(action, Decide):
             found.decisions += 1
         if problem:
-            found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
+            found.differs(event, problem)
     apply(state, event)
 
 
@@ -169,11 +172,9 @@ def _replay_ask(
 ) -> None:
     body = event.body
     if (body["first"], body["count"]) != (action.first, action.count):
-        message = f"the plan asks for {action.count} from trial {action.first}"
-        found.differences.append(Difference(seq=event.seq, kind="ask", message=message))
+        found.differs(event, f"the plan asks for {action.count} from trial {action.first}")
     if body.get("variant", ORIGINAL) != action.variant:
-        message = f"the plan asks the searcher of variant {action.variant}"
-        found.differences.append(Difference(seq=event.seq, kind="ask", message=message))
+        found.differs(event, f"the plan asks the searcher of variant {action.variant}")
         return
     _check_seen(state, event, found)
     searcher = lineup.searcher(action.variant)
@@ -216,8 +217,7 @@ def _outside(lineup: Lineup, action: Ask, recorded: list[Proposal]) -> list[str]
 
 def _check_seen(state: RunState, event: Recorded, found: Replay) -> None:
     if event.body["seen"] != state.seq:
-        message = f"says it had seen {event.body['seen']} events, but {state.seq} came before it"
-        found.differences.append(Difference(seq=event.seq, kind=event.kind, message=message))
+        found.differs(event, f"says it had seen {event.body['seen']} events, but {state.seq} came before it")
 
 
 def _replay_consult(state: RunState, lineup: Lineup, action: Consult, event: Recorded, found: Replay) -> None:
@@ -225,8 +225,7 @@ def _replay_consult(state: RunState, lineup: Lineup, action: Consult, event: Rec
     found.decisions += 1
     derived = from_json(canonical_json(lineup.breeding.consult(action, {})))
     if any(event.body.get(name) != value for name, value in derived.items()):
-        message = "another request to a model follows from the same events"
-        found.differences.append(Difference(seq=event.seq, kind="consult", message=message))
+        found.differs(event, "another request to a model follows from the same events")
 
 
 def _replay_share(state: RunState, event: Recorded, found: Replay) -> None:
@@ -237,11 +236,9 @@ def _replay_share(state: RunState, event: Recorded, found: Replay) -> None:
     body = event.body
     own = from_json(canonical_json(sharing.standing(state)))
     if body["standings"][shared.number] != own:
-        message = "what it says of this run does not follow from its events"
-        found.differences.append(Difference(seq=event.seq, kind="share", message=message))
+        found.differs(event, "what it says of this run does not follow from its events")
     if not body["last"] and sharing.chosen(body["standings"]) != shared.number:
-        message = "by what it says another run's turn had come"
-        found.differences.append(Difference(seq=event.seq, kind="share", message=message))
+        found.differs(event, "by what it says another run's turn had come")
 
 
 def _replay_variant(
@@ -250,20 +247,17 @@ def _replay_variant(
     body = event.body
     derived = from_json(canonical_json({"number": action.number, **lineup.breeding.bred(action, {})}))
     if any(body.get(name) != derived[name] for name in derived if name != "made"):
-        message = f"the plan calls for variant proposal {action.number}, to {derived['purpose']}"
-        found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
+        found.differs(event, f"the plan calls for variant proposal {action.number}, to {derived['purpose']}")
     _check_seen(state, event, found)
     found.proposals += 1
     if derived["made"] != body["made"]:
-        message = "another variant follows from the same judgements"
-        found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
+        found.differs(event, "another variant follows from the same judgements")
 
 
 def _replay_judge(state: RunState, lineup: Lineup, action: Judge, event: Recorded, found: Replay) -> None:
     body = event.body
     if (body["stage"], tuple(body["trials"])) != (action.stage, action.trials):
-        message = f"the plan judges {len(action.trials)} trials after {action.stage}"
-        found.differences.append(Difference(seq=event.seq, kind="judge", message=message))
+        found.differs(event, f"the plan judges {len(action.trials)} trials after {action.stage}")
         return
     _check_seen(state, event, found)
     found.decisions += 1
@@ -281,8 +275,7 @@ def _replay_dissect(state: RunState, lineup: Lineup, event: Recorded, found: Rep
     found.decisions += 1
     derived = from_json(canonical_json(lineup.dissect()))
     if event.body["items"] != derived["items"]:
-        message = "other things of the winner can be taken back"
-        found.differences.append(Difference(seq=event.seq, kind="dissect", message=message))
+        found.differs(event, "other things of the winner can be taken back")
 
 
 def _replay_simplify(
@@ -294,8 +287,7 @@ def _replay_simplify(
     found.proposals += len(recorded)
     called_for = (body["first"], body["count"], body["reason"]) == (action.first, action.count, action.reason)
     if not called_for or plain(lineup.simpler(action.count)) != plain(recorded):
-        message = "other trials follow from the best one with less changed"
-        found.differences.append(Difference(seq=event.seq, kind="simplify", message=message))
+        found.differs(event, "other trials follow from the best one with less changed")
 
 
 def _is_rival(derived: Proposal, recorded: Proposal) -> bool:
