@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tuner.evaluators.lane import load_notes
+from tuner.evaluators.lane import load_notes, text_of
 
 __all__ = ["Unwatched", "Watch", "Watcher", "undisturbed", "waited_s"]
 
@@ -182,16 +182,16 @@ class Watch:
             return [own]
 
     def _processor(self) -> int | None:
-        fields = _text(self._root / "proc" / str(self._pid) / "stat").rpartition(")")[2].split()
+        fields = text_of(self._root / "proc" / str(self._pid) / "stat").rpartition(")")[2].split()
         return int(fields[_PROCESSOR_FIELD]) if len(fields) > _PROCESSOR_FIELD else None
 
     def _found(self, path: Path, pattern: re.Pattern[str]) -> int | None:
-        found = pattern.search(_text(path))
+        found = pattern.search(text_of(path))
         return None if found is None else int(found[1])
 
 
 def _waited_s(path: Path) -> float | None:
-    words = _text(path).split()
+    words = text_of(path).split()
     return int(words[1]) * 1e-9 if len(words) > 1 else None
 
 
@@ -199,10 +199,3 @@ def _sum(values: Iterable[float | None]) -> Any:
     """Of what is known; ``None`` where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

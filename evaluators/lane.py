@@ -19,7 +19,7 @@ from typing import Any
 
 from tuner.core.errors import MachineError
 
-__all__ = ["CacheSizes", "TimingLane", "cache_sizes", "lane_path", "load_notes"]
+__all__ = ["CacheSizes", "TimingLane", "cache_sizes", "lane_path", "load_notes", "text_of"]
 
 FOLDER_VARIABLE = "TUNER_LANE_FOLDER"
 """Names the folder of the lock files, which all tuners on a machine have to share."""
@@ -235,11 +235,11 @@ def load_notes(pid: int | None = None, *, root: Path = Path("/")) -> dict[str, A
         ``voluntary_switches`` of the process so far, ``cpu_mhz`` (median over CPUs).
     """
     notes: dict[str, Any] = {}
-    words = _text(root / "proc/loadavg").split()
+    words = text_of(root / "proc/loadavg").split()
     if len(words) >= 4 and "/" in words[3]:
         notes["load_1min"] = float(words[0])
         notes["running"] = int(words[3].split("/")[0])
-    status = _text(root / "proc" / str(pid if pid is not None else "self") / "status")
+    status = text_of(root / "proc" / str(pid if pid is not None else "self") / "status")
     for key, name in (("nonvoluntary", "involuntary_switches"), ("voluntary", "voluntary_switches")):
         found = re.search(rf"^{key}_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
         if found:
@@ -252,15 +252,16 @@ def load_notes(pid: int | None = None, *, root: Path = Path("/")) -> dict[str, A
 
 def _frequencies(root: Path) -> list[float]:
     current = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
-    mhz = [int(text) / 1000 for text in map(_text, current) if text.strip().isdigit()]
+    mhz = [int(text) / 1000 for text in map(text_of, current) if text.strip().isdigit()]
     if mhz:
         return mhz
     return [
-        float(x) for x in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _text(root / "proc/cpuinfo"), re.MULTILINE)
+        float(x) for x in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text_of(root / "proc/cpuinfo"), re.MULTILINE)
     ]
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What a file of the kernel's says; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -282,8 +283,8 @@ def cache_sizes(*, root: Path = Path("/"), cpu: int | None = None) -> CacheSizes
     number = min(os.sched_getaffinity(0)) if cpu is None else cpu
     levels: dict[int, int] = {}
     for folder in sorted((root / f"sys/devices/system/cpu/cpu{number}/cache").glob("index[0-9]*")):
-        level, size = _text(folder / "level").strip(), _bytes(_text(folder / "size").strip())
-        if level.isdigit() and size and _text(folder / "type").strip() in ("Data", "Unified"):
+        level, size = text_of(folder / "level").strip(), _bytes(text_of(folder / "size").strip())
+        if level.isdigit() and size and text_of(folder / "type").strip() in ("Data", "Unified"):
             levels[int(level)] = max(size, levels.get(int(level), 0))
     if not levels:
         return CacheSizes()

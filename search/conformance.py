@@ -17,6 +17,7 @@ from tuner.core.canonical import canonical_json
 from tuner.core.protocols import Observation, Searcher, configuration_key
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Configuration, Proposal, Status
+from tuner.search.domain import FAILURES
 from tuner.spaces.space import Space
 
 __all__ = [
@@ -35,14 +36,6 @@ __all__ = [
 
 Factory = Callable[[Space], Searcher]
 
-_FAILURES = (
-    Status.BUILD_ERROR,
-    Status.WRONG_RESULT,
-    Status.CRASHED,
-    Status.TIMED_OUT,
-    Status.OUT_OF_RESOURCES,
-    Status.REFUSED,
-)
 _OTHERS = (Status.PRUNED, Status.LOST, Status.ABANDONED)
 
 
@@ -63,7 +56,7 @@ class Landscape:
         text = canonical_json(dict(proposal.configuration))
         digest = hashlib.sha256(text.encode()).digest()
         if digest[0] < 256 * self.failing:
-            status = _FAILURES[digest[1] % len(_FAILURES)]
+            status = FAILURES[digest[1] % len(FAILURES)]
             if digest[2] < 32:
                 status = _OTHERS[digest[1] % len(_OTHERS)]
             return Observation(trial=trial, proposal=proposal, status=status, message="invented")

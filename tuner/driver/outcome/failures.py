@@ -10,18 +10,11 @@ from typing import Any
 
 from tuner.core.types import Status
 from tuner.driver.state.trials import TrialState
+from tuner.search import domain
 
 __all__ = ["FAILURES", "Failure", "failures"]
 
-FAILURES = (
-    Status.BUILD_ERROR,
-    Status.WRONG_RESULT,
-    Status.CRASHED,
-    Status.TIMED_OUT,
-    Status.OUT_OF_RESOURCES,
-    Status.REFUSED,
-    Status.LOST,
-)
+FAILURES = (*domain.FAILURES, Status.LOST)
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?")
 
