@@ -17,7 +17,7 @@ from tuner.core.canonical import canonical_json
 from tuner.core.protocols import Observation, Searcher, configuration_key
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Configuration, Proposal, Status
-from tuner.search.domain import FAILURES
+from tuner.search.history import FAILURES
 from tuner.spaces.space import Space
 
 __all__ = [

@@ -15,15 +15,13 @@ __all__ = ["FAILURES", "History", "Key"]
 Key = tuple[tuple[str, object], ...]
 """What :func:`tuner.core.protocols.configuration_key` makes."""
 
-FAILURES = frozenset(
-    {
-        Status.BUILD_ERROR,
-        Status.WRONG_RESULT,
-        Status.CRASHED,
-        Status.TIMED_OUT,
-        Status.OUT_OF_RESOURCES,
-        Status.REFUSED,
-    }
+FAILURES = (
+    Status.BUILD_ERROR,
+    Status.WRONG_RESULT,
+    Status.CRASHED,
+    Status.TIMED_OUT,
+    Status.OUT_OF_RESOURCES,
+    Status.REFUSED,
 )
 """Statuses that say something bad about the configuration itself.
 
