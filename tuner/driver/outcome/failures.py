@@ -10,11 +10,11 @@ from typing import Any
 
 from tuner.core.types import Status
 from tuner.driver.state.trials import TrialState
-from tuner.search import domain
+from tuner.search import history
 
 __all__ = ["FAILURES", "Failure", "failures"]
 
-FAILURES = (*domain.FAILURES, Status.LOST)
+FAILURES = (*history.FAILURES, Status.LOST)
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?")
 
