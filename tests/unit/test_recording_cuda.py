@@ -557,7 +557,7 @@ def test_a_full_disk_loses_the_recording_and_not_the_application(record: Record,
     done += f'    if (mkdir("{tmp_path}/done", 0700)) abort();\n'
     body = LAUNCH.replace("    float a", limit + "    float a") + done
     command = Applications(tmp_path).command(body, first=first)
-    with pytest.raises(UsageError, match="the recording cannot be written"):
+    with pytest.raises(FullDiskError, match="the recording cannot be written"):
         record_kernel(command, "axpy", tmp_path / "out", instances=1)
     assert not list((tmp_path / "out").rglob("*.rec"))
     assert (tmp_path / "done").exists()

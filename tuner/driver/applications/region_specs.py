@@ -19,6 +19,7 @@ from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.hot_regions import stale
 from tuner.driver.applications.rebuilt_recording import record_rebuilt
 from tuner.driver.applications.recorded_specs import file_name, recordings_of
+from tuner.driver.applications.trees import busy
 from tuner.driver.check import check_spec
 from tuner.recorders.recordings.capture import SEVERAL_THREADS, Ran
 from tuner.recorders.recordings.format import RecordingFile
@@ -253,8 +254,8 @@ def share_of(ran: Ran, sampled: float, run_s: float) -> tuple[float, float, floa
     """
     (use,) = ran.kernels
     # What else ran took its part of the calls' time as well.
-    busy = min(1.0, ran.processor_s / ran.wall_s)
-    call_s, in_place_s = busy * use.seconds / max(1, use.timed), sampled * run_s / use.launches
+    call_s = busy(ran.processor_s, ran.wall_s) * use.seconds / max(1, use.timed)
+    in_place_s = sampled * run_s / use.launches
     if SEVERAL_THREADS in use.refused:
         return sampled, min(call_s, in_place_s), 1.0
     share = min(sampled, call_s * use.launches / run_s)

@@ -22,7 +22,7 @@ from types import TracebackType
 
 from tuner.core.errors import FullDiskError, MachineError, UsageError
 
-__all__ = ["RUNS_FOLDER", "WORK_FOLDER", "Tree", "TreeRun"]
+__all__ = ["RUNS_FOLDER", "WORK_FOLDER", "Tree", "TreeRun", "busy"]
 
 RUNS_FOLDER = "tuner-runs"
 """Where runs are kept unless said otherwise."""
@@ -40,6 +40,7 @@ cd "$folder" && exec "$@"
 """The folder beside is made read-only last, which what is mounted in it by then is not. Some file systems refuse it."""
 _UNSHARE = ("unshare", "--user", "--map-current-user", "--keep-caps", "--mount")
 _SHOWN_BYTES = 400
+_LEAST_BUSY = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,22 @@ class TreeRun:
     @property
     def undisturbed_s(self) -> float:
         """As far as that is known, what it takes where nothing else wants its processor."""
-        return min(self.wall_s, self.processor_s)
+        return self.wall_s * busy(self.processor_s, self.wall_s)
 
     @property
     def said(self) -> str:
         """The end of what it wrote, in one line."""
         text = (self.errors.strip() or self.output.strip()).decode("utf-8", "replace")
         return " ".join(text[-_SHOWN_BYTES:].split())
+
+
+def busy(processor_s: float, wall_s: float) -> float:
+    """The part of a run's time in which it had a processor; 1 also where its processes' own time is not known.
+
+    That of processes that their parents do not wait for is not.
+    """
+    part = processor_s / wall_s
+    return min(1.0, part) if part >= _LEAST_BUSY else 1.0
 
 
 def _left_out(folder: str, names: Sequence[str]) -> set[str]:

@@ -272,7 +272,7 @@ def read_tuned(application: ApplicationFile) -> Tuned:
             else Compared(
                 runs=tuple(compared["runs"]),
                 speedup=_interval(compared["speedup"]),
-                results=bool(compared.get("results_compared")),
+                results=bool(compared["results_compared"]),
             ),
         )
         tuned = tuned.with_paths(lambda path: os.path.normpath(folder / path))
