@@ -651,7 +651,7 @@ os.kill(os.getpid(), 9)
 
 @needs.pocl
 def test_a_full_disk_loses_the_recording_and_not_the_application(record: Record, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the recording cannot be written"):
+    with pytest.raises(FullDiskError, match="the recording cannot be written"):
         record(
             """
 import resource
