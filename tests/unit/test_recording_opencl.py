@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from opencl_machine import system_drivers
 
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import FullDiskError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.listing import list_launches
