@@ -140,6 +140,8 @@ int main()
     Rows a(7, std::vector<double>(5, 3)), c = a;
     for (int i = 0; i < 35; i++) c[i / 5][i % 5] = i;
     add(c, a);
+    Rows none;
+    add(none, none);
     for (int i = 0; i < 35; i++) printf("%g\\n", c[i / 5][i % 5]);
 }
 """
@@ -154,6 +156,7 @@ def test_containers_of_containers_are_pointers_to_their_rows(tmp_path: Path) -> 
         in made.opening
     )
     assert "c_rows[i][j] += 2 * a_rows[i][j];" in made.text
+    assert "unsigned long a_0_size = a.size() <= 0 ? 0 : a[0].size();" in made.call
     changed = made.text.replace("c_rows[i][j] +=", "c_rows[i][j] = c_rows[i][j] +")
     text = made.put_back(changed)
     assert "for (unsigned j = 0; j < a[0].size(); j++) c[i][j] = c[i][j] + 2 * a[i][j];" in text

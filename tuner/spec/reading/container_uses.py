@@ -142,7 +142,8 @@ class _Looking:
         found = self._use(top, around) if root.get("id") not in self._inside else None
         if found is not None:
             use, method, accessor = found
-            text = text and (text if use.base is top else self._text(use.base))
+            if text and use.base is not top:
+                text = self._text(use.base) or None
             if text is not None and (not method or all(map(self._text, use.arguments))):
                 key = text, accessor.place or method, len(use.arguments)
                 value = bool(method and accessor.array) and not accessor.address and not _is_place(use.node)

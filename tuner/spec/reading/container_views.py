@@ -128,8 +128,11 @@ class _Writing:
         given = (uses.text or _OWN) if called == "data" else _method(uses.text, uses.method)
         brackets = uses.method in ("", "operator[]")
         name = self._declared(f"{uses.text or 'own'}_{called}", kind, value)
+        # A row that the loop does not come to may not be there.
+        row = re.fullmatch(r"(.*)\[(\w+)\]", uses.text)
+        there = "" if row is None else f"{row[1]}.size() <= {row[2]} ? 0 : "
         view = View(
-            *(name, f"{declaration(kind, name)} = {value};", given if steps else value),
+            *(name, f"{declaration(kind, name)} = {there}{value};", given if steps else value),
             *(steps, uses.given.address, brackets),
         )
         self._views.append(view)
