@@ -164,6 +164,61 @@ def test_containers_of_containers_are_pointers_to_their_rows(tmp_path: Path) -> 
     assert wanted == ran(tmp_path, made.text) == ran(tmp_path, text) != ""
 
 
+RANGES = """\
+#include <cstdio>
+#include <vector>
+struct Point { float x; int cluster; };
+struct Set { std::vector<Point> all; };
+static void assign(Set &set, const std::vector<Point> &centers)
+{
+    for (auto &p : set.all) { // LOOP
+        float best = 1e30f;
+        int at = 0;
+        for (const auto &c :
+             centers) {
+            float dx = p.x - c.x;
+            if (dx * dx < best) { best = dx * dx; p.cluster = at; }
+            at++;
+        }
+    }
+}
+static void grow(std::vector<int> &all, std::vector<int> &some)
+{
+    for (int &p : some) { // GROWS
+        p++;
+        all.push_back(p);
+    }
+    for (int p : some) // VALUES
+        all[p] = p;
+}
+int main()
+{
+    Set set;
+    std::vector<Point> centers(3);
+    for (int i = 0; i < 3; i++) centers[i] = {i * 2.f, 0};
+    for (int i = 0; i < 20; i++) set.all.push_back({i * .3f, -1});
+    assign(set, centers);
+    for (auto &p : set.all) printf("%d\\n", p.cluster);
+}
+"""
+
+
+@needs.cc
+@pytest.mark.integration
+def test_loops_over_elements_count_them(tmp_path: Path) -> None:
+    made = outlined(RANGES, "assign")
+    assert "Point *set_all_data, const Point *centers_data)" in made.opening
+    assert "float dx = set_all_data[p_at].x - centers_data[c_at].x;" in made.text
+    assert made.put_back(made.text) == RANGES
+    text = made.put_back(made.text.replace("1e30f", "2e30f"))
+    assert "for (unsigned long p_at = 0; p_at < set.all.size(); p_at++) {" in text
+    assert "set.all[p_at].cluster = at;" in text
+    wanted = ran(tmp_path, RANGES)
+    assert wanted == ran(tmp_path, made.text) == ran(tmp_path, text) != ""
+    assert "for (int &p : some)" in outlined(RANGES, "grow", "// GROWS").text
+    assert "for (int p : some)" in outlined(RANGES, "grow", "// VALUES").text
+
+
 def test_a_name_of_the_loop_that_is_a_containers_hides_none() -> None:
     made = outlined(loop("int n, Numbers &u", "u[i] = i;"), "around")
     text = made.put_back(made.text.replace("u_data[i] = i;", "double u = i; u_data[i] = u;"))

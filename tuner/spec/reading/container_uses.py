@@ -214,6 +214,8 @@ class _Looking:
 
     def _text(self, node: Node) -> str:
         """As it is written in the file; empty where a macro writes it."""
+        if "text" in node:
+            return str(node["text"])
         begin, end = node["range"]["begin"], node["range"]["end"]
         if "offset" not in begin or "offset" not in end or "includedFrom" in begin:
             return ""

@@ -16,6 +16,7 @@ from tuner.spaces.source.views import View
 from tuner.spec.reading.container_uses import CONTAINER, ROWS, Use, Uses, uses_of
 from tuner.spec.reading.declarators import declaration
 from tuner.spec.reading.nodes import Node, body_of, plain_type
+from tuner.spec.reading.range_loops import counted
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes
 
@@ -64,10 +65,18 @@ def viewed(reader: SourceReader, function: Function, loop: Node, text: str) -> V
     """
     if reader.language != "c++":
         return None
-    uses = uses_of(reader, function, loop, source_bytes(text))
+    data, but = source_bytes(text), frozenset[str]()
+    while True:
+        found = counted(function, loop, data, but=but)
+        uses = uses_of(reader, found.function, found.loop, data)
+        # Loops over what stays a container stay as well.
+        left = found.containers - {each.text for each in uses if each.method == "size"}
+        if not left:
+            break
+        but |= left
     if not uses:
         return None
-    return _Writing(function, loop, text, uses).viewed()
+    return _Writing(found.function, found.loop, text, uses, found.edits).viewed()
 
 
 @dataclass(slots=True)
@@ -78,6 +87,7 @@ class _Writing:
     loop: Node
     text: str
     uses: Sequence[Uses]
+    counted: Sequence[tuple[int, int, str]] = ()
     _views: list[View] = field(default_factory=list)
     _variables: dict[str, Node] = field(default_factory=dict)
     _replaced: dict[int, Node] = field(default_factory=dict)
@@ -85,7 +95,7 @@ class _Writing:
 
     def viewed(self) -> Viewed:
         """The function, its loop, and the variables."""
-        edits: list[tuple[int, int, str]] = []
+        edits = list(self.counted)
         for uses in self.uses:
             steps = tuple(self._step(uses, at) for at in range(len(uses.given.strides)))
             index = bool(uses.method and steps) and not uses.given.array

@@ -1,0 +1,189 @@
+"""Loops over the elements of a container of C++ (``for (auto &p : points)``) as loops that count them.
+
+``p`` is ``points[p_at]`` in them. Made of clang's syntax tree; the file's text follows by edits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tuner.core.source_text import source_text
+from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.signature import Function
+from tuner.spec.reading.trees import inner_nodes, peeled, referenced
+
+__all__ = ["Counted", "counted"]
+
+_KIND = "CXXForRangeStmt"
+_COUNTER = {"qualType": "unsigned long"}
+_METHOD = {"qualType": "<bound member function type>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A function with loops that count.
+
+    Attributes:
+        function, loop: its tree, and the loop of it that is looked at.
+        edits: bytes of the file, and what is written there; what stands for the container is missing.
+        containers: over which loops count, as they are written.
+    """
+
+    function: Function
+    loop: Node
+    edits: tuple[tuple[int, int, str], ...] = ()
+    containers: frozenset[str] = frozenset()
+
+
+def counted(function: Function, loop: Node, data: bytes, *, but: Collection[str] = ()) -> Counted:
+    """With the loops of a loop, and itself, that give references to the elements of a container with a name.
+
+    Args:
+        function: around the loop.
+        loop: of its tree.
+        data: the file's bytes.
+        but: containers over which loops stay as they are.
+    """
+    making = _Making(data)
+    for node in walk(loop):
+        if node.get("kind") == _KIND:
+            making.take(node, but)
+    if not making.made:
+        return Counted(function, loop)
+    tree = making.rebuilt(function.tree)
+    new = next(node for node in walk(tree) if node.get("id") == loop["id"])
+    return Counted(replace(function, tree=tree), new, tuple(making.edits), frozenset(making.containers))
+
+
+@dataclass(slots=True)
+class _Making:
+    """Collects what stands for nodes."""
+
+    data: bytes
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
+    containers: set[str] = field(default_factory=set)
+    made: dict[int, Node] = field(default_factory=dict)
+    elements: dict[str, tuple[Node, Node]] = field(default_factory=dict)
+
+    def take(self, node: Node, but: Collection[str]) -> None:
+        """A loop, where its parts are as they have to be."""
+        parts = node.get("inner", [])
+        if len(parts) != 8 or parts[0]:
+            return
+        (over,), (variable,) = (inner_nodes(parts[at]) for at in (1, 6))
+        container = peeled(inner_nodes(over)[0]) if inner_nodes(over) else {}
+        text, reference = self._text(container), str(variable.get("type", {}).get("qualType", ""))
+        if variable.get("kind") != "VarDecl" or not reference.endswith("&") or "&&" in reference:
+            return
+        spans = [self._span(each) for each in (node, container, parts[7])]
+        if not text or text in but or None in spans:
+            return
+        (begin, _), (first, last), (body, _) = (span for span in spans if span is not None)
+        name = self._unused(f"{variable['name']}_at")
+        dropped = "\n" * (self.data[begin:first] + self.data[last:body]).count(b"\n")
+        self.edits += [
+            (begin, first, f"for (unsigned long {name} = 0; {name} < "),
+            (last, body, f"; {name}++) {dropped}"),
+        ]
+        self.containers.add(text)
+        counter = {"id": f"counter {name}", "kind": "VarDecl", "name": name, "type": _COUNTER}
+        self.made[id(node)] = _loop(node, counter, {**container, "text": text}, parts[7])
+        self.elements[str(variable["id"])] = counter, {**container, "text": text}
+
+    def rebuilt(self, node: Node) -> Node:
+        """A node with what stands for those in it."""
+        if node.get("kind") == "DeclRefExpr" and referenced(node) in self.elements:
+            counter, container = self.elements[referenced(node)]
+            end = self._span(node)
+            assert end is not None
+            self.edits.append((end[1], end[1], f"[{counter['name']}]"))
+            return _element(node, counter, container)
+        made = self.made.get(id(node), node)
+        inner = made.get("inner")
+        return (
+            {**made, "inner": [self.rebuilt(child) if child else child for child in inner]} if inner else made
+        )
+
+    def _unused(self, name: str) -> str:
+        taken = {counter["name"] for counter, _ in self.elements.values()}
+        while name in taken or re.search(rf"\b{name}\b", source_text(self.data)):
+            name += "_"
+        return name
+
+    def _span(self, node: Node) -> tuple[int, int] | None:
+        """Bytes of the file; ``None`` where they are a macro's or another file's."""
+        begin, end = (node.get("range", {}).get(key, {}) for key in ("begin", "end"))
+        if "offset" not in begin or "offset" not in end or "includedFrom" in begin:
+            return None
+        return int(begin["offset"]), int(end["offset"]) + int(end["tokLen"])
+
+    def _text(self, node: Node) -> str:
+        span = self._span(node)
+        return "" if span is None else source_text(self.data[span[0] : span[1]])
+
+
+def _loop(node: Node, counter: Node, container: Node, body: Node) -> Node:
+    where = {"range": container["range"]}
+    zero = {"kind": "IntegerLiteral", "value": "0", "type": {"qualType": "int"}, **where}
+    declared = {**counter, **where, "loc": {}, "init": "c", "inner": [zero]}
+    method = {
+        "kind": "MemberExpr",
+        "name": "size",
+        "type": _METHOD,
+        "isArrow": False,
+        **where,
+        "inner": [container],
+    }
+    size = {
+        "kind": "CXXMemberCallExpr",
+        "type": _COUNTER,
+        "valueCategory": "prvalue",
+        **where,
+        "inner": [method],
+    }
+    inside = {"kind": "BinaryOperator", "opcode": "<", "type": {"qualType": "bool"}, **where}
+    step = {"kind": "UnaryOperator", "opcode": "++", "isPostfix": True, "type": _COUNTER, **where}
+    return {
+        **{key: value for key, value in node.items() if key not in ("kind", "inner")},
+        "kind": "ForStmt",
+        "inner": [
+            {"kind": "DeclStmt", **where, "inner": [declared]},
+            {},
+            {**inside, "inner": [_counter(counter, where), size]},
+            {**step, "inner": [_named(counter, where)]},
+            body,
+        ],
+    }
+
+
+def _named(counter: Node, where: Mapping[str, Any]) -> Node:
+    return {
+        "kind": "DeclRefExpr",
+        "type": _COUNTER,
+        "valueCategory": "lvalue",
+        "referencedDecl": counter,
+        **where,
+    }
+
+
+def _counter(counter: Node, where: Mapping[str, Any]) -> Node:
+    """The counter's value."""
+    read = {"kind": "ImplicitCastExpr", "castKind": "LValueToRValue", "type": _COUNTER, **where}
+    return {**read, "inner": [_named(counter, where)]}
+
+
+def _element(node: Node, counter: Node, container: Node) -> Node:
+    """The element where its reference stands."""
+    where = {"range": node["range"]}
+    named = {
+        "kind": "DeclRefExpr",
+        "referencedDecl": {"name": "operator[]"},
+        "type": {"qualType": "()"},
+        **where,
+    }
+    inner = [named, {**container, **where}, _counter(counter, where)]
+    element = {key: node[key] for key in ("type", "range")}
+    return {**element, "kind": "CXXOperatorCallExpr", "valueCategory": "lvalue", "inner": inner}
