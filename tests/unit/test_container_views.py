@@ -191,6 +191,13 @@ static void grow(std::vector<int> &all, std::vector<int> &some)
     for (int p : some) // VALUES
         all[p] = p;
 }
+static int count(const std::vector<bool> &bits)
+{
+    int found = 0;
+    for (const auto &bit : bits) // BITS
+        found += bit;
+    return found;
+}
 int main()
 {
     Set set;
@@ -217,6 +224,7 @@ def test_loops_over_elements_count_them(tmp_path: Path) -> None:
     assert wanted == ran(tmp_path, made.text) == ran(tmp_path, text) != ""
     assert "for (int &p : some)" in outlined(RANGES, "grow", "// GROWS").text
     assert "for (int p : some)" in outlined(RANGES, "grow", "// VALUES").text
+    assert "for (const auto &bit : bits)" in outlined(RANGES, "count", "// BITS").text
 
 
 def test_a_name_of_the_loop_that_is_a_containers_hides_none() -> None:

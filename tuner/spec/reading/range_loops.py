@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.core.source_text import source_text
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, plain_type, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import inner_nodes, peeled, referenced
 
@@ -79,7 +79,8 @@ class _Making:
         if variable.get("kind") != "VarDecl" or not reference.endswith("&") or "&&" in reference:
             return
         spans = [self._span(each) for each in (node, container, parts[7])]
-        if not text or text in but or None in spans:
+        # Bits are no elements that lie in memory.
+        if not text or text in but or None in spans or "vector<bool" in plain_type(container):
             return
         (begin, _), (first, last), (body, _) = (span for span in spans if span is not None)
         name = self._unused(f"{variable['name']}_at")
