@@ -32,12 +32,17 @@ public:
     virtual real &other(int i) { return m_x[i]; }
     real copied(int i) { return m_x[i]; }
     real hidden(int i) const { return m_y[i]; }
+    real &rounded(int i) { return m_x[(int)(i * m_h) + 1]; }
+    real &cut(int i) { return m_x[(unsigned char)(i + 1)]; }
+    int place(int i) const { return (int)(i * m_h); }
+    int index(short i) const { return 2 * i + m_n; }
     real &same(int) { return m_x[0]; }
     real &counted(int i) { m_n++; return m_x[i]; }
     void grow() { m_x.push_back(0); }
 private:
     std::vector<real> m_x, m_y;
     std::vector<int> m_nodes;
+    double m_h = 0.5;
     int m_n;
 };
 template <typename T> class Matrix {
@@ -89,7 +94,7 @@ def test_arrays_and_numbers_are_arguments() -> None:
     made = outlined(PROGRAM, "work")
     head = made.opening.partition("\n")[0]
     assert head == (
-        "void work_loop36(int mesh_n, int *mesh_nodes, double *mesh_x, long a_stride, float *a_data, long b_stride, "
+        "void work_loop41(int mesh_n, int *mesh_nodes, double *mesh_x, long a_stride, float *a_data, long b_stride, "
         "const float *b_data, float *a_data_)"
     )
     assert "const int *at = (&mesh_nodes[4 * (i)]);" in made.text
@@ -141,7 +146,8 @@ def test_the_result_of_a_method_is_read_from_its_body() -> None:
     assert found.find("Matrix<float>", "operator()", 2) == Accessor(
         (None, 1), array="data", place="operator()"
     )
-    for method in ("twice", "same", "counted", "other", "missing"):
+    assert found.find("Mesh", "index", 1) == Accessor((2,), offset=None)
+    for method in ("twice", "same", "counted", "other", "missing", "rounded", "cut", "place"):
         assert found.find("Mesh", method, 1) is None
 
 
@@ -214,6 +220,14 @@ def test_values_of_elements_and_the_object_of_a_method_itself(tmp_path: Path) ->
     )
     assert "long own_stride = index(1, 0) - index(0, 0);" in text
     assert "shift_loop" not in text
+
+
+@pytest.mark.integration
+def test_an_object_stays_where_numbers_in_its_place_do_not_compile() -> None:
+    larger = "template <class T> T larger(T a, T b) { return a < b ? b : a; }\nvoid f(int n"
+    text = loop("w[i] = larger(mesh.index(i), n);").replace("void f(int n", larger)
+    assert outlined(text, "f").views == ()
+    assert outlined(loop("w[i] = mesh.index(i) + n;"), "f").views != ()
 
 
 STAY = {

@@ -244,6 +244,7 @@ STAY = {
     "w[i] = *(u.begin() + i) + u[i];": "its beginning is asked for",
     "w[i] = grid.n; more();": "a function changes a number of what may be the object",
     "w[i] = grid.n++;": "the loop changes it",
+    "int &k = grid.n; k++; w[i] = grid.n;": "it has another name",
     "bits[i] = 1;": "bits are no array",
     "rows[i][0] = rows[i].size();": "rows may have several sizes",
     "rows[i][0] = 1; rows[i].push_back(1);": "a row may be another",

@@ -15,13 +15,15 @@ from tuner.core.errors import BaselineError
 from tuner.spec.reading.methods import with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 from tuner.spec.reading.signature import SourceReader
-from tuner.spec.reading.trees import inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import THROUGH, inner_nodes, peeled, referenced
 
 __all__ = ["Accessor", "Accessors"]
 
 _NUMBER = re.compile(r"(?:const |unsigned |signed )*(?:bool|char|short|int|long|float|double)(?: \w+)*")
 _INDEX = re.compile(r"(?:unsigned )?long(?: long)?|int")
 """Smaller ones without a sign begin again at 0."""
+_INTEGER = re.compile(r"(?:const |unsigned |signed )*(?:bool|char|short|int|long)(?: \w+)*")
+_WHOLE = re.compile(r"(?:const )?(?:unsigned )?(?:int|long(?: long)?)")
 _SUBSCRIPT = "operator[]"
 _Sum = dict[str, "int | None"]
 """Coefficients by parameter, under no name what no parameter is in; ``None`` for numbers of the object."""
@@ -165,16 +167,22 @@ def _gives_place(tree: Node) -> bool:
 
 def _sum(index: Node, names: Collection[str], this: Node) -> _Sum | None:
     """An index as a sum over parameters; ``None`` where it is none."""
-    node = peeled(index)
+    node = _kept_number(index)
     kind, inner = node.get("kind"), inner_nodes(node)
     if kind == "IntegerLiteral":
         return {"": int(node["value"])}
+    if not _INTEGER.fullmatch(plain_type(node)):
+        return None
     if kind == "DeclRefExpr" and referenced(node) in names:
         return {referenced(node): 1}
     constant = kind == "DeclRefExpr" and plain_type(node).startswith("const ")
     if constant or _is_member(node, this):
         return {"": None}
-    if kind != "BinaryOperator" or node.get("opcode") not in ("+", "-", "*"):
+    if (
+        kind != "BinaryOperator"
+        or node.get("opcode") not in ("+", "-", "*")
+        or not _WHOLE.fullmatch(plain_type(node))
+    ):
         return None
     left, right = (_sum(each, names, this) for each in inner)
     if left is None or right is None:
@@ -186,6 +194,18 @@ def _sum(index: Node, names: Collection[str], this: Node) -> _Sum | None:
         if set(one) <= {""}:
             return {key: _times(value, one.get("", 0)) for key, value in other.items()}
     return None
+
+
+def _kept_number(node: Node) -> Node:
+    """What parentheses and conversions hold that keep its value; one that may round or cut it stays around it."""
+    while node.get("kind") in THROUGH and inner_nodes(node):
+        cast = node.get("castKind", "NoOp")
+        if cast not in ("NoOp", "LValueToRValue") and (
+            cast != "IntegralCast" or not _WHOLE.fullmatch(plain_type(node))
+        ):
+            break
+        node = inner_nodes(node)[0]
+    return node
 
 
 def _added(left: int | None, right: int | None) -> int | None:

@@ -114,6 +114,8 @@ class _Looking:
         self._used: dict[tuple[str, str, int], Uses] = {}
         self._others = set[str]()
         """Types of objects that are used in other ways, and identities of variables that change."""
+        self._shared = {self._text(each) for node in walk(function.tree) for each in _known_otherwise(node)}
+        """Members that have another name or whose address is taken."""
         self._changing = False
         """Whether a function that the loop calls changes members of objects."""
 
@@ -130,6 +132,7 @@ class _Looking:
         ]
         calls = [n for n in walk(self._loop) if n.get("kind") in _CALLS and id(n) not in accessed]
         local = all(map(self._is_local, calls)) if kept else True
+        kept = [u for u in kept if not (_is_member_number(u) and u.text in self._shared)]
         own = [u for u in kept if _is_own(self._declared.get(u.root["id"], {}))]
         return [u for u in kept if u in own or (local and not (self._changing and _is_member_number(u)))]
 
@@ -277,6 +280,14 @@ def _changes_member(node: Node) -> bool:
     opcode, inner = str(node.get("opcode", "")), inner_nodes(node)
     changes = opcode in ("++", "--") or (opcode.endswith("=") and opcode not in ("==", "!=", "<=", ">="))
     return changes and bool(inner) and peeled(inner[0]).get("kind") == "MemberExpr"
+
+
+def _known_otherwise(node: Node) -> list[Node]:
+    """The member that a reference names from here on, or whose address is taken."""
+    reference = node.get("kind") == "VarDecl" and plain_type(node).endswith("&")
+    if not reference and not (node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"):
+        return []
+    return [each for each in map(peeled, inner_nodes(node)[:1]) if each.get("kind") == "MemberExpr"]
 
 
 def _is_class(kind: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
@@ -113,18 +114,28 @@ def outline(reader: SourceReader, entry: str, line: int) -> Outlined:
     loop = _loop(function, text, line)
     if loop is None:
         raise no_loop(functions, text, line, f"of {entry} begins")
-    name = f"the loop at line {line}"
-    around = around_function(reader, function, name)
+    around = around_function(reader, function, f"the loop at line {line}")
     views = viewed(reader, function, loop, text)
     if views is not None:
-        function, loop = views.function, views.loop
-    _refuse(function, loop, name)
+        # What does not compile with numbers and pointers may with the objects that they stand for.
+        with suppress(UsageError):
+            return _outlined(_Writer(views.function, views.loop, text, reader, views, around), entry, line)
+    return _outlined(_Writer(function, loop, text, reader, None, around), entry, line)
+
+
+def _outlined(writer: _Writer, entry: str, line: int) -> Outlined:
+    """The loop as a function.
+
+    Raises:
+        UsageError: it cannot be one, or is another then.
+    """
+    _refuse(writer.function, writer.loop, f"the loop at line {line}")
     try:
-        made = _Writer(function, loop, text, reader, views, around).outlined(entry, line)
+        made = writer.outlined(entry, line)
     except UsageError as error:
         message = f"the loop at line {line} cannot be a function of its own: {error.message}"
         raise UsageError(message, error.hint) from None
-    _require_same(reader, made, function, loop)
+    _require_same(writer.reader, made, writer.function, writer.loop)
     return made
 
 
@@ -190,11 +201,11 @@ class _Writer:
         views: Viewed | None,
         around: Around,
     ) -> None:
-        self._function = function
-        self._loop = loop
+        self.function = function
+        self.loop = loop
         self._text = text
         self._data = source_bytes(text)
-        self._reader = reader
+        self.reader = reader
         self._language = reader.language
         self._views = views
         self._around = around
@@ -202,7 +213,7 @@ class _Writer:
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
         begin, end = self._bounds()
-        symbol = self._unused(f"{self._function.name}_loop{line}")
+        symbol = self._unused(f"{self.function.name}_loop{line}")
         passed, exits = self._passed()
         head = declaration(exits.type, f"{symbol}({passed.parameters})")
         pad = source_text(self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin])
@@ -228,7 +239,7 @@ class _Writer:
 
     def _once(self) -> str:
         """What makes one function of those of several sources, of a loop in a file that they include."""
-        suffix = PurePath(self._reader.files[0].name).suffix
+        suffix = PurePath(self.reader.files[0].name).suffix
         return "" if suffix in LANGUAGES else "__attribute__((weak)) "
 
     def _unused(self, name: str) -> str:
@@ -239,20 +250,20 @@ class _Writer:
 
     def _bounds(self) -> tuple[int, int]:
         """Bytes of the loop with pragmas right above it and the semicolon that ends it."""
-        begin, end = begin_of(self._loop), stop_of(self._loop)
+        begin, end = begin_of(self.loop), stop_of(self.loop)
         assert begin is not None
-        if "expansionLoc" in self._loop["range"]["end"]:
+        if "expansionLoc" in self.loop["range"]["end"]:
             # A macro with arguments ends it.
             rest = source_text(self._data[end:])
             end += len(source_bytes(rest[: _past_arguments(rest)]))
         above = _PRAGMA.search(source_text(self._data[:begin]))
         if above is not None:
             begin = len(source_bytes(source_text(self._data[:begin])[: above.start()]))
-        bodies = [child for child in self._loop["inner"] if child]
-        body = bodies[0 if self._loop["kind"] == "DoStmt" else -1]
+        bodies = [child for child in self.loop["inner"] if child]
+        body = bodies[0 if self.loop["kind"] == "DoStmt" else -1]
         while body.get("kind") in (*LOOPS, "IfStmt"):
             body = [child for child in body["inner"] if child][-1]
-        if body.get("kind") != "CompoundStmt" or self._loop["kind"] == "DoStmt":
+        if body.get("kind") != "CompoundStmt" or self.loop["kind"] == "DoStmt":
             rest = source_text(self._data[end:])
             semicolon = _END.match(rest)
             if semicolon is not None:
@@ -262,12 +273,12 @@ class _Writer:
     def _passed(self) -> tuple[_Passed, Exits]:
         """What the function takes, with the lines before and behind the loop, and how the loop is left."""
         found, language = _Passed(), self._language
-        variables = variables_of(self._function, self._loop, self._data, language)
-        exits = exits_of(self._function, self._loop, variables, language=language, unused=self._unused)
-        separate = separate_objects(self._reader, self._function, self._loop, variables)
+        variables = variables_of(self.function, self.loop, self._data, language)
+        exits = exits_of(self.function, self.loop, variables, language=language, unused=self._unused)
+        separate = separate_objects(self.reader, self.function, self.loop, variables)
         for variable in variables:
             name, kind = variable.name, variable.type
-            value = first_value(self._function, self._loop, variable)
+            value = first_value(self.function, self.loop, variable)
             if value:
                 found.known |= {name: value, f"{name}_at": value}
             handed = variable.handed(language)
