@@ -15,16 +15,15 @@ import numpy as np
 
 from tuner.search.cooking import Attempt, Place, edit_at, places
 from tuner.search.opening import opened
+from tuner.spaces.source.constructs import UnknownConstruct, construct, shortened, unknown_in
 from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Opaque, OpaqueStmt
-from tuner.spaces.source.walks import subtrees
 
 __all__ = ["survey"]
 
 _REASONS = 12
-_LONGEST = 60
 _MOST_PLACES = 200
 """A kernel of very many loops is not worth the time of looking at all of them twice."""
 
@@ -66,11 +65,11 @@ def survey(program: Program, *, reassociate: bool, values: Mapping[str, int]) ->
     Returns:
         ``tried`` edits, promises to the compiler apart, and how many of them were ``refused``; the commonest
         ``reasons``, each with its ``message``, ``count``, the first ``function``, all ``loops`` and ``operators``; and
-        by function the first text in it that nothing can read (``unread``).
+        by function the first construct that operators do not know (``unread``): kind, text and line.
     """
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=reassociate)
     laid_open = opened(start, values)
-    program = program if laid_open is None else laid_open.program
+    given, program = program, program if laid_open is None else laid_open.program
     tried, reasons = 0, dict[str, _Reason]()
     for name, operator in OPERATORS.items():
         if operator.raw or operator.opens or name in _PROMISES:
@@ -79,23 +78,25 @@ def survey(program: Program, *, reassociate: bool, values: Mapping[str, int]) ->
             if tried == _MOST_PLACES:
                 break
             tried += 1
-            _look(program, name, place, reasons)
+            _look(given, program, name, place, reasons)
     found = sorted(reasons.values(), key=lambda r: -r.count)
     return {
         "tried": tried,
         "refused": sum(r.count for r in found),
         "reasons": [r.to_json() for r in found[:_REASONS]],
-        "unread": _unread(program),
+        "unread": _unread(given, program),
     }
 
 
-def _look(program: Program, name: str, place: Place, reasons: dict[str, _Reason]) -> None:
+def _look(given: Program, program: Program, name: str, place: Place, reasons: dict[str, _Reason]) -> None:
     """Tries one edit, and counts why it is refused where it is."""
     try:
         apply_edit(program, edit_at(program, name, place.function, place.site))
     except Refused as refusal:
         message = str(refusal)
         kind = _QUOTED.sub("''", _LOOP.sub("loop", message))
+        if isinstance(refusal, UnknownConstruct):
+            message += _line(given, place.function, refusal.node)
         reason = reasons.setdefault(kind, _Reason(message=message, function=place.function))
         reason.count += 1
         reason.operators[name] = None
@@ -103,12 +104,17 @@ def _look(program: Program, name: str, place: Place, reasons: dict[str, _Reason]
         reason.loops |= {key: None for key in keys if key is not None}
 
 
-def _unread(program: Program) -> dict[str, str]:
-    """By function the first text in it that is no statement or expression that operators know."""
+def _unread(given: Program, program: Program) -> dict[str, str]:
+    """By function the first construct in it that operators do not know, with its kind, text and line."""
     found = {}
     for label, function in program.functions.items():
-        texts = [n.text for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt)]
-        if texts:
-            line = " ".join(texts[0].split())
-            found[label] = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+        unknown = unknown_in(function.body)
+        if unknown is not None:
+            line = _line(given, label, unknown)
+            found[label] = f"{construct(unknown)}: {shortened(unknown.text)!r}{line}"
     return found
+
+
+def _line(given: Program, label: str, unknown: Opaque | OpaqueStmt) -> str:
+    line = given.line_of(label, unknown) if label in given.functions else None
+    return "" if line is None else f", line {line}"

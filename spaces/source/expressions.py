@@ -42,7 +42,7 @@ _COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 def read_expression(node: Node) -> Expr:
     """An expression; opaque where it is not known for certain what it means."""
     made = None if doubtful(node) else _known(node)
-    return Opaque(node_text(node)) if made is None else made
+    return Opaque(node_text(node), node.start_point[0] + 1) if made is None else made
 
 
 def is_enclosed(node: Node) -> bool:

@@ -65,10 +65,10 @@ def kept_or_raised(
             found = (held, compute())
         except error as raised:
             # A new one, without what it was raised from.
-            found = (held, error(*raised.args))
+            found = (held, type(raised)(*raised.args))
         kept.put(key, found)
     if isinstance(found[1], error):
-        raise error(*found[1].args)
+        raise type(found[1])(*found[1].args)
     return cast("V", found[1])
 
 

@@ -126,7 +126,7 @@ def declared_functions(root: Node) -> Iterator[tuple[str, str, Node]]:
 
 
 def declared_type(node: Node, variable: str) -> str:
-    """The type with which a function declares a variable that it uses at a node; nothing where it does not.
+    """The type with which a function, or else its file, declares a variable used at a node; nothing where none does.
 
     Args:
         node: in the function.
@@ -147,8 +147,9 @@ def declared_type(node: Node, variable: str) -> str:
                         first = child.children_by_field_name("declarator")[0]
                         return node_slice(child, child.start_byte, first.start_byte) + stars
         if scope.type == "function_definition":
-            found = (p for p in parameters(scope) if p.name == variable and "?" not in p.suffix)
-            return next((p.base + "*" * (p.stars + bool(p.suffix)) for p in found), "")
+            found = next((p for p in parameters(scope) if p.name == variable), None)
+            if found is not None:
+                return "" if "?" in found.suffix else found.base + "*" * (found.stars + bool(found.suffix))
         scope = scope.parent
     return ""
 

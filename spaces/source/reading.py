@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from tuner.spaces.source.declared_variables import declared_variable
 from tuner.spaces.source.expressions import read_expression
 from tuner.spaces.source.increments import Stepped, without_increments
-from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure
-from tuner.spaces.source.number_types import number_types, without_names
+from tuner.spaces.source.kinds import is_integer, is_pure
+from tuner.spaces.source.loop_tests import guarded, loop_head, tested_in
 from tuner.spaces.source.parse import (
     ADDRESS_SPACE,
     declared_type,
@@ -26,7 +26,6 @@ from tuner.spaces.source.parse import (
 )
 from tuner.spaces.source.syntax import (
     Assign,
-    Binary,
     Block,
     Cast,
     Comment,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_statements"]
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EACH_TIME = re.compile(r"\*|\b(?:static|extern|volatile|_Atomic|_?_?[a-z_]*thread[a-z_]*|const)\b")
 """Of variables that are not given their first value wherever they are declared, or no plain numbers."""
 _CPP = re.compile(r"\btemplate\s*<|\bnamespace\b|::")
@@ -91,7 +89,7 @@ def _statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
         if pragmas:
             if node.type == "for_statement" and len(found) != 1:
                 # A pragma is for the loop, and not for what its head does beside.
-                found = [OpaqueStmt(node_text(node))]
+                found = [_unknown(node)]
             if found and isinstance(found[0], For):
                 found[0] = replace(found[0], pragmas=tuple(pragmas))
             else:
@@ -113,7 +111,7 @@ def _scope(node: Node | None) -> tuple[Stmt, ...]:
 
 def _statement(node: Node) -> list[Stmt]:
     if node.has_error:
-        return _placed(node_text(node)) or [OpaqueStmt(node_text(node))]
+        return _placed(node_text(node)) or [_unknown(node)]
     match node.type:
         case "comment":
             return [Comment(node_text(node))]
@@ -125,13 +123,17 @@ def _statement(node: Node) -> list[Stmt]:
         case "compound_statement":
             return [Block(_statements(node.named_children))]
         case "for_statement":
-            return _for(node) or [OpaqueStmt(node_text(node))]
+            return _for(node) or [_unknown(node)]
         case "if_statement":
-            return [_if(node) or OpaqueStmt(node_text(node))]
+            return [_if(node) or _unknown(node)]
         case "enum_specifier" | "struct_specifier" | "union_specifier" | "class_specifier":
             # Its semicolon is a statement to the grammar.
             return [OpaqueStmt(f"{node_text(node)};")]
-    return [OpaqueStmt(node_text(node))]
+    return [_unknown(node)]
+
+
+def _unknown(node: Node) -> OpaqueStmt:
+    return OpaqueStmt(node_text(node), node.start_point[0] + 1)
 
 
 def _pointer_to_rows(node: Node, inner: Node) -> list[Stmt]:
@@ -173,13 +175,13 @@ def _placed(text: str) -> list[Stmt]:
 def _declarations(node: Node) -> list[Stmt]:
     declarators = node.children_by_field_name("declarator")
     if not declarators:
-        return [OpaqueStmt(node_text(node))]
+        return [_unknown(node)]
     base = " ".join(node_slice(node, node.start_byte, declarators[0].start_byte).split())
     made: list[Stmt] = []
     for declarator in declarators:
         decl = declared_variable(base, declarator)
         if decl is None:
-            return [OpaqueStmt(node_text(node))]
+            return [_unknown(node)]
         stepped = Stepped((), Name(""), ()) if decl.init is None else _stepped(decl.init, node)
         made += [ExprStmt(step) for step in stepped.before]
         made.append(decl if decl.init is None else replace(decl, init=stepped.expr))
@@ -194,8 +196,8 @@ def _for(node: Node) -> list[Stmt]:
     if start is None or condition is None or update is None:
         return []
     begun, steps, test = _begun(start), [_effect(p) for p in _operands(update)], read_expression(condition)
-    counted = [d for d in begun if isinstance(test, Binary) and Name(d.name) in (test.left, test.right)]
-    if len(counted) != 1 or not isinstance(test, Binary):
+    counted = [d for d in begun if tested_in(test, d.name)]
+    if len(counted) != 1:
         return []
     counter = counted[0]
     var, first = Name(counter.name), counter.init
@@ -203,29 +205,18 @@ def _for(node: Node) -> list[Stmt]:
     body = without_continues(_scope(node.child_by_field_name("body")))
     if len(changes) != 1 or first is None or not _is_beside(counter, begun, changes[0], steps, body):
         return []
-    headed = _headed(node, counter, test, changes[0], body)
-    if headed is None:
+    head = loop_head(node, counter, test, changes[0], body)
+    if head is None:
         return []
-    op, limit, step = headed
     body = (*body, *(ExprStmt(s) for s in steps if s is not changes[0]))
-    loop = For("", counter.type, var.id, first, op, limit, step, body)
+    loop = For("", counter.type, var.id, first, head.op, head.limit, head.step, body)
+    made = guarded(head, loop)
     others = [d for d in begun if d is not counter]
     if not counter.type:
-        return [*(ExprStmt(Assign("=", Name(d.name), d.init or first)) for d in others), loop]
-    return [Block((*others, loop))] if others else [loop]
-
-
-def _headed(
-    node: Node, counter: Decl, test: Binary, change: Assign, body: tuple[Stmt, ...]
-) -> tuple[str, Expr, Expr] | None:
-    """How a loop's counter is compared, with what, and what is added or taken away each time."""
-    var = Name(counter.name)
-    op = test.op if test.left == var else _MIRRORED.get(test.op, test.op)
-    limit = test.right if test.left == var else test.left
-    if op == "!=":
-        op = _direction(node, counter, change, body)
-    step = _loop_step(change, var.id, upward=op in ("<", "<="))
-    return None if op not in _MIRRORED or step is None else (op, limit, step)
+        # The counter is behind the loop what it was before the guard.
+        set_before = others if made is loop else begun
+        return [*(ExprStmt(Assign("=", Name(d.name), d.init or first)) for d in set_before), made]
+    return [Block((*others, made))] if others else [made]
 
 
 def _while(node: Node, before: Stmt) -> For | None:
@@ -242,17 +233,19 @@ def _while(node: Node, before: Stmt) -> For | None:
             return None
     test = read_expression(tests[0]) if len(tests) == 1 else None
     last = body[-1].expr if body and isinstance(body[-1], ExprStmt) else None
-    if not isinstance(last, Assign) or last.target != Name(counter.name) or not isinstance(test, Binary):
+    if not isinstance(last, Assign) or last.target != Name(counter.name) or test is None:
         return None
     within, var, first = body[:-1], Name(counter.name), counter.init
-    if var not in (test.left, test.right) or first is None or not is_pure(first):
+    if not tested_in(test, var.id) or first is None or not is_pure(first):
         return None
     # A `continue` would leave out the step; whatever else is text may be one.
     opaque = any(isinstance(s, OpaqueStmt) for s in statements(body))
     if opaque or var.id in written_names(within) or var.id in names_in(first):
         return None
-    headed = _headed(node, counter, test, last, within)
-    return None if headed is None else For("", "", var.id, first, *headed, within)
+    head = loop_head(node, counter, test, last, within)
+    if head is None or head.guard is not None:
+        return None
+    return For("", "", var.id, first, head.op, head.limit, head.step, within)
 
 
 def _begun(node: Node) -> list[Decl]:
@@ -287,16 +280,6 @@ def _is_beside(
             further and any(isinstance(s, OpaqueStmt) and "continue" in s.text for s in statements(body))
         )
     )
-
-
-def _direction(node: Node, counter: Decl, change: Assign, body: tuple[Stmt, ...]) -> str:
-    """``i != n`` as a comparison, in signed numbers that go by one: past ``n`` they would overflow."""
-    named = counter.type or declared_type(node, counter.name)
-    kind = without_names(named, number_types(file_text(node)))
-    signed = is_integer(kind) and MAY_WRAP.search(kind) is None
-    if not signed or change.value != Number("1") or any(isinstance(s, OpaqueStmt) for s in statements(body)):
-        return ""
-    return {"+=": "<", "-=": ">"}.get(change.op, "")
 
 
 def without_continues(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -342,18 +325,6 @@ def _stepped(expr: Expr, node: Node) -> Stepped:
     if all(known) or not _CPP.search(file_text(node)):
         return made
     return Stepped((), expr, ())
-
-
-def _loop_step(change: Expr, var: str, *, upward: bool) -> Expr | None:
-    if not isinstance(change, Assign) or change.target != Name(var):
-        return None
-    wanted = "+" if upward else "-"
-    if change.op == f"{wanted}=":
-        return change.value
-    value = change.value
-    if change.op == "=" and isinstance(value, Binary) and value.op == wanted and value.left == Name(var):
-        return value.right
-    return None
 
 
 def _if(node: Node) -> If | None:

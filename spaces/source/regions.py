@@ -22,7 +22,7 @@ from tuner.spaces.source.own_names import own_names, with_own_calls
 from tuner.spaces.source.parse import parse_file
 from tuner.spaces.source.presenting import presented, respelled
 from tuner.spaces.source.printer import function_text
-from tuner.spaces.source.syntax import Function
+from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import declared_names
 
 __all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
@@ -136,6 +136,23 @@ class Program:
             return _program(self.language, tuple(files), self.entry, self.launch, units=units)
         except SpecError as error:
             raise Refused(error.message) from None
+
+    def line_of(self, label: str, unknown: Opaque | OpaqueStmt) -> int | None:
+        """The line of its file on which a construct of a function begins; ``None`` where edits have moved it.
+
+        Args:
+            label: the function's, of the program as given.
+            unknown: as it was read.
+        """
+        place = self._places[label]
+        file = self.files[place.file]
+        # Trees are of what the preprocessor makes of whole files; of a region that has as many lines.
+        read = file if self.units is None else self.units.joined(place.file, file)
+        lines = read.parts[place.part].split("\n")
+        at = unknown.line - 1 - "".join(read.parts[: place.part]).count("\n")
+        if not (0 <= at < len(lines) and unknown.text.split("\n")[0] in lines[at]):
+            return None
+        return "".join(file.parts[: place.part]).count("\n") + at + 1
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.accesses import Access, Accesses, Scope
+from tuner.spaces.source.constructs import UnknownConstruct
 from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure, keeps_value
 from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.places import member_variable, places_in, touched
@@ -201,8 +202,11 @@ class _Walker:
         return Scope(constants, private, scope.variables)
 
     def _leaf(self, stmt: Stmt, scope: Scope, loops: tuple[For, ...], here: _At) -> None:
-        if any(isinstance(s, OpaqueStmt | For) for s in subtrees(stmt)):
-            raise Refused(f"{_short(stmt)} cannot be seen through")
+        unknown = next((s for s in subtrees(stmt) if isinstance(s, OpaqueStmt)), None)
+        if unknown is not None:
+            raise UnknownConstruct("the part", unknown)
+        if any(isinstance(s, For) for s in subtrees(stmt)):
+            raise Refused(f"a loop is under a condition: {_short(stmt)}")
         accesses: list[Access] = []
         reduction: Access | None = None
         floating = True
@@ -255,8 +259,10 @@ def _simple(stmt: Stmt) -> Iterator[Expr]:
                 yield from _simple(inner)
         case Comment():
             return
+        case OpaqueStmt():
+            raise UnknownConstruct("the part", stmt)
         case _:
-            raise Refused(f"{_short(stmt)} cannot be seen through")
+            raise Refused(f"a declaration or loop is under a condition: {_short(stmt)}")
 
 
 def _short(stmt: Stmt) -> str:

@@ -6,7 +6,7 @@ are; :mod:`tuner.spaces.source.walks` goes through them. May not parse, print or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.core.compilers import CLANG
 from tuner.core.types import Launch
@@ -134,9 +134,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An expression that is only known as text."""
+    """An expression of a kind that operators do not know.
+
+    Attributes:
+        line: of the text that was read on which it begins; 0 where it was not read.
+    """
 
     text: str
+    line: int = field(default=0, compare=False, repr=False)
 
 
 Expr = Name | Number | Unary | Binary | Ternary | Index | Field | Call | Cast | Assign | Opaque
@@ -234,9 +239,10 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueStmt:
-    """A statement that is only known as text."""
+    """A statement of a kind that operators do not know; ``line`` as of :class:`Opaque`."""
 
     text: str
+    line: int = field(default=0, compare=False, repr=False)
 
 
 Stmt = ExprStmt | Decl | For | If | Block | Comment | OpaqueStmt

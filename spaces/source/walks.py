@@ -223,7 +223,7 @@ def declared_names(body: tuple[Stmt, ...], *, all_counters: bool = False) -> set
 
 
 def opaque_words(node: Node) -> set[str]:
-    """Words of what is only known as text."""
+    """Words of constructs that operators do not know."""
     texts = (n.text for n in subtrees(node) if isinstance(n, Opaque | OpaqueStmt))
     return {word for text in texts for word in words(text)}
 

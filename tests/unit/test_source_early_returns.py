@@ -118,9 +118,9 @@ def test_replacements_of_calls(helper: str, call: str, found: str) -> None:
         ("int g(int a) { if (a) { if (a > 2) return 1; a = 3; } return a; }", "y[0] = g(n);", "some ways"),
         ("int g(int a) { if (a) return 1; }", "y[0] = g(n);", "without a value"),
         ("int g(int a) { if (a) return; return 1; }", "y[0] = g(n);", "with a value and without"),
-        ("int g(int a) { if (a) return a++; return 1; }", "y[0] = g(n);", "known as text"),
+        ("int g(int a) { if (a) return a++; return 1; }", "y[0] = g(n);", "a step within"),
         ("int g(int a) { static int b; if (a) return b; return 1; }", "y[0] = g(n);", "keeps values"),
-        ("int g(int a) { while (a) { return 2; } return 1; }", "y[0] = g(n);", "known as text"),
+        ("int g(int a) { while (a) { return 2; } return 1; }", "y[0] = g(n);", "a `while` loop"),
         ("int g(const int a) { return a / 2; }", "if (n > 1 && g(n)) y[0] = 1.0f;", "in any case"),
         (
             "int g(const float *p) { return p[0]; }",

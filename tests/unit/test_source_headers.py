@@ -165,7 +165,7 @@ def test_macros_of_a_header_are_replaced() -> None:
         (
             '#include "g.h"\n' + F,
             {"g.h": "#if U\n#define K 2 +\n#endif\n" + G.replace("2.0f", "K 1")},
-            "known as text",
+            "text that is no plain C",
         ),
         (
             '#include "g.h"\n' + F,

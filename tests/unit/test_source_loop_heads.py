@@ -6,7 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
-from same_results import WRAPPING, program_of, same
+from same_results import WRAPPING, program_of, same, variants_of
 
 from tuner.spaces.source.edits import EditRefused, apply_edits
 
@@ -42,6 +42,19 @@ OPEN = {
     "a while that goes on": "int i; a[0] = 1; i = 2; while (i < n) { a[i] += b[i]; i += 1; } a[1] += n;",
     "commas": "for (int i = 0; i < n; i++) a[i] += b[i], a[i] *= 2;",
 }
+SUMS = {
+    "a number added": "for (int i = 1; i + 1 < n; i++) a[i] += b[i - 1] + b[i + 1];",
+    "taken away, the other way round": "int i; for (i = 2; n >= 3 + i; i++) a[i] += b[i - 2]; a[0] += i;",
+    "a number added to a step": "for (int i = 0; i + 3 < n - 1; i += 4) a[i] += b[i + 3];",
+    "downwards": "for (int i = n - 1; i - 1 >= 0; i--) a[i] += b[i - 1];",
+    "below a number": "for (int i = 0; i + 4 <= 12; i++) a[i]++;",
+    "below a global": "limit = n; for (int i = 0; i + 1 < limit; i++) a[i] += b[i + 1];",
+    "in a while": "int i = 0; while (i + 1 < n) { a[i] += b[i + 1]; i++; }",
+    "without sign and with a number": "size_t m = n; for (size_t i = 1; i + 1 < m; i++) a[i] += b[i + 1];",
+    "without sign but less than a size": "size_t m = n; for (int i = 1; i + 2 <= m; i++) a[i] += b[i + 1];",
+    "without sign, declared before": "size_t i, m = n; for (i = 4; i + 3 < m; i++) a[i] += b[i]; a[0] += i;",
+    "without sign, by steps": "unsigned m = n; for (unsigned i = 0; i + 2 < m; i += 2) a[i] += b[i + 2];",
+}
 TEXT = {
     "left early": "for (int i = 0; i != n; i++) { if (b[i] < 0) break; a[i] += b[i]; }",
     "without sign": "for (unsigned i = 0; i != (unsigned)n; i++) a[i] += b[i];",
@@ -57,12 +70,18 @@ TEXT = {
     "a while from before": "int i = 0; a[0] = 2; while (i < n) { a[i] += b[i]; i++; }",
     "a while from the last call": "static int i = 0; while (i < n) { a[i] += b[i]; i++; }",
     "a while with several steps": "int i = 0; while (i < n) { i += b[i] % 2; a[i] += b[i]; i++; }",
+    "a size with sign": "for (unsigned i = 0; i + 1 < n; i++) a[i] += b[i];",
+    "a size that changes": "size_t m = n; for (size_t i = 0; i + 1 < m; i++) { a[i] += b[i]; if (b[i] % 7) m--; }",
+    "below zero without sign": "for (unsigned i = n; i - 1 >= 1u; i--) a[i - 1] += b[i - 1];",
+    "from below zero": "size_t m = n; for (int i = -1; i + 2 < m; i++) a[i + 1] += b[i + 1];",
+    "a number of another kind": "for (int i = 0; i + 1 < n + 1.5; i++) a[i] += b[i];",
     "a call": "for (int i = 0; i < n; g(), i++) a[i] += b[i];",
 }
 
 
 def function(body: str) -> str:
-    return f"typedef int whole;\nvoid f(int n, int *a, const int *b)\n{{\n    {body}\n}}\n"
+    declared = "#include <stddef.h>\ntypedef int whole;\nwhole limit;\n"
+    return f"{declared}void f(int n, int *a, const int *b)\n{{\n    {body}\n}}\n"
 
 
 @needs.cc
@@ -71,6 +90,33 @@ def test_they_are_open_to_operators_and_compute_the_same(name: str, tmp_path: Pa
     program = program_of(function(OPEN[name]), "f")
     made = apply_edits(program, [STRIPS])
     assert not same(program, "f", [made], tmp_path, trials=20, how=WRAPPING)
+
+
+@needs.cc
+@pytest.mark.parametrize("name", SUMS)
+def test_a_number_may_be_added_to_the_counter(name: str, tmp_path: Path) -> None:
+    program = program_of(function(SUMS[name]), "f")
+    made = variants_of(program, 1, chains=2)
+    assert "unroll" in {one.variant.edits[0]["op"] for one in made}
+    assert not same(program, "f", made, tmp_path, trials=40, how=WRAPPING)
+
+
+NEST = """void f(int rows, int *a, const int *b)
+{
+    size_t n = rows % 7, m = rows % 5;
+    for (size_t i = 1; i + 1 < n; i++)
+        for (size_t j = 1; j + 1 < m; j++)
+            a[i * m + j] += b[i * m + j - 1] + b[(i - 1) * m + j + 1];
+}
+"""
+
+
+@needs.cc
+def test_loops_without_sign_in_one_another_are_one_nest(tmp_path: Path) -> None:
+    program = program_of(f"#include <stddef.h>\n{NEST}", "f")
+    swapped = {"op": "interchange", "function": "f", "loops": ["i", "j"]}
+    made = apply_edits(program, [swapped])
+    assert not same(program, "f", [made], tmp_path, trials=40, how=WRAPPING)
 
 
 @pytest.mark.parametrize("name", TEXT)

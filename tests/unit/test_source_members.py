@@ -343,7 +343,7 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         "body *a",
         BODY,
         REVERSE,
-        "known as text|pointer",
+        "pointer",
     ),
     "cast of the array": ("a[i].x = ((float *)a)[i - 1];", "body *a", BODY, REVERSE, "named array"),
     "cast to another structure": (
@@ -351,9 +351,9 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         "body *a",
         BODY + CELL,
         REVERSE,
-        "text",
+        "a type that is not known",
     ),
-    "union": ("a[i].u.f = 1.0f; a[i].u.i += 1;", "s *a", UNION, REVERSE, "only known as text"),
+    "union": ("a[i].u.f = 1.0f; a[i].u.i += 1;", "s *a", UNION, REVERSE, "loop i holds a member of a union"),
     "given away": ("a[i].x = 1.0f; g(&a[i]);", "body *a", BODY, REVERSE, "effects|known"),
     "given away whole": ("a[i].x = 1.0f; g(a[i]);", "body *a", BODY, REVERSE, "effects"),
     "counter of a loop": (
@@ -361,7 +361,7 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         "struct cell *a, float *b",
         CELL,
         REVERSE,
-        "text",
+        "a `for` loop that does not count",
     ),
     "bound that changes": (
         "for (int j = 0; j < a->k; j++) a->k = 3;",

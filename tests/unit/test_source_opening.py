@@ -219,7 +219,7 @@ def test_an_inlined_value_has_a_statement_of_its_own() -> None:
         ("const float *p = x; y[0] = *x++ > 2 || p[0] > 3;", "changes"),
         ("const float *p = x; y[0] = h(p + 1);", "without a subscript"),
         ("const double *p = (const double *)x; y[0] = p[0];", "not known"),
-        ("const float *p = x; goto p; y[0] = p[0]; p: ;", "only known as text"),
+        ("const float *p = x; goto p; y[0] = p[0]; p: ;", "p is used in a `goto`"),
     ],
 )
 def test_pointers_that_stay(lines: str, reason: str) -> None:

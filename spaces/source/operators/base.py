@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.changes import require_steady_bounds
+from tuner.spaces.source.constructs import UnknownConstruct, unknown_in
 from tuner.spaces.source.dependence import Dependences, dependences
 from tuner.spaces.source.kinds import (
     Refused,
@@ -56,8 +57,6 @@ from tuner.spaces.source.syntax import (
     Function,
     Name,
     Number,
-    Opaque,
-    OpaqueStmt,
     Stmt,
     Unary,
 )
@@ -277,9 +276,10 @@ def not_independent(function: Function, loop: For, *, sums: bool = False) -> str
 
 
 def require_known(part: Any, what: str) -> None:
-    """Refuses what holds opaque text."""
-    if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(part)):
-        raise Refused(f"{what} holds something that is only known as text")
+    """Refuses what holds a construct that operators do not know."""
+    unknown = unknown_in(part)
+    if unknown is not None:
+        raise UnknownConstruct(what, unknown)
 
 
 def require_short(loop: For) -> None:

@@ -49,10 +49,10 @@ def describe_refusals(found: Mapping[str, Any]) -> list[str]:
     """One or two lines: how many were refused, then why most of them were, and where."""
     unread = found["unread"]
     if not found["tried"]:
-        texts = "; ".join(f"in {name} they cannot read `{text}`" for name, text in unread.items())
+        texts = "; ".join(f"{name} holds {text}" for name, text in unread.items())
         return [f"operators found no loop in the source to change{': ' + texts if texts else ''}"]
     several = len({r["function"] for r in found["reasons"]}) > 1
-    reasons = [_reason(r, unread, several=several) for r in found["reasons"][:_MOST_REASONS]]
+    reasons = [_reason(r, several=several) for r in found["reasons"][:_MOST_REASONS]]
     head = f"{found['refused']} of {found['tried']} edits of the source as given, most often: {reasons[0]}"
     more = reasons[1:]
     while len(more) > 1 and sum(map(len, more)) > _LONGEST:
@@ -60,11 +60,9 @@ def describe_refusals(found: Mapping[str, Any]) -> list[str]:
     return [head, f"also: {'; '.join(more)}"] if more else [head]
 
 
-def _reason(reason: Mapping[str, Any], unread: Mapping[str, str], *, several: bool) -> str:
-    """Why, with the text that is in the way, how often, and the loops."""
+def _reason(reason: Mapping[str, Any], *, several: bool) -> str:
+    """Why, how often, and the loops."""
     message, function = reason["message"], reason["function"]
-    if message.endswith("only known as text") and function in unread:
-        message += f" (`{unread[function]}`)"
     loops = [loop for loop in reason["loops"] if f"loop {loop} " not in f"{message} "]
     named = ", ".join(loops[:_LOOPS_NAMED]) + (", …" if len(loops) > _LOOPS_NAMED else "")
     also = "also " if len(loops) < len(reason["loops"]) else ""

@@ -78,7 +78,7 @@ const refusedCard = (data) => {
     found.reasons.length > 0 && longTable("Reasons of refusals", [{ label: "Why" }, { label: "Edits", number: true }, { label: "Function" }, { label: "Loops" }, ...(named ? [{ label: "Operators" }] : [])],
       found.reasons.map((r) => [r.message, r.count, code(r.function), r.loops.join(", ") || "–", ...(named ? [r.operators.map((o) => [code(o), " "])] : [])])),
     found.others > 0 && soft(`${count(found.others, "edit")} more for rarer reasons.`),
-    unread.length > 0 && [el("h3", { style: { "margin-top": "1rem" } }, "Text that operators cannot read"), el("dl", { class: "kv" }, unread.map(([name, text]) => [el("dt", {}, name), el("dd", {}, code(text))]))]);
+    unread.length > 0 && [el("h3", { style: { "margin-top": "1rem" } }, "Constructs that operators do not know"), el("dl", { class: "kv" }, unread.map(([name, text]) => [el("dt", {}, name), el("dd", {}, code(text))]))]);
 };
 
 // What each edit of the winner is worth: as the result says, else from the variants that were tried without one.

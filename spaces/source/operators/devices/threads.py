@@ -13,6 +13,7 @@ from typing import Any
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import Launch
+from tuner.spaces.source.constructs import UnknownConstruct
 from tuner.spaces.source.kinds import is_narrow, plain_type, writable
 from tuner.spaces.source.operators.base import Refused
 from tuner.spaces.source.operators.devices.guards import conjuncts, is_counted, is_harmless, negated
@@ -283,8 +284,11 @@ def _check(function: Function, made: Threads) -> None:
     found = works_with_group(function, parts)
     if found:
         raise Refused(f"the kernel asks for its place, or works with its group, by {found}")
-    if any(is_barrier(n) or isinstance(n, OpaqueStmt) for n in subtrees(parts)):
-        raise Refused("the kernel waits for its group or is only known as text")
+    unknown = next((n for n in subtrees(parts) if isinstance(n, OpaqueStmt)), None)
+    if unknown is not None:
+        raise UnknownConstruct("the kernel", unknown)
+    if any(is_barrier(n) for n in subtrees(parts)):
+        raise Refused("the kernel waits for its group")
     shared = [n.type for n in subtrees(parts) if isinstance(n, Decl)] + [p.base for p in function.params]
     if any(is_shared(kind) for kind in shared):
         raise Refused("the kernel shares memory already")

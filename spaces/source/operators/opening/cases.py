@@ -1,4 +1,4 @@
-"""A ``switch`` as branches: loops in its cases, and loops around it, are only known as text otherwise.
+"""A ``switch`` as branches: loops in its cases, and loops around it, are not looked into otherwise.
 
 ``switch (k) { case 0: … break; default: … }`` becomes ``if (k == 0) { … } else { … }``. What is compared has no effect,
 and the values are numbers that an ``int`` holds, so that ``==`` compares as ``switch`` does. What falls into the next

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.constructs import UnknownConstruct
 from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, writable
 from tuner.spaces.source.lexical import unused, words
 from tuner.spaces.source.operators.naming import is_array, names_known
@@ -105,7 +106,7 @@ class Inlining:
         made: list[Stmt] = []
         for param, expr in zip(self.helper.params, given, strict=True):
             if isinstance(expr, Opaque):
-                raise Refused(f"an argument of {self.helper.name} is only known as text")
+                raise UnknownConstruct(f"a call of {self.helper.name}", expr)
             changed = param.name in (assigned if param.is_array else written) | referred
             if not changed and self._handed_on(param, expr):
                 self._values[param.name] = expr

@@ -153,7 +153,7 @@ def _is_hidden(function: Function, name: str) -> bool:
 def _require_steady(function: Function, name: Name) -> None:
     """Refuses rows of which the function may change one: it may use elements and begin pointers, nothing else."""
     if _is_hidden(function, name.id):
-        raise Refused(f"{name.id} is used in what is only known as text")
+        raise Refused(f"{name.id} is used in a construct that operators do not know")
     uses = sum(node == name for node in subtrees(function.body))
     known = 0
     for node in subtrees(function.body):
