@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePath
 
 from tuner.core.canonical import digest_json
@@ -68,18 +69,42 @@ def asked_compiler(command: Sequence[str]) -> BuildCompiler:
         if flag in _OUTPUT:
             raise SpecError(f"{flag} says what is made of a file", "leave it out")
     program = found_program(command[0])
+    state = Path(program).stat()
+    return _answers(tuple(command), program, os.environ.get("PATH", ""), state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _answers(
+    command: tuple[str, ...], program: str, path: str, changed_ns: int, size_bytes: int
+) -> BuildCompiler:
+    """What one state of a compiler says of itself, asked once."""
     runs = CompilerRuns([program], environment=_environment(program))
     try:
         with runs.folder() as scratch:
             Path(scratch, "empty.c").write_text("", encoding="utf-8")
             said = _asked(runs, [*command[1:], "--version"], scratch)
             macros = _asked(runs, [*command[1:], "-w", "-dM", "-E", "-x", "c", "empty.c"], scratch)
+            library = _library(runs, command, scratch)
     finally:
         runs.close()
     family = CLANG if "#define __clang__ " in macros else GCC if "#define __GNUC__ " in macros else ""
     version = said.strip().split("\n")[0]
     digest = digest_json([said, hashlib.sha256(Path(program).read_bytes()).hexdigest()])
-    return BuildCompiler(command=tuple(command), family=family, version=version, digest=digest)
+    return BuildCompiler(command=command, family=family, version=version, digest=digest, library=library)
+
+
+def _library(runs: CompilerRuns, command: Sequence[str], folder: str) -> tuple[str, ...]:
+    """Clang's flags for GNU's standard library of C++, where the compiler has that."""
+    Path(folder, "library.cc").write_text("#include <cstddef>\n", encoding="utf-8")
+    try:
+        macros = _asked(runs, [*command[1:], "-w", "-dM", "-E", "-x", "c++", "library.cc"], folder)
+        beside = _asked(runs, ["-print-file-name=libgcc.a"], folder).strip()
+    except SpecError:
+        # It is for C alone.
+        return ()
+    if "#define __GLIBCXX__ " not in macros or not os.path.isabs(beside):
+        return ()
+    return ("-stdlib=libstdc++", f"--gcc-install-dir={os.path.dirname(beside)}")
 
 
 def _asked(runs: CompilerRuns, words: Sequence[str], folder: str) -> str:

@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from tuner.core.compilers import BuildCompiler
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Resolved
 from tuner.evaluators.host.llvm_library import MachineOptions, PassOptions
@@ -35,6 +36,7 @@ __all__ = [
     "flag_words",
     "for_clang",
     "meaning_of",
+    "meaning_to_clang",
     "sort_flags",
 ]
 
@@ -73,6 +75,8 @@ _SWITCHES: dict[str, tuple[str, bool]] = {
 _UNROLLING = {"-funroll-loops": True, "-fno-unroll-loops": False}
 _CODE_MODEL = re.compile(r"-mcmodel=(small|medium|large)$")
 _TWO_WORDS = ("-mllvm", "--param", "-Xclang", "-Xassembler")
+_LIBRARY = ("-stdlib=", "--gcc-install-dir=")
+"""Flags that say which standard library of C++ is read."""
 HEADERS = ("-include", "-imacros")
 """Flags that name a header to be read before the source."""
 _FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
@@ -174,6 +178,19 @@ def meaning_of(flags: Sequence[str], folder: str) -> tuple[str, ...]:
     return tuple(kept)
 
 
+def meaning_to_clang(compiler: BuildCompiler | None, language: str, folder: str) -> tuple[str, ...]:
+    """What another compiler's own flags say of a source, and its standard library, as clang takes them.
+
+    Args:
+        compiler: of the user's build; nothing for none.
+        language: of the source.
+        folder: as of :func:`meaning_of`.
+    """
+    if compiler is None:
+        return ()
+    return (*meaning_of(compiler.command[1:], folder), *(compiler.library if language == "c++" else ()))
+
+
 def absolute_words(flags: Sequence[str], folder: str) -> tuple[str, ...]:
     """Flags of any compiler, for a run of it in another folder than the one that their paths are relative to."""
     made: list[str] = []
@@ -186,8 +203,8 @@ def for_clang(kernel: Kernel, resolved: Resolved) -> Resolved:
     """The setting for clang to read a kernel in, where another compiler makes its code; else as it is."""
     if kernel.compiler is None:
         return resolved
-    flags = meaning_of([*kernel.compiler.command[1:], *resolved.flags], kernel.folder)
-    return replace(resolved, flags=flags)
+    own = meaning_to_clang(kernel.compiler, kernel.language, kernel.folder)
+    return replace(resolved, flags=(*own, *meaning_of(resolved.flags, kernel.folder)))
 
 
 def sort_flags(flags: Sequence[str], *, folder: str = "") -> Flags:
@@ -269,7 +286,7 @@ def _switch(flags: Flags, option: str, on: bool) -> Flags:
 
 
 def _is_frontend(flag: str, argument: str | None) -> bool:
-    if argument is not None or flag.startswith(("-D", "-U", "-I", "-std=")):
+    if argument is not None or flag.startswith(("-D", "-U", "-I", "-std=", *_LIBRARY)):
         return True
     if _FRONTEND.match(flag) or _MACHINE_VALUE.match(flag):
         return True

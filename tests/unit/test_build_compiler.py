@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.objects import Object
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.regions import read_program
+from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 COMPILERS = ["clang -O2", pytest.param("gcc -O3 -Wall -Werror -g -flto", marks=needs.gcc)]
@@ -299,3 +301,25 @@ def test_a_variable_is_left_to_the_harness() -> None:
         without_variable(ASSEMBLER.replace(".align 32", ".align 128"), "A", 16)
     with pytest.raises(CannotLoad, match="every thread has its own A"):
         without_variable(ASSEMBLER.replace(".data.A", ".tdata.A"), "A", 16)
+
+
+@needs.cxx
+@needs.gcc
+def test_cxx_is_read_with_the_standard_library_of_the_build(tmp_path: Path) -> None:
+    """What includes too little compiles with one library and not with another, and their classes differ."""
+    source = tmp_path / "scale.cc"
+    source.write_text(
+        "#include <cstddef>\n#ifndef __GLIBCXX__\n#error another library\n#endif\n"
+        "void scale(double *x, int n) { for (int i = 0; i + 1 < n; i++) x[i] += x[i + 1]; }\n"
+    )
+    spec = tmp_path / "scale.yaml"
+    first = first_spec(source, compiler="g++ -O2", folder=tmp_path)
+    spec.write_text(first.text)
+    assert "stdlib" not in first.text
+    (loaded,) = load_spec(spec)
+    assert check_spec(loaded, faults=False).ok
+    commands = [
+        {"directory": str(tmp_path), "file": "scale.cc", "command": "clang -stdlib=libstdc++ -c scale.cc"}
+    ]
+    (tmp_path / "compile_commands.json").write_text(json.dumps(commands))
+    assert "-stdlib=libstdc++" in first_spec(source, folder=tmp_path).text

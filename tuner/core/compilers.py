@@ -20,18 +20,20 @@ class BuildCompiler:
         family: whose pragmas it follows: ``clang`` (icx too), ``gcc``, or empty for neither.
         version: the first line of what it says of itself.
         digest: of that text and of the program's bytes.
+        library: clang's flags by which it reads the same standard library of C++; none where that is clang's own.
     """
 
     command: tuple[str, ...]
     family: str
     version: str
     digest: str
+    library: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for a record."""
-        return {**asdict(self), "command": list(self.command)}
+        return {**asdict(self), "command": list(self.command), "library": list(self.library)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BuildCompiler:
         """What :meth:`to_json` made."""
-        return cls(**{**data, "command": tuple(data["command"])})
+        return cls(**{**data, "command": tuple(data["command"]), "library": tuple(data["library"])})

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tuner.core.compilers import BuildCompiler
 from tuner.core.errors import UsageError
 from tuner.core.types import Source, Variant
-from tuner.evaluators.host.flags import meaning_of
+from tuner.evaluators.host.flags import meaning_to_clang
 from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spaces.source.outlined import OUTLINED, Outlined
 from tuner.spec.build_compilers import reading_flags
@@ -63,7 +63,7 @@ def outlined_of(
     if "EVOLVE-BLOCK-START" in first.text:
         raise view.error(_PLACE, "kernel.loop and EVOLVE-BLOCK marks are both there", "keep one")
     flags = list(as_if_openmp() if kernel.openmp else ())
-    flags += meaning_of(compiler.command[1:], folder) if compiler is not None else ()
+    flags += meaning_to_clang(compiler, sources.language, folder)
     for group, choices in model.space.flags.items():
         with view.at(("space", "flags", group, 0)):
             flags += reading_flags(choices[0], compiler, folder)

@@ -14,7 +14,7 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import Backend
 from tuner.core.types import Task, Variant
 from tuner.evaluators import registry as backends
-from tuner.evaluators.host.flags import meaning_of
+from tuner.evaluators.host.flags import meaning_to_clang
 from tuner.evaluators.host.openmp import find_openmp
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.module import SPIRV
@@ -258,7 +258,7 @@ def _host_entry(
 def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
     """Of the sources as a compiler gets them in the first configuration."""
     kernel = task.kernel
-    flags = [] if kernel.compiler is None else [*meaning_of(kernel.compiler.command[1:], kernel.folder)]
+    flags = [*meaning_to_clang(kernel.compiler, kernel.language, kernel.folder)]
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
             with view.at(("space", "flags", group, i)):

@@ -19,7 +19,7 @@ from tuner.core.source_text import lines_of_text
 from tuner.driver.applications.included_files import Inclusions
 from tuner.driver.applications.listing import Listing
 from tuner.spec.applications import Region
-from tuner.spec.first.compile_commands import Compiled
+from tuner.spec.first.compile_commands import Compiled, library_flags
 from tuner.spec.first.project import read_source
 from tuner.spec.reading.lookup import callers_of, functions_of, operators_of
 from tuner.spec.reading.nodes import Node, walk
@@ -218,12 +218,15 @@ class _Functions:
         source = read_source(path)
         self._text, self._data = source.text, source.data
         language = (compiled.language if compiled is not None else "") or language_of(path.name) or "c"
+        built: tuple[str, ...] = ()
+        if compiled is not None:
+            built = (*compiled.flags, *library_flags(compiled.command, language))
         self._reader = SourceReader(
             files=(source,),
             language=language,
             folder=str(path.parent),
             include=tuple(map(str, () if compiled is None else compiled.include)),
-            flags=(*(_OLD_C if language == "c" else ()), *(() if compiled is None else compiled.flags)),
+            flags=(*(_OLD_C if language == "c" else ()), *built),
         )
         self._names = functions_of(self._text)
         self._operators = operators_of(self._text) if language == "c++" else []

@@ -145,7 +145,7 @@ def with_varying(done: TreeRun, first: TreeRun, application: Rebuilt, note: Call
     Args:
         done, first: runs of the unchanged application.
         application: how it is judged.
-        note: told of each such line.
+        note: told of each such line, of those that differ in digits alone of the first.
 
     Raises:
         UsageError: the runs differ in more than numbers in what they print.
@@ -155,8 +155,12 @@ def with_varying(done: TreeRun, first: TreeRun, application: Rebuilt, note: Call
         printed = varying(first.output, done.output, application.rtol, application.varies)
         written = list(dict.fromkeys(_varying_files(first, done, application)))
     whole = [one for one in written if one.endswith(": *")]
+    alike: dict[str, list[str]] = {}
     for line in (*printed, *(one for one in written if one not in whole)):
-        note(f"differs from run to run by itself, so * is not compared: {line}")
+        alike.setdefault(_DIGITS.sub("0", line), []).append(line)
+    for first_one, *more in alike.values():
+        further = f" (and {len(more)} more like it)" if more else ""
+        note(f"differs from run to run by itself, so * is not compared: {first_one}{further}")
     if whole:
         names = shown_names([one.removesuffix(": *") for one in whole])
         note(f"written otherwise from run to run by itself, so not compared: {names}")

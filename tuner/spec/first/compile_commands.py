@@ -28,6 +28,7 @@ __all__ = [
     "compiled_as",
     "compiled_by",
     "doubts_of",
+    "library_flags",
     "macro_flags",
     "path_from",
     "with_responses",
@@ -183,6 +184,21 @@ def build_compiler(
         return (), [
             f"the build's compiler is left out, {shlex.join(command)}: {' '.join(error.message.split())}"
         ]
+
+
+def library_flags(command: Sequence[str], language: str) -> tuple[str, ...]:
+    """Clang's flags for the standard library of C++ that a build's compiler has; none where it cannot be asked.
+
+    Args:
+        command: the compiler with its flags; empty for none.
+        language: of the source.
+    """
+    if not command or language != "c++":
+        return ()
+    try:
+        return asked_compiler(command).library
+    except TunerError:
+        return ()
 
 
 def _given(text: str) -> tuple[str, ...]:

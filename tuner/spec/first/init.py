@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,14 @@ from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import lines_of_text
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.by_address import address_lines
-from tuner.spec.first.compile_commands import Compiled, build_compiler, compiled_as, doubts_of, macro_flags
+from tuner.spec.first.compile_commands import (
+    Compiled,
+    build_compiler,
+    compiled_as,
+    doubts_of,
+    library_flags,
+    macro_flags,
+)
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import device_spec
@@ -104,6 +113,7 @@ def first_spec(
             *macro_flags(define, language),
             *(() if standard is None else (f"-std={standard}",)),
         ),
+        library=library_flags(_build_command(compiler, compiled), language),
         openmp=language != "opencl" and (compiled is None or not compiled.command or compiled.openmp),
         entry=entry,
         loop=loop,
@@ -119,6 +129,13 @@ def first_spec(
     if compiler is not None:
         raise UsageError("--compiler is for C and C++", "leave it out")
     return FirstSpec(text=(_cuda if language == "cuda" else _opencl)(project))
+
+
+def _build_command(given: str | None, compiled: Compiled | None) -> Sequence[str]:
+    if given is not None:
+        with suppress(ValueError):
+            return shlex.split(given)
+    return () if compiled is None else compiled.command
 
 
 def _cuda(project: Project) -> str:
@@ -172,6 +189,8 @@ def host_first_spec(project: Project) -> FirstSpec:
     first = replace(
         first,
         file=file,
+        # Another compiler has its library by itself.
+        defines=(*first.defines, *(() if command else project.library[:1])),
         include=[*headers, *first.include],
         doubts=doubts,
         threads=len(os.sched_getaffinity(0)) if source.openmp else None,

@@ -36,6 +36,7 @@ class Project:
         folder: where the spec will lie; beside the source when left out.
         include: folders of headers that are given or found.
         flags: macros and dialect of the build.
+        library: flags for the standard library of C++ that the build's compiler has.
         openmp: whether directives of OpenMP have threads; they have none in a build without.
         entry: the function; may be left out where the file has one that can be called from outside.
         loop: line at which a loop begins that is to be the kernel.
@@ -50,6 +51,7 @@ class Project:
     folder: Path | None
     include: tuple[Path, ...]
     flags: tuple[str, ...]
+    library: tuple[str, ...]
     openmp: bool
     entry: str | None
     loop: int | None
@@ -124,7 +126,7 @@ def opened(project: Project) -> Opened:
         language=project.language,
         folder=str(beside),
         include=sources.include,
-        flags=(*(as_if_openmp() if openmp else ()), *project.flags),
+        flags=(*(as_if_openmp() if openmp else ()), *project.flags, *project.library),
     )
     reader = _with_missing(reader)
     everything = "\n".join(sources.files.values())

@@ -52,9 +52,9 @@ def _using(plain: str, operator: str) -> list[str]:
     """The functions in which an operator stands, up to where the next one is defined."""
     defined = [*_definitions(plain)]
     ends = [at for _, at in defined[1:]] + [len(plain)]
-    return list(
-        dict.fromkeys(f for (f, at), end in zip(defined, ends, strict=True) if operator[0] in plain[at:end])
-    )
+    # A file of types alone has an end and no function.
+    found = (f for (f, at), end in zip(defined, ends, strict=False) if operator[0] in plain[at:end])
+    return list(dict.fromkeys(found))
 
 
 def _plain(text: str) -> str:
