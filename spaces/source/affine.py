@@ -9,35 +9,26 @@ dependences.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 from tuner.core.errors import MachineError
+from tuner.core.polynomials import Monomial, Polynomial, constant, variable
 from tuner.spaces.source.kinds import is_integer, is_narrow
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import names_in, subtrees
 
 __all__ = [
-    "Monomial",
-    "Poly",
     "Rows",
-    "constant",
     "is_empty",
-    "minus",
     "never",
     "over",
     "polynomial",
     "rows_of",
 ]
-
-Monomial = tuple[str, ...]
-"""A product of symbols, sorted; empty for the number one."""
-
-Poly = Mapping[Monomial, int]
-"""Coefficients by monomial, none of them zero."""
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
 _INTEGER_TYPES = re.compile(
@@ -47,33 +38,7 @@ _MOST_LENGTHS = 3
 """Dimensions with a length of their own name."""
 
 
-def constant(value: int) -> Poly:
-    """A number."""
-    return {(): value} if value else {}
-
-
-def _sum(left: Poly, right: Poly, sign: int = 1) -> Poly:
-    made = dict(left)
-    for monomial, coefficient in right.items():
-        made[monomial] = made.get(monomial, 0) + sign * coefficient
-    return {m: c for m, c in made.items() if c}
-
-
-def minus(left: Poly, right: Poly) -> Poly:
-    """The difference."""
-    return _sum(left, right, -1)
-
-
-def _product(left: Poly, right: Poly) -> Poly:
-    made: dict[Monomial, int] = {}
-    for m, c in left.items():
-        for n, d in right.items():
-            key = tuple(sorted(m + n))
-            made[key] = made.get(key, 0) + c * d
-    return {m: c for m, c in made.items() if c}
-
-
-def polynomial(expr: Expr, moving: Collection[str]) -> Poly | None:
+def polynomial(expr: Expr, moving: Collection[str]) -> Polynomial | None:
     """An integer expression as a polynomial of its names.
 
     Args:
@@ -92,30 +57,30 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Poly | None:
                 return None
             return constant(int(found[1], 0))
         case Name(id=name):
-            return {(name,): 1}
+            return variable(name)
         case Unary(op="-", operand=operand):
             inner = polynomial(operand, moving)
-            return None if inner is None else minus({}, inner)
+            return None if inner is None else -inner
         case Cast(type=kind, operand=operand) if _INTEGER_TYPES.fullmatch(kind):
             return polynomial(operand, moving)
         case Binary(op="+" | "-" | "*" as op, left=left, right=right):
             a, b = polynomial(left, moving), polynomial(right, moving)
             if a is None or b is None:
                 return None
-            return _product(a, b) if op == "*" else _sum(a, b, -1 if op == "-" else 1)
+            return a * b if op == "*" else a - b if op == "-" else a + b
         case Field(type=kind) if is_integer(kind) and not is_narrow(kind):
             known = all(isinstance(e, Field | Index | Name | Number) for e in subtrees(expr))
-            return {(expression_text(expr),): 1} if known and names_in(expr).isdisjoint(moving) else None
+            return variable(expression_text(expr)) if known and names_in(expr).isdisjoint(moving) else None
         case Binary(op="/" | "%") | Ternary():
             if not names_in(expr).isdisjoint(moving) or not all(
                 isinstance(e, Name | Number | Binary | Ternary | Unary) for e in subtrees(expr)
             ):
                 return None
-            return {(f"({expression_text(expr)})",): 1}
+            return variable(f"({expression_text(expr)})")
     return None
 
 
-def _strides_of(polys: Iterable[Poly], moving: Collection[str]) -> list[Monomial] | None:
+def _strides_of(polys: Iterable[Polynomial], moving: Collection[str]) -> list[Monomial] | None:
     """The products of sizes that multiply moving names, each a factor of the next; ``None`` where they do not
     divide one another, or moving names multiply each other.
     """
@@ -146,7 +111,7 @@ def _quotient(large: Monomial, small: Monomial) -> Monomial | None:
     return over(large, small) if all(large.count(s) >= small.count(s) for s in small) else None
 
 
-def _split_by_strides(poly: Poly, strides: Sequence[Monomial], keep_low: bool) -> list[Poly]:
+def _split_by_strides(poly: Polynomial, strides: Sequence[Monomial], keep_low: bool) -> list[Polynomial]:
     """A flat subscript as subscripts of an array, widest stride first; ``keep_low``: a bare stride (the ``n`` of
     ``n - 1``) counts to the next smaller dimension.
     """
@@ -158,7 +123,7 @@ def _split_by_strides(poly: Poly, strides: Sequence[Monomial], keep_low: bool) -
                 continue
             parts[position][rest] = parts[position].get(rest, 0) + coefficient
             break
-    return [dict(p) for p in reversed(parts)]
+    return [Polynomial.of(p) for p in reversed(parts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +135,11 @@ class Rows:
         widths: of the rows, the innermost first.
     """
 
-    parts: tuple[tuple[Poly, ...], ...]
-    widths: tuple[Poly, ...]
+    parts: tuple[tuple[Polynomial, ...], ...]
+    widths: tuple[Polynomial, ...]
 
 
-def rows_of(polys: Sequence[Poly], moving: Collection[str], *, sums: bool = True) -> list[Rows] | None:
+def rows_of(polys: Sequence[Polynomial], moving: Collection[str], *, sums: bool = True) -> list[Rows] | None:
     """The ways to take flat subscripts apart, none where there are no rows.
 
     Args:
@@ -190,16 +155,20 @@ def rows_of(polys: Sequence[Poly], moving: Collection[str], *, sums: bool = True
     if strides is None:
         return None
     ways: list[Rows] = []
-    widths = tuple(_plain({over(large, small): 1}, lengths) for small, large in pairwise(strides))
+    widths = tuple(
+        _plain(Polynomial.of({over(large, small): 1}), lengths) for small, large in pairwise(strides)
+    )
     for keep_low in (False, True) if widths else ():
         parts = (_split_by_strides(p, strides, keep_low) for p in named)
         ways.append(Rows(tuple(tuple(_plain(p, lengths) for p in own) for own in parts), widths))
     return ways
 
 
-def _with_names(polys: Sequence[Poly], moving: Collection[str]) -> tuple[list[Poly], dict[str, Poly]]:
+def _with_names(
+    polys: Sequence[Polynomial], moving: Collection[str]
+) -> tuple[list[Polynomial], dict[str, Polynomial]]:
     """Subscripts with a name for each length that is a sum, and what the names stand for."""
-    made, lengths = list(polys), dict[str, Poly]()
+    made, lengths = list(polys), dict[str, Polynomial]()
     for number in range(_MOST_LENGTHS):
         sums = [s for p in made for v in moving if len(s := _factor(p, v)) > 1]
         found = next(
@@ -211,47 +180,47 @@ def _with_names(polys: Sequence[Poly], moving: Collection[str]) -> tuple[list[Po
         name = f"@{number}"
         lengths[name] = length
         # The symbol is the new name less what the sum has beside it.
-        rest = minus(length, {(symbol,): sign})
-        value = {m: sign * c for m, c in minus({(name,): 1}, rest).items()}
+        rest = length - constant(sign) * variable(symbol)
+        value = (variable(name) - rest) * constant(sign)
         made = [_with(p, symbol, value) for p in made]
     return made, lengths
 
 
-def _factor(poly: Poly, var: str) -> Poly:
+def _factor(poly: Polynomial, var: str) -> Polynomial:
     """What a counter is multiplied with, without the lengths that all of it has in common."""
-    found = {tuple(s for s in m if s != var): c for m, c in poly.items() if m.count(var) == 1}
+    found = Polynomial.of({tuple(s for s in m if s != var): c for m, c in poly.items() if m.count(var) == 1})
     common = [s for s in {s for m in found for s in m} if s[0] == "@" and all(s in m for m in found)]
     for symbol in common:
-        found = {over(m, (symbol,)): c for m, c in found.items()}
+        found = Polynomial.of({over(m, (symbol,)): c for m, c in found.items()})
     return found
 
 
-def _tells(length: Poly, monomial: Monomial, moving: Collection[str]) -> bool:
+def _tells(length: Polynomial, monomial: Monomial, moving: Collection[str]) -> bool:
     """Whether a sum says what one of its symbols is."""
     alone = len(monomial) == 1 and abs(length[monomial]) == 1 and monomial[0][0] != "@"
     within = {s for m in length if m != monomial for s in m}
     return alone and monomial[0] not in within and within.isdisjoint(moving) and monomial[0] not in moving
 
 
-def _with(poly: Poly, symbol: str, value: Poly) -> Poly:
+def _with(poly: Polynomial, symbol: str, value: Polynomial) -> Polynomial:
     """A polynomial with another in the place of a symbol."""
-    made: Poly = {}
+    made = constant(0)
     for monomial, factor in poly.items():
-        term: Poly = {tuple(s for s in monomial if s != symbol): factor}
+        term = Polynomial.of({tuple(s for s in monomial if s != symbol): factor})
         for _ in range(monomial.count(symbol)):
-            term = _product(term, value)
-        made = minus(made, {m: -c for m, c in term.items()})
+            term *= value
+        made += term
     return made
 
 
-def _plain(poly: Poly, lengths: dict[str, Poly]) -> Poly:
+def _plain(poly: Polynomial, lengths: dict[str, Polynomial]) -> Polynomial:
     """A polynomial without the names of lengths."""
     for name in reversed(lengths):
         poly = _with(poly, name, lengths[name])
     return poly
 
 
-def never(polys: Sequence[Poly]) -> bool:
+def never(polys: Sequence[Polynomial]) -> bool:
     """Whether no numbers make all of some polynomials at least 0.
 
     Args:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner.core.polynomials import Polynomial
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import Poly, is_empty, polynomial, rows_of
+from tuner.spaces.source.affine import is_empty, polynomial, rows_of
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
@@ -45,7 +46,7 @@ class Conditions:
         MachineError: islpy is not installed.
     """
 
-    def __init__(self, found: Scan, *, facts: Sequence[Poly] | None = None) -> None:
+    def __init__(self, found: Scan, *, facts: Sequence[Polynomial] | None = None) -> None:
         self._symbols: dict[str, str] = {}
         loops = {f.key: f for leaf in found.leaves for f in leaf.loops}
         self._loops = loops
@@ -58,7 +59,7 @@ class Conditions:
         for fact in facts or ():
             if self._moving.isdisjoint(s for m in fact for s in m):
                 self._context.append(f"{self._text(fact, {})} >= 0")
-        self._splits: dict[tuple[str, tuple[Expr, ...]], tuple[Poly, ...]] = {}
+        self._splits: dict[tuple[str, tuple[Expr, ...]], tuple[Polynomial, ...]] = {}
         for variable, uses in uses_of_written(found).items():
             self._split_variable(variable, uses)
 
@@ -117,7 +118,7 @@ class Conditions:
             known[loop.var] = f"{side}{self._numbers[loop.key]}"
         return all_of(found)
 
-    def place(self, access: Access) -> tuple[Poly, ...]:
+    def place(self, access: Access) -> tuple[Polynomial, ...]:
         """The subscripts of an array that is written, flat ones taken apart by their strides."""
         return self._splits[access.variable, access.subscripts]
 
@@ -217,7 +218,7 @@ class Conditions:
 
     # Affine text
 
-    def _poly(self, expr: Expr, what: str) -> Poly:
+    def _poly(self, expr: Expr, what: str) -> Polynomial:
         poly = polynomial(expr, self._moving)
         if poly is None or not self._fractions.isdisjoint(names_in(expr)):
             raise Refused(f"{what} is not affine")
@@ -226,7 +227,7 @@ class Conditions:
     def _affine(self, expr: Expr, known: dict[str, str]) -> str:
         return self._text(self._poly(expr, "a bound"), known)
 
-    def _text(self, poly: Poly, known: dict[str, str]) -> str:
+    def _text(self, poly: Polynomial, known: dict[str, str]) -> str:
         terms = []
         for monomial, coefficient in poly.items():
             inner = [s for s in monomial if s in self._moving or s in known]
@@ -267,7 +268,7 @@ class Conditions:
         if ways:
             raise Refused(f"a subscript of {name} may run over the end of a row")
 
-    def _fit(self, used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly]) -> bool:
+    def _fit(self, used: Sequence[tuple[Sequence[Polynomial], Leaf]], widths: Sequence[Polynomial]) -> bool:
         """Whether each lower subscript lies within its row, for all instances."""
         for parts, leaf in used:
             known = self._names(leaf, "x")
@@ -278,7 +279,7 @@ class Conditions:
                     return False
         return True
 
-    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly]) -> bool:
+    def _near(self, used: Sequence[tuple[Sequence[Polynomial], Leaf]], widths: Sequence[Polynomial]) -> bool:
         """Whether any two columns are less than a row apart, wherever they begin: then rows tell places apart."""
         for level, width in enumerate(widths):
             columns = {

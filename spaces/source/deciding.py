@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spaces.source.affine import Poly, minus
+from tuner.core.polynomials import Polynomial, constant
 from tuner.spaces.source.integers import Known, rank
 from tuner.spaces.source.kinds import all_types_of, is_pure
 from tuner.spaces.source.syntax import (
@@ -38,7 +38,7 @@ from tuner.spaces.source.widths import one_type
 
 __all__ = ["decided", "known_in", "within"]
 
-_ONE: Poly = {(): 1}
+_ONE: Polynomial = constant(1)
 _FLOATING = ("float", "double")
 
 
@@ -100,8 +100,8 @@ def within(known: Known, loop: For, *, declared: bool = True) -> Known:
         # Compared without sign, a bound below zero is a large number.
         if bound is None or ("size_t" in (bound[1], counter[1]) and not known.implies(bound[0])):
             continue
-        far = minus(counter[0], bound[0]) if sign > 0 else minus(bound[0], counter[0])
-        known = known.holding(far if sign > 0 or loop.op == "<=" else minus(far, _ONE))
+        far = counter[0] - bound[0] if sign > 0 else bound[0] - counter[0]
+        known = known.holding(far if sign > 0 or loop.op == "<=" else far - _ONE)
     return known
 
 
@@ -178,8 +178,8 @@ class _Decider:
             return whole
         kind = max(value[1], size[1], key=("int", "long", "size_t").index)
         for times in (0, 1):
-            rest = minus(value[0], size[0]) if times else value[0]
-            if known.implies(rest) and known.implies(minus(minus(size[0], rest), _ONE)):
+            rest = value[0] - size[0] if times else value[0]
+            if known.implies(rest) and known.implies(size[0] - rest - _ONE):
                 made = _without(left, right) if times else left
                 if made is None:
                     made = Binary("-", left, right)
@@ -226,12 +226,12 @@ class _Decider:
             return None
         if op in (">", ">="):
             a, b, op = b, a, "<" if op == ">" else "<="
-        up = minus(b[0], a[0])
-        down = minus(a[0], b[0])
+        up = b[0] - a[0]
+        down = a[0] - b[0]
         if op in ("<", "<="):
-            yes, no = (minus(up, _ONE), down) if op == "<" else (up, minus(down, _ONE))
+            yes, no = (up - _ONE, down) if op == "<" else (up, down - _ONE)
             return True if known.implies(yes) else False if known.implies(no) else None
-        apart = known.implies(minus(up, _ONE)) or known.implies(minus(down, _ONE))
+        apart = known.implies(up - _ONE) or known.implies(down - _ONE)
         equal = not apart and known.implies(up) and known.implies(down)
         return (equal if op == "==" else apart) if apart or equal else None
 

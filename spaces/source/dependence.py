@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.core.polynomials import Polynomial
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
 from tuner.spaces.source.facts import facts_without_overflow
 from tuner.spaces.source.kinds import Refused
@@ -56,7 +56,7 @@ class Dependences:
         found: Scan,
         *,
         reassociate: bool,
-        facts: Sequence[Poly] | None = None,
+        facts: Sequence[Polynomial] | None = None,
     ) -> None:
         if len(found.leaves) > _MAX_LEAVES:
             raise Refused(f"{len(found.leaves)} statements are too many to analyse")
@@ -70,7 +70,7 @@ class Dependences:
         """The part's statements."""
         return self.scan.leaves
 
-    def place(self, access: Access) -> tuple[Poly, ...]:
+    def place(self, access: Access) -> tuple[Polynomial, ...]:
         """The subscripts of an array that is written, flat ones taken apart into rows and columns."""
         return self._texts.place(access)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tuner.core.polynomials import variable
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Assign, Binary, Call, Decl, For, Function, Index, Number, OpaqueStmt
@@ -127,5 +128,5 @@ def _moves(node: Index, var: str) -> int:
             return 2
         moving = {m: c for m, c in poly.items() if var in m}
         if moving:
-            return 1 if not distance and moving in ({(var,): 1}, {(var,): -1}) else 2
+            return 1 if not distance and moving in (variable(var), {(var,): -1}) else 2
     return 0

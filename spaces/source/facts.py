@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tuner.spaces.source.affine import Poly, constant, minus, never, polynomial
+from tuner.core.polynomials import Polynomial, constant, variable
+from tuner.spaces.source.affine import never, polynomial
 from tuner.spaces.source.changes import EXIT, changed_names
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import Refused, all_types_of, is_narrow, plain_type, types_of
@@ -51,10 +52,10 @@ _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)([uUlL]*)")
 _ALIAS = re.compile(r"&\s*[({]*\s*(\w+\s*(?:[={(][^;]*)?)")
 _CAPTURE = re.compile(r"\[\s*&\s*[\],]")
 _OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
-_ONE: Poly = {(): 1}
+_ONE: Polynomial = constant(1)
 
 
-def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...]:
+def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Polynomial, ...]:
     """What is known wherever a part of a function runs.
 
     Args:
@@ -70,7 +71,7 @@ def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...]:
         reader.take(condition, met)
     for name, kind in reader.kinds.items():
         if is_signless(kind):
-            reader.facts.append({(name,): 1})
+            reader.facts.append(variable(name))
     return tuple(reader.facts)
 
 
@@ -154,7 +155,7 @@ class _Reader:
     """
 
     kinds: dict[str, str]
-    facts: list[Poly] = field(default_factory=list)
+    facts: list[Polynomial] = field(default_factory=list)
     small: set[str] = field(default_factory=set)
 
     def take(self, condition: Expr, holds: bool) -> None:
@@ -177,11 +178,11 @@ class _Reader:
         if one is None or two is None or not _alike(one, two):
             return
         if op in (">", ">=", "=="):
-            difference = minus(one[0], two[0])
-            self.facts.append(minus(difference, _ONE) if op == ">" else difference)
+            difference = one[0] - two[0]
+            self.facts.append(difference - _ONE if op == ">" else difference)
         if op in ("<", "<=", "=="):
-            difference = minus(two[0], one[0])
-            self.facts.append(minus(difference, _ONE) if op == "<" else difference)
+            difference = two[0] - one[0]
+            self.facts.append(difference - _ONE if op == "<" else difference)
             if isinstance(left, Name) and isinstance(right, Number):
                 self.small.add(left.id)
 
@@ -202,9 +203,9 @@ class _Reader:
         if wide and rank(self.kinds[target.id]) != "long":
             return
         assert made is not None
-        self.facts += [minus({(target.id,): 1}, made), minus(made, {(target.id,): 1})]
+        self.facts += [variable(target.id) - made, made - variable(target.id)]
 
-    def _value(self, expr: Expr) -> tuple[Poly, bool] | None:
+    def _value(self, expr: Expr) -> tuple[Polynomial, bool] | None:
         """A number as it is without wrapping around, and whether it is computed with a sign."""
         match expr:
             case Number(text=text):
@@ -214,10 +215,10 @@ class _Reader:
                     return None
                 return constant(int(found[1], 0)), "u" not in found[2].lower()
             case Name(id=name) if name in self.kinds:
-                return {(name,): 1}, not is_signless(self.kinds[name])
+                return variable(name), not is_signless(self.kinds[name])
             case Unary(op="-", operand=operand):
                 inner = self._value(operand)
-                return (minus({}, inner[0]), True) if inner is not None and inner[1] else None
+                return (-inner[0], True) if inner is not None and inner[1] else None
             case Cast(type=kind, operand=operand) if rank(kind) == "long":
                 inner = self._value(operand)
                 if inner is None or inner[1]:
@@ -234,7 +235,7 @@ class _Reader:
         return None
 
 
-def _alike(one: tuple[Poly, bool], two: tuple[Poly, bool]) -> bool:
+def _alike(one: tuple[Polynomial, bool], two: tuple[Polynomial, bool]) -> bool:
     """Whether two numbers are compared as they are: beside one without sign, one below zero would be large."""
     if one[1] == two[1]:
         return True
@@ -242,7 +243,7 @@ def _alike(one: tuple[Poly, bool], two: tuple[Poly, bool]) -> bool:
     return set(signed[0]) <= {()} and signed[0].get((), 0) >= 0
 
 
-def facts_without_overflow(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...] | None:
+def facts_without_overflow(function: Function, part: Sequence[Stmt]) -> tuple[Polynomial, ...] | None:
     """What is known where a part runs; ``None`` where conditions do not count.
 
     Args:
@@ -260,7 +261,7 @@ def facts_without_overflow(function: Function, part: Sequence[Stmt]) -> tuple[Po
         needed = short_lengths(found, types_of(function))
     except Refused:
         return None
-    return facts if all(never([*facts, minus(constant(-1), poly)]) for poly in needed) else None
+    return facts if all(never([*facts, constant(-1) - poly]) for poly in needed) else None
 
 
 def require_no_overflow(function: Function, part: Sequence[Stmt], found: Scan) -> None:

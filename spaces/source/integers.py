@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tuner.spaces.source.affine import Poly, constant, minus, never, polynomial
+from tuner.core.polynomials import Polynomial, constant, variable
+from tuner.spaces.source.affine import never, polynomial
 from tuner.spaces.source.kinds import is_pure, plain_type
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Index, Name, Number, Unary
 
@@ -57,11 +58,11 @@ class Known:
     """
 
     source: str
-    facts: tuple[Poly, ...] = ()
+    facts: tuple[Polynomial, ...] = ()
     names: Mapping[str, Expr | None]
     ranks: Mapping[str, str]
 
-    def holding(self, *facts: Poly) -> Known:
+    def holding(self, *facts: Polynomial) -> Known:
         """With more facts."""
         return replace(self, facts=(*self.facts, *facts))
 
@@ -84,22 +85,22 @@ class Known:
         before = None if value is None else polynomial(value, ())
         if before is None or (given, own) != ("int", "long"):
             return made
-        return made.holding(minus({(symbol,): 1}, before), minus(before, {(symbol,): 1}))
+        return made.holding(variable(symbol) - before, before - variable(symbol))
 
     def hiding(self, name: str) -> Known:
         """With a variable of which nothing is known."""
         return replace(self, names={**self.names, name: None})
 
-    def integer(self, expr: Expr) -> tuple[Poly, str] | None:
+    def integer(self, expr: Expr) -> tuple[Polynomial, str] | None:
         """The value of an expression and how it is computed; ``None`` where that is not known."""
         found = self.resolved(expr)
         kind = None if found is None else self._rank(found)
         poly = None if found is None else polynomial(found, ())
         return None if kind is None or poly is None else (poly, kind)
 
-    def implies(self, poly: Poly) -> bool:
+    def implies(self, poly: Polynomial) -> bool:
         """Whether a polynomial is nowhere negative."""
-        parts = [*self.facts, minus(constant(-1), poly)]
+        parts = [*self.facts, constant(-1) - poly]
         symbols = sorted({s for f in parts for m in f for s in m})
         return never([*parts, *(p for symbol in symbols for p in self._ends(symbol))])
 
@@ -149,14 +150,14 @@ class Known:
                 return None if a is None or b is None else max(a, b, key=_RANKS.index)
         return None
 
-    def _ends(self, symbol: str) -> Iterator[Poly]:
+    def _ends(self, symbol: str) -> Iterator[Polynomial]:
         """What a symbol itself says: elements of a table lie between its least and its largest."""
         found = _ELEMENT.match(symbol)
         if found is not None:
-            yield minus({(symbol,): 1}, constant(int(found[1])))
-            yield minus(constant(int(found[2])), {(symbol,): 1})
+            yield variable(symbol) - constant(int(found[1]))
+            yield constant(int(found[2])) - variable(symbol)
         elif self.ranks.get(symbol) == "size_t":
-            yield {(symbol,): 1}
+            yield variable(symbol)
 
 
 def _literal_rank(text: str) -> str | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import Poly, constant, minus, never, polynomial, rows_of
+from tuner.spaces.source.affine import never, polynomial, rows_of
 from tuner.spaces.source.conditions import uses_of_written
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.scan import Leaf, Scan
@@ -30,7 +31,7 @@ _MOST_LENGTH = 1 << 24
 """Rows up to this length go around 2^32 only in arrays of about as many elements."""
 
 
-def needed_rows(found: Scan, facts: Sequence[Poly], types: Mapping[str, str]) -> tuple[Poly, ...]:
+def needed_rows(found: Scan, facts: Sequence[Polynomial], types: Mapping[str, str]) -> tuple[Polynomial, ...]:
     """Conditions under which the arrays that a part writes have rows; none where they have them anyway.
 
     Args:
@@ -41,13 +42,13 @@ def needed_rows(found: Scan, facts: Sequence[Poly], types: Mapping[str, str]) ->
     Raises:
         Refused: no such conditions can be said, or none could hold.
     """
-    needed: list[Poly] = []
-    for variable, uses in uses_of_written(found).items():
-        needed += _of_array(found, variable.split("@")[0], uses, [*facts, *needed])
+    needed: list[Polynomial] = []
+    for written, uses in uses_of_written(found).items():
+        needed += _of_array(found, written.split("@")[0], uses, [*facts, *needed])
     if needed:
         needed += _without_wrapping(found, types)
     lengths = short_lengths(found, types)
-    unknown = [p for p in lengths if not never([*facts, minus(constant(-1), p)])]
+    unknown = [p for p in lengths if not never([*facts, constant(-1) - p])]
     kept = (*_simplest(needed, facts), *unknown)
     if len(kept) > _MOST:
         raise Refused(f"{len(kept)} conditions are too many to ask for before a loop")
@@ -55,8 +56,8 @@ def needed_rows(found: Scan, facts: Sequence[Poly], types: Mapping[str, str]) ->
 
 
 def _of_array(
-    found: Scan, name: str, uses: Sequence[tuple[Access, Leaf]], facts: Sequence[Poly]
-) -> list[Poly]:
+    found: Scan, name: str, uses: Sequence[tuple[Access, Leaf]], facts: Sequence[Polynomial]
+) -> list[Polynomial]:
     accesses = [(a, leaf) for a, leaf in uses if len(a.subscripts) == 1]
     if len(accesses) < len(uses):
         return []
@@ -76,8 +77,8 @@ def _of_array(
 
 
 def _apart(
-    used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly], found: Scan
-) -> Iterator[Poly]:
+    used: Sequence[tuple[Sequence[Polynomial], Leaf]], widths: Sequence[Polynomial], found: Scan
+) -> Iterator[Polynomial]:
     """For each length of a row, that the largest column of any access is less than one from the smallest of any."""
     for level, length in enumerate(widths):
         ends = {}
@@ -89,10 +90,10 @@ def _apart(
         for (top, _), high in ends.items():
             for (other, _), low in ends.items():
                 if top and not other:
-                    yield minus(minus(length, minus(high, low)), constant(1))
+                    yield length - (high - low) - constant(1)
 
 
-def _end(poly: Poly, loops: Sequence[For], found: Scan, *, largest: bool) -> Poly:
+def _end(poly: Polynomial, loops: Sequence[For], found: Scan, *, largest: bool) -> Polynomial:
     """A polynomial at the first or last iterations of all loops, whichever makes it largest (smallest)."""
     for loop in reversed(loops):
         factor = poly.get((loop.var,), 0)
@@ -101,25 +102,25 @@ def _end(poly: Poly, loops: Sequence[For], found: Scan, *, largest: bool) -> Pol
         if factor:
             low, high = _range(loop, found)
             end = high if (factor > 0) == largest else low
-            poly = minus(poly, {m: factor * c for m, c in minus({(loop.var,): 1}, end).items()})
+            poly -= constant(factor) * (variable(loop.var) - end)
     return poly
 
 
-def _range(loop: For, found: Scan) -> tuple[Poly, Poly]:
+def _range(loop: For, found: Scan) -> tuple[Polynomial, Polynomial]:
     start, limit = (_poly(e, found, f"a bound of loop {loop.key}") for e in (loop.start, loop.limit))
     if loop.op in ("<", ">"):
-        limit = minus(limit, constant(1 if loop.upward else -1))
+        limit = limit - constant(1 if loop.upward else -1)
     return (start, limit) if loop.upward else (limit, start)
 
 
-def _poly(expr: Expr, found: Scan, what: str) -> Poly:
+def _poly(expr: Expr, found: Scan, what: str) -> Polynomial:
     poly = polynomial(expr, found.moving)
     if poly is None or not found.fractions.isdisjoint(names_in(expr)):
         raise Refused(f"{what} is not affine")
     return poly
 
 
-def _without_wrapping(found: Scan, types: Mapping[str, str]) -> Iterator[Poly]:
+def _without_wrapping(found: Scan, types: Mapping[str, str]) -> Iterator[Polynomial]:
     """That bounds which are computed or compared without sign are not below zero."""
     loops = {f.key: (f, leaf.loops[:at]) for leaf in found.leaves for at, f in enumerate(leaf.loops)}
     for loop, around in loops.values():
@@ -133,7 +134,7 @@ def _without_wrapping(found: Scan, types: Mapping[str, str]) -> Iterator[Poly]:
             yield _end(poly, around, found, largest=False)
 
 
-def short_lengths(found: Scan, types: Mapping[str, str]) -> list[Poly]:
+def short_lengths(found: Scan, types: Mapping[str, str]) -> list[Polynomial]:
     """That rows are not so long that what is multiplied without sign in 32 bits wraps around.
 
     Args:
@@ -142,28 +143,28 @@ def short_lengths(found: Scan, types: Mapping[str, str]) -> list[Poly]:
     """
     counters = {f.var for f in found.outer} | {f.var for leaf in found.leaves for f in leaf.loops}
     names: dict[str, None] = {}
-    for variable, uses in uses_of_written(found).items():
+    for written, uses in uses_of_written(found).items():
         for subscript in (s for access, _ in uses for s in access.subscripts):
             if not any(width(part, types) == "u32" for part in subtrees(subscript) if isinstance(part, Expr)):
                 continue
-            poly = _poly(subscript, found, f"a subscript of {variable.split('@')[0]}")
+            poly = _poly(subscript, found, f"a subscript of {written.split('@')[0]}")
             factors = {s for m in poly if len(m) > 1 for s in m} - counters
             names |= dict.fromkeys(sorted(s for s in factors if width(Name(s), types) in ("s32", "u32")))
-    return [{(): _MOST_LENGTH, (name,): -1} for name in names]
+    return [constant(_MOST_LENGTH) - variable(name) for name in names]
 
 
-def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]:
+def _simplest(needed: Sequence[Polynomial], facts: Sequence[Polynomial]) -> tuple[Polynomial, ...]:
     """Those that do not follow from the others and what is known."""
     made = []
     for poly in needed:
         factor = gcd(*(c for m, c in poly.items() if m)) or 1
-        made.append({m: c // factor for m, c in poly.items() if c // factor})
-    kept = [dict(p) for p in {tuple(sorted(p.items())): p for p in made}.values()]
+        made.append(Polynomial.of({m: c // factor for m, c in poly.items()}))
+    kept = list(dict.fromkeys(made))
     if never([*facts, *kept]):
         raise Refused("the rows overlap whatever the sizes are")
     for poly in list(kept):
         others = [p for p in kept if p is not poly]
-        if never([*facts, *others, minus(constant(-1), poly)]):
+        if never([*facts, *others, constant(-1) - poly]):
             kept = others
     if any(abs(c) > _MOST_FACTOR for p in kept for c in p.values()):
         raise Refused("the numbers in subscripts are too large")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.errors import SpecError
+from tuner.core.polynomials import Polynomial
 from tuner.spec.load import load_recorded
-from tuner.spec.reading.polynomials import Polynomial
 from tuner.spec.yaml_places import read_yaml
 
 SOURCE = "void k(const float *a, float *b, int n) { for (int i = 0; i < n; i++) b[i] = a[i]; }\n"
@@ -145,7 +145,7 @@ small = st.dictionaries(
 
 def _at(polynomial: Polynomial, env: dict[str, int]) -> int:
     total = 0
-    for monomial, coefficient in polynomial.terms:
+    for monomial, coefficient in polynomial.items():
         for name in monomial:
             coefficient *= env[name]
         total += coefficient

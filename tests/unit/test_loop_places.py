@@ -325,6 +325,73 @@ int main()
 """
 
 
+OPERATORS = """\
+#include <cstdio>
+struct Pair {
+    double x, y;
+    Pair(double x, double y) : x(x), y(y) {}
+    Pair &operator+=(const Pair &o) { x += o.x; y += o.y; return *this; }
+};
+inline Pair operator+(const Pair &a, const Pair &b) { return Pair(a.x + b.x, a.y + b.y); }
+inline Pair operator*(double s, const Pair &a) { return Pair(s * a.x, s * a.y); }
+class Cells;
+struct Link { Cells *cells; };
+Pair operator-(const Link &a, const Pair &b);
+class Cells {
+public:
+    int *map, n;
+    Pair sum;
+    void gather(const Pair *in, Pair *out) {
+        for (int i = 0; i < n; i++) // CONTAINED
+            out[map[i]] += 0.5 * (in[i] + in[map[i]]);
+    }
+    void differ(const Pair *in, Pair *out, const Link &link) {
+        for (int i = 0; i < n; i++) // LINKED
+            out[map[i]] += link - in[i];
+    }
+    void shrink(const Pair *in, Pair *out) {
+        for (int i = 0; i < n; i++) // OWN
+            out[map[i]] += *this & in[i];
+    }
+    friend Pair operator&(Cells &cells, const Pair &a) { cells.n -= a.x > 3; return a; }
+};
+Pair operator-(const Link &a, const Pair &b) { a.cells->n -= b.x > 4; return Pair(1 - b.x, b.y); }
+int main()
+{
+    int map[4] = {2, 0, 3, 1};
+    Pair in[4] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}}, out[4] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
+    Cells cells = {map, 4, {0, 0}};
+    cells.gather(in, out);
+    cells.differ(in, out, Link{&cells});
+    cells.shrink(in, out);
+    for (const Pair &each : out) std::printf("%g %g\\n", each.x, each.y);
+    std::printf("%d\\n", cells.n);
+}
+"""
+
+
+@needs.cc
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("method", "mark", "taken"),
+    [
+        ("gather", "CONTAINED", "(int n, int *map"),
+        ("differ", "LINKED", "int &n, int * &map"),
+        ("shrink", "OWN", ""),
+    ],
+)
+def test_members_are_copied_where_no_called_operator_reaches_them(
+    method: str, mark: str, taken: str, tmp_path: Path
+) -> None:
+    if not taken:
+        with pytest.raises(UsageError, match="uses the object that its function belongs to"):
+            outlined(OPERATORS, f"Cells::{method}", mark, "cc")
+        return
+    made = outlined(OPERATORS, f"Cells::{method}", mark, "cc")
+    assert taken in made.opening.splitlines()[0]
+    assert said(made.text, tmp_path, "cc") == said(OPERATORS, tmp_path, "cc")
+
+
 BODIES = METHODS[METHODS.index("void Mesh::scale") : METHODS.index("void named_first")]
 IN_THE_CLASS = (
     METHODS.replace(BODIES, "")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from tuner.spaces.source.affine import minus, polynomial
+from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import (
     is_floating,
     is_integer,
@@ -108,7 +108,7 @@ def _distance(a: Expr, b: Expr) -> int | None:
     one, two = polynomial(a, ()), polynomial(b, ())
     if one is None or two is None:
         return None
-    left = minus(one, two)
+    left = one - two
     return left.get((), 0) if set(left) <= {()} else None
 
 

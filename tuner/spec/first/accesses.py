@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
+from tuner.core.polynomials import Polynomial, constant
 from tuner.spec.first.uses import NARROW, Lookup, Use
 from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import counters, extents, least, reach
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
-from tuner.spec.reading.polynomials import Polynomial, constant
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
 __all__ = ["Visitor"]

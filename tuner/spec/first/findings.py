@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.first.accesses import Visitor
 from tuner.spec.first.uses import Lookup, Use, declare, index_arrays, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import parameter_nodes, walk
-from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import inner_nodes, only_read_whole
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tuner.core.polynomials import variable
 from tuner.spec.first.findings import Findings
 from tuner.spec.first.members import FirstSpec, Line, command_text, grouped, kernel_parts, quoted
 from tuner.spec.first.small_sizes import in_memory, within
@@ -20,7 +21,6 @@ from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
 from tuner.spec.reading.frames import MOST_COUNTED
 from tuner.spec.reading.macros import Macros, of_problem
-from tuner.spec.reading.polynomials import variable
 
 __all__ = ["FirstKernel", "host_spec"]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.extents import moves
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
-from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function
 
 __all__ = ["NARROW", "Lookup", "Use", "declare", "index_arrays", "limits"]
@@ -85,7 +85,10 @@ class Use:
         if known[:1] == [constant(1)]:
             # `a[1]` is what old sources write for `*a`.
             known[0] = None
-        self.declared = tuple(known) if any(known) else (None, *map(constant, inner)) if inner else ()
+        if any(extent is not None for extent in known):
+            self.declared = tuple(known)
+        elif inner:
+            self.declared = (None, *map(constant, inner))
 
     def accessed(self, indices: Sequence[Polynomial | None]) -> None:
         """Adds the element of one access."""
@@ -101,7 +104,7 @@ class Use:
     @property
     def known(self) -> bool:
         """Whether the shape is certain."""
-        return self.shape is not None and (not self.lost or bool(self.declared and all(self.declared)))
+        return self.shape is not None and (not self.lost or bool(self.declared and None not in self.declared))
 
     @property
     def shape(self) -> tuple[Polynomial, ...] | None:
@@ -115,7 +118,8 @@ class Use:
                 guess = (_longest([_elements(guess), *flat]),)
         if not self.declared:
             return guess
-        extents = [d or g for d, g in zip_longest(self.declared, (guess or ())[: len(self.declared)])]
+        guessed = zip_longest(self.declared, (guess or ())[: len(self.declared)])
+        extents = [g if d is None else d for d, g in guessed]
         return tuple(e for e in extents if e is not None) if None not in extents else None
 
 
@@ -136,8 +140,8 @@ def _longest(extents: Sequence[Polynomial]) -> Polynomial:
 
 def _at_least(one: Polynomial, other: Polynomial) -> bool:
     """Whether it is, whatever the sizes: `n * m` is at least `n`."""
-    left = dict(one.terms)
-    for monomial, coefficient in sorted(other.terms, key=lambda term: -len(term[0])):
+    left = dict(one)
+    for monomial, coefficient in sorted(other.items(), key=lambda term: -len(term[0])):
         needed = Counter(monomial)
         for more in [m for m in left if needed <= Counter(m)]:
             taken = min(coefficient, left[more])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from tuner.spec.reading.polynomials import Polynomial, constant, variable
+from tuner.core.polynomials import Polynomial, constant, variable
 
 __all__ = ["counters", "extents", "least", "moves", "reach", "symbol"]
 
@@ -124,7 +124,7 @@ def _at_first(index: Polynomial) -> Polynomial:
     """The index with zero for counters that it goes down with, as `i` in `n - 1 - i`: there it is largest."""
     for counter in counters(index):
         stride = index.factor_of(counter)
-        if stride is not None and all(coefficient < 0 for _, coefficient in stride.terms):
+        if stride is not None and all(coefficient < 0 for _, coefficient in stride.items()):
             index = index - stride * variable(counter)
     return index
 
@@ -154,10 +154,10 @@ def _times(rest: Polynomial, stride: Polynomial, *, alone: bool) -> Polynomial:
 
     Where a counter is ``alone`` what falls short of a stride stays in its row: `y * width + width - 1` ends it.
     """
-    leading, step = max(stride.terms, key=lambda term: len(term[0]))
+    leading, step = max(sorted(stride.items()), key=lambda term: len(term[0]))
     if step <= 0:
         return constant(0)
-    times = dict(rest.terms).get(leading, 0) // step
+    times = rest.get(leading, 0) // step
     if alone and (rest - constant(times) * stride).at(_LARGE) < 0:
         times -= 1
     return constant(max(0, times))

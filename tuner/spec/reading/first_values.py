@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.loop_variables import Variable
 from tuner.spec.reading.nodes import Node, below, paths, plain_type, walk
-from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import callee_name, changes, inner_nodes, peeled, referenced
 

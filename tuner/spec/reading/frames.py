@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import re
 
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.extents import moves, reach, symbol
 from tuner.spec.reading.nodes import Node, walk
-from tuner.spec.reading.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import (
     assigned_only,
@@ -178,7 +178,9 @@ class Frame:
             return None
         counter = referenced(counters[0])
         low = self.polynomial(left)
-        high = self.polynomial(right) or self._lesser(right)
+        high = self.polynomial(right)
+        if high is None:
+            high = self._lesser(right)
         if low is None or high is None or low.factor_of(symbol(counter)) != constant(1):
             return None
         bound = high - (low - variable(symbol(counter)))
@@ -204,7 +206,8 @@ class Frame:
     def _reaches(self, counter: str, bound: Polynomial, loop: Node, found: dict[str, Polynomial]) -> bool:
         """Notes how far a counter goes, where no other counter moves that."""
         if moves(bound):
-            bound = reach(bound - constant(1), self.bounds) or bound
+            reached = reach(bound - constant(1), self.bounds)
+            bound = bound if reached is None else reached
         if moves(bound):
             return False
         self.bound_names |= bound.names
@@ -398,6 +401,8 @@ class Frame:
                 # What is counted in bytes is counted as elements elsewhere.
                 known = inner[1:] and all(n.get("name") != "sizeof" for n in walk(inner[1]))
                 extent = self.polynomial(inner[1]) if known else None
-                found.append(extent or (variable(symbol("")) if any(inner[1:]) else None))
+                if extent is None and any(inner[1:]):
+                    extent = variable(symbol(""))
+                found.append(extent)
             kind = next((child for child in inner if child.get("kind", "").endswith("Type")), {})
         return tuple(found)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tuner.spec.reading.nodes import Node, named_in, walk
+from tuner.spec.reading.contained_functions import CALLS
+from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import referenced
 
-__all__ = ["calls_back", "guarded", "is_kept", "is_whole"]
+__all__ = ["guarded", "is_kept", "is_whole"]
 
-_CALLS = ("CallExpr", "CXXOperatorCallExpr", "CXXMemberCallExpr")
 _OF_VALUES = ("==", "!=", "<", ">", "<=", ">=", "&&", "||", "-")
 
 
@@ -43,7 +43,7 @@ def is_kept(parents: Sequence[Node], own: Collection[str]) -> bool:
                 return (parent["id"] if kind == "VarDecl" else referenced(parent["inner"][0])) not in own
             if operator in _OF_VALUES or not (taken or operator == ","):
                 return False
-        elif kind in (*_CALLS, "GCCAsmStmt", "UnaryExprOrTypeTraitExpr"):
+        elif kind in (*CALLS, "GCCAsmStmt", "UnaryExprOrTypeTraitExpr"):
             return False
         elif kind.endswith("Stmt"):
             return kind == "ReturnStmt"
@@ -58,17 +58,6 @@ def is_whole(parents: Sequence[Node]) -> bool:
         if parent.get("kind") != "ParenExpr":
             return parent.get("castKind") != "ArrayToPointerDecay"
     return True
-
-
-def calls_back(loop: Node, functions: Collection[str]) -> bool:
-    """Whether a loop calls one of the file's functions, or one that is not known."""
-    for node in walk(loop):
-        if node.get("kind") in _CALLS:
-            callee: Node = next(iter(node.get("inner", [])), {})
-            names = list(named_in(callee))
-            if len(names) != 1 or names[0].get("kind") != "FunctionDecl" or names[0]["name"] in functions:
-                return True
-    return False
 
 
 def guarded(function: Function, loop: Node) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_text
 from tuner.spec.reading.address_sources import is_reference
+from tuner.spec.reading.contained_functions import ContainedFunctions
 from tuner.spec.reading.declarators import POINTER, declaration
 from tuner.spec.reading.given_values import given_first, lost_behind
-from tuner.spec.reading.kept_addresses import calls_back, guarded, is_kept, is_whole
-from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.kept_addresses import guarded, is_kept, is_whole
 from tuner.spec.reading.nodes import LOOPS, Node, paths, plain_type, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import referenced
@@ -155,7 +155,9 @@ class Variable:
         return (not _NUMBER.fullmatch(self.plain) and not pointer) or (self.shared and not self.constant)
 
 
-def variables_of(function: Function, loop: Node, text: bytes, language: str) -> list[Variable]:
+def variables_of(
+    function: Function, loop: Node, text: bytes, language: str, contained: ContainedFunctions
+) -> list[Variable]:
     """Variables of the function that a loop uses, and those that extents of them name, in order of declaration.
 
     Args:
@@ -163,6 +165,7 @@ def variables_of(function: Function, loop: Node, text: bytes, language: str) -> 
         loop: of its tree.
         text: of the file.
         language: ``c`` or ``c++``.
+        contained: says of functions that the loop calls whether they reach no more than they are given.
 
     Raises:
         UsageError: one of them cannot be handed to another function.
@@ -184,8 +187,8 @@ def variables_of(function: Function, loop: Node, text: bytes, language: str) -> 
     for key in list(used):
         used |= _extents(known[key], known, changed)
     found = [variable for key, variable in known.items() if key in used]
-    own = set(functions_of(source_text(text)))
-    back, caught = calls_back(loop, own), guarded(function, loop)
+    back = any(variable.static for variable in found) and contained.calls_out(loop)
+    caught = guarded(function, loop)
     for variable in found:
         variable.shared |= variable.static and back
         if language == "c++":

@@ -16,12 +16,14 @@ from typing import Any
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import free_name, source_bytes, source_text
 from tuner.spaces.source.outlined import Outlined
+from tuner.spec.reading.contained_functions import ContainedFunctions
 from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
+from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
-from tuner.spec.reading.methods import THIS
+from tuner.spec.reading.methods import THIS, scopes_of
 from tuner.spec.reading.nodes import LOOPS, Node, begin_of, body_of, stop_of, walk
 from tuner.spec.reading.own_members import Around, around_function, with_own_members
 from tuner.spec.reading.separate_objects import separate_objects
@@ -273,7 +275,12 @@ class _Writer:
     def _passed(self) -> tuple[_Passed, Exits]:
         """What the function takes, with the lines before and behind the loop, and how the loop is left."""
         found, language = _Passed(), self._language
-        variables = variables_of(self.function, self.loop, self._data, language)
+        contained = ContainedFunctions(
+            self.reader,
+            functions_of(self.reader.files[0].text),
+            own="".join(scopes_of(self.function.tree)[-2:-1]),
+        )
+        variables = variables_of(self.function, self.loop, self._data, language, contained)
         exits = exits_of(self.function, self.loop, variables, language=language, unused=self._unused)
         separate = separate_objects(self.reader, self.function, self.loop, variables)
         for variable in variables:

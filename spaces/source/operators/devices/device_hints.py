@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tuner.core.polynomials import variable
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
     DEVICE,
@@ -148,7 +149,7 @@ def vector_loads(function: Function, args: Args) -> Function:
     moving = {loop.var, *written_names(loop.body)}
     for read in reads:
         poly = polynomial(read.index, moving)
-        if poly is None or {m: c for m, c in poly.items() if not moving.isdisjoint(m)} != {(loop.var,): 1}:
+        if poly is None or {m: c for m, c in poly.items() if not moving.isdisjoint(m)} != variable(loop.var):
             raise Refused(f"{array} is not read at the loop's pace")
     if len(reads) != 1:
         raise Refused(f"{array} is not read at one place in loop {loop.key}")

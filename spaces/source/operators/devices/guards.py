@@ -11,9 +11,10 @@ from itertools import islice, product
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.core.types import Launch
 from tuner.spaces.launch import geometry
-from tuner.spaces.source.affine import Poly, minus, polynomial
+from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import is_integer, is_unsigned, plain_type, types_of
 from tuner.spaces.source.own_names import UNKNOWN
 from tuner.spaces.source.syntax import (
@@ -171,7 +172,7 @@ def _is_divisor(expr: Expr, uniform: Collection[str]) -> bool:
     ) <= set(uniform)
 
 
-def limits_of(conditions: Sequence[Expr], name: str) -> Iterator[Poly]:
+def limits_of(conditions: Sequence[Expr], name: str) -> Iterator[Polynomial]:
     """What a whole number is below, as far as conditions that are joined by ``&&`` say it plainly."""
     for condition in conditions:
         if not isinstance(condition, Binary) or condition.op not in ("<", "<=", ">", ">="):
@@ -179,13 +180,11 @@ def limits_of(conditions: Sequence[Expr], name: str) -> Iterator[Poly]:
         left, right = polynomial(condition.left, {name}), polynomial(condition.right, {name})
         if left is None or right is None:
             continue
-        above = minus(right, left) if condition.op in ("<", "<=") else minus(left, right)
+        above = right - left if condition.op in ("<", "<=") else left - right
         if above.get((name,)) != -1 or any(name in m for m in above if m != (name,)):
             continue
-        limit = {m: c for m, c in above.items() if m != (name,)}
-        if condition.op in ("<=", ">="):
-            limit = {**limit, (): limit.get((), 0) + 1}
-        yield limit
+        limit = above + variable(name)
+        yield limit + constant(1) if condition.op in ("<=", ">=") else limit
 
 
 def loses_sign(function: Function, condition: Expr) -> bool:
@@ -213,7 +212,7 @@ def loses_sign(function: Function, condition: Expr) -> bool:
     return signless(condition)
 
 
-def may_be_negative(limit: Poly) -> bool:
+def may_be_negative(limit: Polynomial) -> bool:
     """Whether a limit is below zero, or cannot be reckoned, at some of the sizes that there may be."""
     try:
         below = parse(_limit_text(limit))
@@ -224,7 +223,7 @@ def may_be_negative(limit: Poly) -> bool:
 
 
 def reaches(
-    function: Function, launch: Launch, axis: int, limit: Poly, fixed: Mapping[str, Sequence[int]]
+    function: Function, launch: Launch, axis: int, limit: Polynomial, fixed: Mapping[str, Sequence[int]]
 ) -> bool:
     """Whether a launch has an item for each number below a limit, at all of many sizes.
 
@@ -275,7 +274,7 @@ def _samples(names: Sequence[str], fixed: Mapping[str, Sequence[int]]) -> Iterat
         }
 
 
-def _limit_text(limit: Poly) -> str:
+def _limit_text(limit: Polynomial) -> str:
     """A limit in the language of launches, in which a division of whole numbers is written with two strokes."""
     terms = [" * ".join((str(c), *(f"({name.replace('/', '//')})" for name in m))) for m, c in limit.items()]
     return " + ".join(terms) or "0"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.spaces.source.affine import Poly, polynomial
+from tuner.core.polynomials import Polynomial
+from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import Refused, fresh_name
 from tuner.spaces.source.operators.devices.guards import is_always_read
 from tuner.spaces.source.operators.devices.threads import Threads, filled, read_only
@@ -84,7 +85,7 @@ def _require_apart(threads: Threads, name: str, array: str) -> None:
             raise Refused(f"which rows of {array} there are depends on two places together")
 
 
-def _direction(poly: Poly, counter: str, ids: dict[str, int], array: str) -> tuple[int | None, bool]:
+def _direction(poly: Polynomial, counter: str, ids: dict[str, int], array: str) -> tuple[int | None, bool]:
     moving = {counter, *ids}
     if any(sum(name in moving for name in monomial) > 1 for monomial in poly):
         raise Refused(f"places are multiplied in the subscript of {array}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.core.compilers import CLANG
-from tuner.spaces.source.affine import Poly, constant, minus
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spaces.source.dependence import Dependences
 from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.operators.base import (
@@ -171,12 +171,12 @@ def _grid(function: Function, found: Dependences, nest: Sequence[For], assign: A
     )
 
 
-def _offset(place: tuple[Poly, ...], nest: Sequence[For]) -> _Offset:
+def _offset(place: tuple[Polynomial, ...], nest: Sequence[For]) -> _Offset:
     """Rows and columns from the element of an iteration."""
     outer, inner = nest[-2:]
     if len(place) != 2:
         raise Refused("the array has no rows and columns")
-    left = [minus(p, {(f.var,): 1}) for p, f in zip(place, (outer, inner), strict=True)]
+    left = [p - variable(f.var) for p, f in zip(place, (outer, inner), strict=True)]
     if any(p != constant(p.get((), 0)) for p in left):
         raise Refused("a place is not next to the one that is written")
     row, column = (p.get((), 0) for p in left)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tuner.spaces.source.affine import constant, minus, polynomial
+from tuner.core.polynomials import constant
+from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.deciding import decided, known_in, within
 from tuner.spaces.source.integers import Known
 from tuner.spaces.source.kinds import element_types_of
@@ -88,8 +89,8 @@ def _between(function: Function, loop: For, known: Known, first: int, last: int)
     if _unsigned(loop, known) and not (known.implies(begin[0]) and known.implies(end[0])):
         raise Refused(f"a bound of loop {loop.key} without sign may be below zero")
     inside = known.holding(
-        minus(minus(counter[0], begin[0]), constant(first)),
-        minus(minus(end[0], counter[0]), constant(last + 1)),
+        counter[0] - begin[0] - constant(first),
+        end[0] - counter[0] - constant(last + 1),
     )
     if inside.impossible:
         raise Refused(f"loop {loop.key} has no iterations between its ends")
@@ -119,7 +120,7 @@ def _is_short(loop: For) -> bool:
     ends = [polynomial(e, ()) for e in (loop.start, upper_end(loop))]
     if ends[0] is None or ends[1] is None:
         return False
-    trip = minus(ends[1], ends[0])
+    trip = ends[1] - ends[0]
     return set(trip) <= {()} and trip.get((), 0) <= _SHORT
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tuner.core.polynomials import variable
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
     Args,
@@ -109,7 +110,7 @@ def _growth(bound: Expr, row: For) -> bool:
     if row.var not in names_in(bound):
         return False
     poly = polynomial(bound, {row.var})
-    if poly is None or {m: c for m, c in poly.items() if row.var in m} != {(row.var,): 1}:
+    if poly is None or {m: c for m, c in poly.items() if row.var in m} != variable(row.var):
         raise Refused(f"a bound does not grow by one with {row.var}")
     return True
 

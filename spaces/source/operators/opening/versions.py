@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from tuner.spaces.source.affine import Poly
+from tuner.core.polynomials import Polynomial
 from tuner.spaces.source.conditions import Conditions
 from tuner.spaces.source.facts import (
     declared_before,
@@ -126,7 +126,7 @@ def _in_version(function: Function, loop: For) -> bool:
     return any(s is loop for guard in guards for s in statements(guard.then))
 
 
-def _needed(function: Function, part: Sequence[For]) -> tuple[Poly, ...]:
+def _needed(function: Function, part: Sequence[For]) -> tuple[Polynomial, ...]:
     """What has to hold for loops together, so that they can also be fused."""
     scanned = scan(function, part)
     require_no_overflow(function, part, scanned)
@@ -136,14 +136,14 @@ def _needed(function: Function, part: Sequence[For]) -> tuple[Poly, ...]:
     return found
 
 
-def _joined(needed: Sequence[Poly], function: Function, part: Sequence[For]) -> Expr:
+def _joined(needed: Sequence[Polynomial], function: Function, part: Sequence[For]) -> Expr:
     """The conditions as an expression, so asked that nothing overflows."""
     kinds = steady_numbers(function)
     changed = written_names(tuple(part))
     # What analyses take for one number, a quotient for example, by the variable that has it.
     before = declared_before(function, part)
     known_as = {f"({expression_text(value)})": name for name, value in before.items()}
-    needed = [{tuple(known_as.get(s, s) for s in m): c for m, c in p.items()} for p in needed]
+    needed = [Polynomial.of({tuple(known_as.get(s, s) for s in m): c for m, c in p.items()}) for p in needed]
     plain, wide = list[Expr](), dict[str, None]()
     for poly in needed:
         for monomial in poly:
@@ -162,7 +162,7 @@ def _joined(needed: Sequence[Poly], function: Function, part: Sequence[For]) -> 
     return joined("&&", [*bounds, *plain])
 
 
-def _asked(poly: Poly, kinds: Mapping[str, str]) -> tuple[Expr, list[str]]:
+def _asked(poly: Polynomial, kinds: Mapping[str, str]) -> tuple[Expr, list[str]]:
     """That a sum is not negative, and the names that are added up for it."""
     if len(poly) > _MOST_TERMS:
         raise Refused("a condition would be too long")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spaces.source.affine import Poly, polynomial
+from tuner.core.polynomials import Polynomial, variable
+from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import plain_type, types_of, writable
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.operators.base import Refused, fresh_name
@@ -185,15 +186,15 @@ def _counted(whole: Expr, number: Expr, lanes: Lanes) -> tuple[Expr, bool]:
     moving = _moving(number, lanes)
     if moving is None or not lanes.steps:
         raise Refused(f"{expression_text(whole)} has no vector form")
-    if moving not in ({}, {(lanes.counter,): 1}):
+    if moving not in ({}, variable(lanes.counter)):
         raise Refused(f"{expression_text(whole)} does not count by one")
     return (Binary("+", whole, Name(lanes.steps)), True) if moving else (whole, False)
 
 
-def _moving(number: Expr, lanes: Lanes) -> Poly | None:
+def _moving(number: Expr, lanes: Lanes) -> Polynomial | None:
     """What of a whole number moves with the lanes; ``None`` where that is not known."""
     poly = polynomial(number, {lanes.counter})
-    return None if poly is None else {m: c for m, c in poly.items() if lanes.counter in m}
+    return None if poly is None else Polynomial.of({m: c for m, c in poly.items() if lanes.counter in m})
 
 
 def _as_wide(value: Expr, lanes: Lanes) -> Expr:
@@ -223,7 +224,7 @@ def _element(expr: Index, lanes: Lanes, *, write: bool) -> tuple[Expr, bool]:
         raise Refused(f"a subscript of {base.id} is not affine")
     if not moving:
         return expr, False
-    if moving != {(lanes.counter,): 1}:
+    if moving != variable(lanes.counter):
         raise Refused(f"{expression_text(expr)} is not next to its neighbour's")
     const = "" if write or base.id not in lanes.const else "const "
     return Unary("*", Cast(f"{const}{lanes.vector} *", Unary("&", expr))), True

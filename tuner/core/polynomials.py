@@ -1,67 +1,69 @@
-"""Polynomials with whole coefficients over named quantities: what an index into an array looks like.
+"""Polynomials with whole coefficients over named quantities: subscripts, bounds of loops, shapes.
 
-Only what guessing shapes needs; may not know where an index comes from.
+May not know where one comes from.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-__all__ = ["Polynomial", "constant", "variable"]
+__all__ = ["Monomial", "Polynomial", "constant", "variable"]
 
 Monomial = tuple[str, ...]
-"""Sorted names, repeated for powers; quotients, as `n // 2`, are like names."""
+"""A product of names, sorted, repeated for powers; empty for the number one. Quotients, as `n // 2`, are like names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Polynomial:
-    """A sum of products; terms with coefficient 0 are left out."""
+class Polynomial(dict[Monomial, int]):
+    """Coefficients by product, none of them zero; made by :meth:`of`, and changed by nobody."""
 
-    terms: tuple[tuple[Monomial, int], ...]
+    __slots__ = ()
 
     @classmethod
     def of(cls, terms: Mapping[Monomial, int]) -> Polynomial:
         """From coefficients by product."""
-        return cls(tuple(sorted((m, c) for m, c in terms.items() if c)))
+        return cls({m: c for m, c in terms.items() if c})
+
+    def __hash__(self) -> int:  # type: ignore[override]  # nobody changes one
+        return hash(frozenset(self.items()))
 
     @property
     def names(self) -> frozenset[str]:
         """Everything that occurs, inside quotients too."""
-        parts = {part for monomial, _ in self.terms for part in monomial}
+        parts = {part for monomial in self for part in monomial}
         split = (re.findall(r"[A-Za-z_]\w*", part) if _is_quotient(part) else [part] for part in parts)
         return frozenset().union(*split)
 
     @property
     def value(self) -> int | None:
         """The number, where it is one."""
-        if not self.terms:
-            return 0
-        return self.terms[0][1] if self.terms[0][0] == () and len(self.terms) == 1 else None
+        return self.get((), 0) if set(self) <= {()} else None
 
     @property
     def degree(self) -> int:
         """Factors of the longest product."""
-        return max((len(m) for m, _ in self.terms), default=0)
+        return max((len(m) for m in self), default=0)
 
     def at(self, value: int) -> int:
         """What it comes to where every name has one value."""
-        return sum(coefficient * value ** len(monomial) for monomial, coefficient in self.terms)
+        return sum(coefficient * value ** len(monomial) for monomial, coefficient in self.items())
 
     def __add__(self, other: Polynomial) -> Polynomial:
-        total = dict(self.terms)
-        for monomial, coefficient in other.terms:
+        total = dict(self)
+        for monomial, coefficient in other.items():
             total[monomial] = total.get(monomial, 0) + coefficient
         return Polynomial.of(total)
 
+    def __neg__(self) -> Polynomial:
+        return Polynomial({m: -c for m, c in self.items()})
+
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + other * constant(-1)
+        return self + -other
 
     def __mul__(self, other: Polynomial) -> Polynomial:
         total: dict[Monomial, int] = {}
-        for a, x in self.terms:
-            for b, y in other.terms:
+        for a, x in self.items():
+            for b, y in other.items():
                 monomial = tuple(sorted(a + b))
                 total[monomial] = total.get(monomial, 0) + x * y
         return Polynomial.of(total)
@@ -69,7 +71,7 @@ class Polynomial:
     def factor_of(self, name: str) -> Polynomial | None:
         """What a name is multiplied by; ``None`` where it occurs in a power."""
         factor: dict[Monomial, int] = {}
-        for monomial, coefficient in self.terms:
+        for monomial, coefficient in self.items():
             if monomial.count(name) > 1:
                 return None
             if name in monomial:
@@ -80,11 +82,11 @@ class Polynomial:
 
     def divided_by(self, other: Polynomial) -> Polynomial | None:
         """The quotient, where it comes out even."""
-        if not other.terms:
+        if not other:
             return None
         divisor, by = other._leading()
         quotient, rest = constant(0), self
-        while rest.terms:
+        while rest:
             monomial, coefficient = rest._leading()
             left = list(monomial)
             for name in divisor:
@@ -99,17 +101,17 @@ class Polynomial:
 
     def _leading(self) -> tuple[Monomial, int]:
         # The longest product, then by names: an order that multiplying by a product keeps, so division ends.
-        return max(self.terms, key=lambda term: (len(term[0]), term[0]))
+        return max(self.items(), key=lambda term: (len(term[0]), term[0]))
 
     def rounded_up(self) -> Polynomial:
         """Without subtractions: at least as large, and simpler."""
-        return Polynomial.of({m: c for m, c in self.terms if c > 0})
+        return Polynomial.of({m: c for m, c in self.items() if c > 0})
 
     def text(self) -> str:
         """As an expression of the spec's language."""
         parts = []
         # The constant last, `rows + 1`, and what is taken away behind the rest.
-        for monomial, coefficient in sorted(self.terms, key=lambda t: (-len(t[0]), t[1] < 0, t[0])):
+        for monomial, coefficient in sorted(self.items(), key=lambda t: (-len(t[0]), t[1] < 0, t[0])):
             factors = [str(coefficient)] if coefficient != 1 or not monomial else []
             single = len(monomial) + len(factors) == 1
             factors += [f"({part})" if _is_quotient(part) and not single else part for part in monomial]
