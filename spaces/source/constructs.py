@@ -48,7 +48,7 @@ _NAMES = {
     "enum_specifier": "a type's definition",
     "class_specifier": "a type's definition",
     "declaration": "a declaration of another kind than a number, pointer or array",
-    "call_expression": "a call through a pointer, or of a method",
+    "call_expression": "a call of a method or template, or through a pointer",
     "update_expression": "a step within an expression",
     "assignment_expression": "an assignment within an expression",
     "comma_expression": "a comma",

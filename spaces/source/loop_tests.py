@@ -6,7 +6,7 @@ May not judge a loop's body but for what a test depends on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +31,7 @@ from tuner.spaces.source.walks import names_in, opaque_words, statements, subtre
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Head", "guarded", "loop_head", "tested_in"]
+__all__ = ["Head", "guarded", "loop_head", "tested"]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LITERAL = re.compile(r"\d{1,9}")
@@ -61,9 +61,12 @@ class _Compared(NamedTuple):
     limit: Expr
 
 
-def tested_in(test: Expr, counter: str) -> bool:
-    """Whether a loop's test compares a variable, or a sum of it and a number, with something else."""
-    return isinstance(test, Binary) and _compared(test, counter) is not None
+def tested(test: Expr, begun: Sequence[Decl]) -> Decl | None:
+    """The variable that a loop's test compares with something else, or else a sum of it and a number; if it is one."""
+    found = [(d, _compared(test, d.name)) for d in begun] if isinstance(test, Binary) else []
+    alone = [d for d, compared in found if compared is not None and not compared.added]
+    several = alone or [d for d, compared in found if compared is not None]
+    return several[0] if len(several) == 1 else None
 
 
 def loop_head(node: Node, counter: Decl, test: Expr, change: Assign, body: tuple[Stmt, ...]) -> Head | None:
@@ -163,7 +166,11 @@ def _by_counter(node: Node, counter: Decl, head: Head, added: int, body: tuple[S
     first = counter.init
     from_zero = is_unsigned(own) or (isinstance(first, Number) and _LITERAL.fullmatch(first.text))
     wraps = bool(kinds) and all(map(is_unsigned, kinds.values()))
-    if added < 0 or head.op not in _GUARDS or not (wraps and from_zero and first and is_pure(first)):
+    if added < 0 or head.op not in _GUARDS or not from_zero:
+        return None
+    if isinstance(made.limit, Number):
+        return made
+    if not (wraps and first is not None and is_pure(first)):
         return None
     if not _keeps(body, names_in(limit)):
         return None

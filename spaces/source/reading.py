@@ -14,7 +14,7 @@ from tuner.spaces.source.declared_variables import declared_variable
 from tuner.spaces.source.expressions import read_expression
 from tuner.spaces.source.increments import Stepped, without_increments
 from tuner.spaces.source.kinds import is_integer, is_pure
-from tuner.spaces.source.loop_tests import guarded, loop_head, tested_in
+from tuner.spaces.source.loop_tests import guarded, loop_head, tested
 from tuner.spaces.source.parse import (
     ADDRESS_SPACE,
     declared_type,
@@ -87,8 +87,8 @@ def _statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
             made.pop()
         found: list[Stmt] = _statement(node) if loop is None else [loop]
         if pragmas:
-            if node.type == "for_statement" and len(found) != 1:
-                # A pragma is for the loop, and not for what its head does beside.
+            if node.type == "for_statement" and not (len(found) == 1 and isinstance(found[0], For)):
+                # A pragma is for the loop, and not for what its head does beside, nor for a guard.
                 found = [_unknown(node)]
             if found and isinstance(found[0], For):
                 found[0] = replace(found[0], pragmas=tuple(pragmas))
@@ -196,10 +196,9 @@ def _for(node: Node) -> list[Stmt]:
     if start is None or condition is None or update is None:
         return []
     begun, steps, test = _begun(start), [_effect(p) for p in _operands(update)], read_expression(condition)
-    counted = [d for d in begun if tested_in(test, d.name)]
-    if len(counted) != 1:
+    counter = tested(test, begun)
+    if counter is None:
         return []
-    counter = counted[0]
     var, first = Name(counter.name), counter.init
     changes = [s for s in steps if isinstance(s, Assign) and s.target == var]
     body = without_continues(_scope(node.child_by_field_name("body")))
@@ -236,7 +235,7 @@ def _while(node: Node, before: Stmt) -> For | None:
     if not isinstance(last, Assign) or last.target != Name(counter.name) or test is None:
         return None
     within, var, first = body[:-1], Name(counter.name), counter.init
-    if not tested_in(test, var.id) or first is None or not is_pure(first):
+    if tested(test, [counter]) is None or first is None or not is_pure(first):
         return None
     # A `continue` would leave out the step; whatever else is text may be one.
     opaque = any(isinstance(s, OpaqueStmt) for s in statements(body))
