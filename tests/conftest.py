@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
-from virtual_clock import clock_of
+from virtual_clock import ALONE, clock_of, without_oclgrind
 
 KERNEL = """
 void scale(const float *restrict a, float *restrict b, int n) {
@@ -212,6 +212,13 @@ def _own_library(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 def free_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane of the test's own, where applications are timed and nothing is made of how long they took."""
     monkeypatch.setenv("TUNER_LANE_FOLDER", str(tmp_path))
+
+
+@pytest.fixture
+def no_oclgrind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenCL kernels run on their device alone, also by commands: where it is no subject, Oclgrind costs the most."""
+    monkeypatch.setenv(ALONE, "1")
+    without_oclgrind(monkeypatch)
 
 
 @pytest.fixture

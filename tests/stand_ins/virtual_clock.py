@@ -28,6 +28,7 @@ from tuner.evaluators.opencl.backend import OpenClBackend
 
 __all__ = [
     "ADVANCES",
+    "ALONE",
     "CALL_S",
     "LAUNCH_S",
     "FreeLane",
@@ -37,6 +38,7 @@ __all__ = [
     "either_clock",
     "host",
     "opencl",
+    "without_oclgrind",
 ]
 
 ADVANCES = "void tuner_work(long long ns);"
@@ -56,6 +58,9 @@ either_clock = pytest.mark.parametrize(
     ],
 )
 """For tests whose kernels take what they say that they take: ``clock`` is what their source begins with."""
+
+ALONE = "TUNER_TESTS_ALONE"
+"""A variable with which commands that a test starts have no Oclgrind."""
 
 _FOLDERS = [str(Path(__file__).parents[1] / "virtual_clock"), str(Path(__file__).parent)]
 _NO_LANES = "/nonexistent/only tests that are marked as measured may time"
@@ -156,9 +161,16 @@ def host() -> HostBackend:
 
 def opencl() -> OpenClBackend:
     """An OpenCL device by a virtual clock."""
+    if ALONE in os.environ:
+        without_oclgrind(pytest.MonkeyPatch())
     backend = OpenClBackend()
     backend.readings = VirtualReadings()
     return backend
+
+
+def without_oclgrind(patch: pytest.MonkeyPatch) -> None:
+    """Has OpenCL kernels run on their device alone until it is undone."""
+    patch.setattr("tuner.evaluators.opencl.simulation.oclgrind_version", lambda: None)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import needs
 import numpy as np
 import pytest
+from virtual_clock import without_oclgrind
 
 from tuner.core.expressions import parse
 from tuner.core.types import BuildRequest, Launch, Resolved, Source, Status, Task, Variant
@@ -200,7 +201,9 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             made[key] = kind(task, BASE.get(name, {}))
         return made[key]
 
-    yield bench
+    with pytest.MonkeyPatch.context() as patch:
+        without_oclgrind(patch)
+        yield bench
     for one in made.values():
         one.close()
 

@@ -374,6 +374,7 @@ search: {budget: {evaluations: 5}}
 
 
 @needs.pocl
+@pytest.mark.usefixtures("no_oclgrind")
 def test_an_opencl_kernel_evolves_on_pocl(tmp_path: Path) -> None:
     """From the spec to an exported winner with a launch of its own, and a replay that finds no difference."""
     (tmp_path / "product.cl").write_text(DEVICE_KERNEL)

@@ -183,6 +183,7 @@ TUNED = ("template_tiled.cpp", "fixed_group.cl")
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("no_oclgrind")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in passing() if n not in TUNED],
@@ -199,6 +200,7 @@ def test_a_first_spec_has_the_shapes_and_checks(
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("no_oclgrind")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in TUNED],

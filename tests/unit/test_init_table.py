@@ -135,6 +135,7 @@ RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
     [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in KERNELS if n not in ELSEWHERE],
 )
 @pytest.mark.integration
+@pytest.mark.usefixtures("no_oclgrind")
 def test_a_first_spec_passes_the_check(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(KERNELS[name])
     (tmp_path / "k.yaml").write_text(smaller_problem(init_spec(tmp_path / name)))

@@ -142,6 +142,7 @@ def test_candidates_that_fail_have_no_time(tmp_path: Path) -> None:
 
 
 @needs.pocl
+@pytest.mark.usefixtures("no_oclgrind")
 def test_matmul_in_opencl_from_a_file_with_restrictions(tmp_path: Path) -> None:
     file = tmp_path / "matmul.cl"
     file.write_text(MATMUL_CL)

@@ -43,6 +43,7 @@ def device() -> Device:
 
 
 @needs.pocl
+@pytest.mark.usefixtures("no_oclgrind")
 @pytest.mark.parametrize("header", [False, True])
 def test_a_program_runs_as_it_was_built(tmp_path: Path, device: Device, header: bool) -> None:
     (tmp_path / "scale.cl").write_text(('#include "factor.h"\n' if header else "") + SOURCE)

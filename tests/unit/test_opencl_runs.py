@@ -11,6 +11,7 @@ from typing import Any
 
 import needs
 import pytest
+from virtual_clock import without_oclgrind
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.expressions import parse
@@ -34,6 +35,8 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.opencl.backend import OpenClBackend, OpenClEvaluation
+
+pytestmark = pytest.mark.usefixtures("no_oclgrind")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,9 @@ def evaluation(backend: OpenClBackend) -> Iterator[OpenClEvaluation]:
     try:
         baseline = request()
         (build,) = made.build([baseline])
-        report = made.set_baseline(build, baseline.resolved)
+        with pytest.MonkeyPatch.context() as patch:
+            without_oclgrind(patch)
+            report = made.set_baseline(build, baseline.resolved)
         assert report.status is Status.OK, report.message
         assert report.reference == "float64"
         yield made

@@ -62,6 +62,8 @@ def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     system_drivers(monkeypatch)
 
 
+pytestmark = pytest.mark.usefixtures("no_oclgrind")
+
 Record = Callable[..., RecordReport]
 
 

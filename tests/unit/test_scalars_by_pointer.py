@@ -230,6 +230,7 @@ void gemv_(const int *m, const int *n_, const double *a, const int *lda, double 
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("no_oclgrind")
 @pytest.mark.parametrize(
     "language", [pytest.param("cuda", marks=needs.nvrtc), pytest.param("opencl", marks=needs.pocl)]
 )

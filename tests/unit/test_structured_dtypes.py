@@ -333,8 +333,9 @@ def test_numbers_lie_where_members_do() -> None:
 
 
 @needs.pocl
+@pytest.mark.usefixtures("no_oclgrind")
 def test_an_opencl_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 12)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 8)
     (tmp_path / "shift.cl").write_text(
         "typedef struct { float x; int id; uchar kind; } cell;\n"
         "__kernel void shift(__global cell *c, const float by, const int n)\n"
@@ -384,7 +385,7 @@ def loaded(folder: Path, text: str) -> LoadedSpec:
 @pytest.mark.integration
 def test_a_cuda_kernel_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 6)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 4)
     text = cuda_spec(tmp_path, PUSH.replace("#include <missing/library.h>", ""))
     assert f"{{name: in, dtype: {PARTICLE}, shape: [n]}}" in text
     assert f"{{name: out, dtype: {PARTICLE}, shape: [n], role: output}}" in text
