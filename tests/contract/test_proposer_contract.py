@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from product_runs import KERNEL, TASK
+from product_runs import KERNEL, SUMS, TASK
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Kernel, Source, Variant
@@ -62,7 +62,7 @@ class Claims(Mine):
 
 @pytest.fixture
 def kernel() -> Kernel:
-    files = (Source(name="product.c", text=KERNEL),)
+    files = (Source(name="product.c", text=SUMS),)
     return Kernel(name="product", entry="product", language="c", variant=Variant(files=files), folder="")
 
 

@@ -374,7 +374,7 @@ def _plain(path: Path) -> list[Any]:
 def test_a_cassette_of_another_run_misses(live: tuple[LoadedSpec, Path], tmp_path: Path) -> None:
     _, path = live
     spec = write(tmp_path, "http://127.0.0.1:9/v1", budget="evaluations: 30")
-    (tmp_path / "product.c").write_text(KERNEL.replace("sum = 0.0f", "sum = 0.00f"))
+    (tmp_path / "product.c").write_text(KERNEL.replace("+ 0.5f", "+ 0.50f"))
     (other,) = load_spec(tmp_path / "product.yaml")
     with pytest.raises(UsageError, match="the cassette has no reply for call 0"):
         begin(other, tmp_path / "b.run", options(llm=f"cassette:{path}"), backend=backend(on_event=None))
