@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from commands import GUESSED
 from hypothesis import HealthCheck, settings
 from virtual_clock import ALONE, clock_of, without_oclgrind
 
@@ -219,6 +220,16 @@ def no_oclgrind(monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenCL kernels run on their device alone, also by commands: where it is no subject, Oclgrind costs the most."""
     monkeypatch.setenv(ALONE, "1")
     without_oclgrind(monkeypatch)
+
+
+@pytest.fixture
+def guessed_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First specs keep the sizes that are guessed: by a virtual clock no size takes longer than another.
+
+    To find that out kernels are run for seconds at sizes that are too large.
+    """
+    monkeypatch.setenv(GUESSED, "1")
+    monkeypatch.setattr("tuner.driver.first_sizes._TRIED", 0)
 
 
 @pytest.fixture

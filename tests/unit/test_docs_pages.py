@@ -62,6 +62,7 @@ LOOKING = ROOT / "docs" / "report.md"
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("guessed_sizes")
 @pytest.mark.parametrize("page", [p for p in MARKED if p != LOOKING], ids=name)
 def test_marked_blocks_run(page: Path, tmp_path: Path) -> None:
     workplace(tmp_path)
