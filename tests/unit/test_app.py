@@ -391,7 +391,7 @@ def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
     assert listed["varies"] == ["out: *"]
     assert listed["notes"][1].startswith("all that sh prints and writes differs from run to run by itself")
     data = load_application(folder / "app.yaml")
-    data.path.write_text(application_text(replace(data, check="test -s src/sizes.h")))
+    data.path.write_text(application_text(replace(data, check="test -s src/sizes.h", regions=())))
     assert [line[:22] for line in json.loads(call("list", "--json"))["notes"]] == ["sh ends with status 3:"]
 
 

@@ -42,6 +42,7 @@ def few(line: str) -> str:
 
 
 @needs.pocl
+@pytest.mark.usefixtures("no_oclgrind")
 def test_gpu_kernels_of_the_first_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system_drivers(monkeypatch)
     (emulated,) = block("docs/emulation.md", "tuner check examples/cuda/matmul.yaml")

@@ -162,6 +162,7 @@ def test_entries(name: str, entry: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("guessed_sizes")
 def test_a_template_gets_a_function_that_calls_it(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "template_tiled.cpp", tmp_path)
     done = CliRunner().invoke(app, ["init", str(tmp_path / "template_tiled.cpp")])

@@ -18,6 +18,7 @@ GRID = "#pragma once\nstruct Grid { int nx, ny; };\n"
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("guessed_sizes")
 def test_a_header_is_one_file_wherever_it_is_included(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "serial").mkdir()
