@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from _pytest.runner import runtestprotocol
 from commands import GUESSED
 from hypothesis import HealthCheck, settings
 from virtual_clock import ALONE, clock_of, without_oclgrind
+
+from tuner.evaluators.host import compile_zygote
+from tuner.evaluators.host.compile_zygote import CompileZygote
 
 KERNEL = """
 void scale(const float *restrict a, float *restrict b, int n) {
@@ -197,6 +200,28 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests stay: no collection of garbage needs to look through them again."""
     gc.collect()
     gc.freeze()
+
+
+class _Kept(CompileZygote):
+    """One that is never given back by all: whoever builds next in this process has it.
+
+    But where it is a test's own: by folders of headers that it made, or a spelling of the library's path.
+    """
+
+    def __init__(self, library: str, *, program: str, read: Sequence[str] = ()) -> None:
+        super().__init__(library, program=program, read=read)
+        own = any(folder.startswith(tempfile.gettempdir()) for folder in read)
+        self.users += not own and os.path.normpath(library) == library
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_compilers() -> Iterator[None]:
+    """What compilers are forked from stays from test to test: to start it takes a fifth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile_zygote, "CompileZygote", _Kept)
+        yield
+    for kept in list(compile_zygote._lent.values()):
+        compile_zygote.given_back(kept)
 
 
 @pytest.fixture(autouse=True)
