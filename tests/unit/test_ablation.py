@@ -205,7 +205,7 @@ void scale(const float *restrict a, float *restrict b, int n) {
 @pytest.mark.integration
 def test_a_real_compiler_and_real_processes(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """Whatever the search finds, each of its settings is either timed or has the same code, and the record stands."""
-    spec = scale_spec(evaluations=16)
+    spec = scale_spec(evaluations=10)
     (spec.parent / "scale.c").write_text(REPEATED)
     (loaded,) = load_spec(spec_with(spec, search={"ablate": "full"}))
     found = begin(loaded, tmp_path / "a.run", Options(seed=3, workers=2))

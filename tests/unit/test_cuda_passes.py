@@ -100,7 +100,7 @@ def test_every_example_goes_through_the_whole_chain(
     assert space.passes is not None
     rng = np.random.default_rng(3)
     texts = [OWN_PIPELINE, PREFIX, SHORT, space.passes.flattened]
-    texts += [space.passes.random(rng) for _ in range(3)]
+    texts.append(space.passes.random(rng))
     requests = [
         BuildRequest(
             trial=i,

@@ -30,7 +30,7 @@ def test_flags_and_tunables_of_a_winning_variant_are_taken_back(tmp_path: Path) 
     (loaded,) = load_spec(tmp_path / "product.yaml")
     quiet = backend(of_variant=cost, process_noise=0.001, call_noise=0.001)
     few = {"choose_processes": 2, "confirm_processes": 4}
-    options = Options(seed=3, workers=2, evaluations=120, settings=few)
+    options = Options(seed=3, workers=2, evaluations=70, settings=few)
     result = begin(loaded, tmp_path / "a.run", options, backend=quiet)
     assert result.summary.improved
     assert FLAG in str(result.to_json()["best"]["configuration"])

@@ -54,9 +54,9 @@ QUICK = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    """A node with two devices, the same for all tests."""
+    """A node with one device, the same for all tests: each device is a process more that has to begin."""
     with cluster() as made:
-        made.add()
+        made.add(devices=1)
         yield made
 
 

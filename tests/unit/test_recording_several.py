@@ -17,7 +17,7 @@ from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
-pytestmark = needs.pocl
+pytestmark = [*needs.pocl, pytest.mark.usefixtures("no_oclgrind")]
 
 APPLICATION = """
 import numpy as np
