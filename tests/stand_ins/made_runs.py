@@ -126,7 +126,7 @@ def simulated_run(
     folder: Path,
     *,
     evolve: bool,
-    evaluations: int = 60,
+    evaluations: int = 40,
     strategy: str = "auto",
     kernel: str = SUMS,
     seed: int = 1,

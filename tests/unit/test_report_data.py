@@ -41,9 +41,9 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def passes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first run of some in which two pipelines differ by the pass that pays alone: what is tried is a draw."""
-    for seed in range(3, 12):
+    for seed in range(6, 12):
         folder = tmp_path_factory.mktemp("passes")
-        path: Path = made.simulated_run(folder, evolve=False, evaluations=160, strategy="passes", seed=seed)
+        path: Path = made.simulated_run(folder, evolve=False, evaluations=100, strategy="passes", seed=seed)
         if any(r["name"] == "loop-interchange" for r in read(path, None)["passes"]["pairs"]):
             return path
     raise AssertionError("no run tried the pass that pays by itself")
