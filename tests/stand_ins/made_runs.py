@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from product_runs import SUMS, TASK
+from product_runs import KERNEL, TASK
 
 from tuner.api import Result, tune
 from tuner.core.types import Resolved, Status, Variant
@@ -128,7 +128,7 @@ def simulated_run(
     evolve: bool,
     evaluations: int = 40,
     strategy: str = "auto",
-    kernel: str = SUMS,
+    kernel: str = KERNEL,
     seed: int = 1,
 ) -> Path:
     """A finished run over passes, and over variants of the source where asked, with times from a formula.

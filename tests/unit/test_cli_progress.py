@@ -148,7 +148,7 @@ def test_sparklines() -> None:
 
 def test_a_resumed_run_shows_what_it_had(tmp_path: Path) -> None:
     """The best and the counts of before the interruption are there from the first moment on."""
-    (tmp_path / "product.c").write_text(made.SUMS)
+    (tmp_path / "product.c").write_text(made.KERNEL)
     text = made.SPEC.replace("EVOLVE", "false").replace(
         'passes: {base: "default<O3>", max_edits: 10}', "passes: off"
     )

@@ -16,6 +16,7 @@ from typing import Any
 import made_runs as made
 import needs
 import pytest
+from product_runs import SUMS
 
 import tuner
 from tuner.recorders.record import Event, RunRecord
@@ -90,7 +91,8 @@ def tab(browser: Any, **options: Any) -> Iterator[Tab]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = made.simulated_run(tmp_path_factory.mktemp("browser"), evolve=True, evaluations=40)
+    folder = tmp_path_factory.mktemp("browser")
+    path: Path = made.simulated_run(folder, evolve=True, evaluations=40, kernel=SUMS)
     return path
 
 

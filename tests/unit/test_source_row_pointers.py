@@ -271,9 +271,7 @@ def moved(program: Program, most: int) -> list[Applied]:
     return made
 
 
-@pytest.mark.parametrize(
-    ("name", "members"), [("in place", False), ("product", True), ("rows", True)]
-)
+@pytest.mark.parametrize(("name", "members"), [("in place", False), ("product", True), ("rows", True)])
 @pytest.mark.integration
 def test_results_stay_the_same(name: str, members: bool, tmp_path: Path) -> None:
     """Real kernels, built, called with their rows' addresses and compared."""

@@ -109,7 +109,7 @@ def test_several_problems_make_one_time(tmp_path: Path) -> None:
     from tuner.spec.load import load_spec
     from tuner.testing import SimulatedBackend
 
-    (tmp_path / "product.c").write_text(made.SUMS)
+    (tmp_path / "product.c").write_text(made.KERNEL)
     text = made.SPEC.replace("EVOLVE", "false").replace(
         'passes: {base: "default<O3>", max_edits: 10}', "passes: off"
     )
