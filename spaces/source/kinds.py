@@ -44,6 +44,8 @@ _NARROW = re.compile(
     r"((un)?signed )?(char|short)( int)?|short (un)?signed( int)?|u?int(8|16)_t|uchar|ushort|_?[bB]ool"
 )
 _UNSIGNED = re.compile(r"\b(unsigned|size_t|uint(32|64)?(_t)?|uintptr_t|ulong)\b")
+_OF_STD = re.compile(r"\bstd::(?=(?:size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b)")
+"""Before names of numbers that C has without it."""
 _LASTING = frozenset({"static", "_Thread_local", "thread_local", "__thread"})
 MAY_WRAP = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
 """Types of whole numbers, or their elements', that have no sign or too few bits."""
@@ -118,9 +120,11 @@ def _variables(function: Function) -> tuple[tuple[str, str, bool], ...]:
 def plain_type(kind: str) -> str:
     """A type without stars and all words that say nothing of its values: of a pointer or an array its element's.
 
+    ``std::size_t`` is ``size_t``.
+
     ``volatile`` stays, so what is volatile equals no type that is asked for.
     """
-    words = ADDRESS_SPACE.sub(" ", kind.replace("*", " ")).split()
+    words = ADDRESS_SPACE.sub(" ", _OF_STD.sub("", kind).replace("*", " ")).split()
     return " ".join(w for w in words if w not in _SAYS_NOTHING)
 
 

@@ -122,6 +122,21 @@ def test_loops_without_sign_in_one_another_are_one_nest(tmp_path: Path) -> None:
     assert not same(program, "f", [made], tmp_path, trials=40, how=WRAPPING)
 
 
+def test_numbers_of_the_standard_library_are_those_of_c() -> None:
+    """Rows of two lengths: a version of the loops asks for what has to hold, whatever the counters' type is called."""
+    loops = (
+        "for (std::size_t j = 1; j + 1 < m; j++)\n"
+        "        for (std::size_t i = 1; i + 1 < n; i++)\n            b[i * k + j] = a[i * k + j];"
+    )
+    head = "void f(std::size_t n, std::size_t m, long k, const int *a, int *b)"
+    text = f"#include <cstddef>\n{head}\n{{\n    {loops}\n}}\n"
+    version = {"op": "assume_rows", "function": "f", "loop": "j", "through": "j"}
+    swapped = {"op": "interchange", "function": "f", "loops": ["j", "i"]}
+    made = apply_edits(program_of(text, "f", "c++"), [version, swapped])
+    (file,) = made.variant.files
+    assert file.text.index("std::size_t i") < file.text.index("std::size_t j")
+
+
 @pytest.mark.parametrize("name", TEXT)
 def test_loop_heads_with_another_meaning_stay_text(name: str) -> None:
     with pytest.raises(EditRefused, match="no loop 'i'"):
