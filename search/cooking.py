@@ -165,8 +165,6 @@ def places(program: Program, name: str, *, reassociate: bool) -> Iterator[Place]
 def edit_at(program: Program, name: str, label: str, site: Mapping[str, Any]) -> Edit:
     """An operator's edit at a site: with tunables whose names are free, and what it assumes."""
     edit: dict[str, Any] = {"op": name, "function": label, **site}
-    if program.language in ("c++", "cuda") and name == "restrict":
-        edit["language"] = "c++"
     edit = dict(renamed(edit, names_elsewhere(program, label)))
     assumed = assumptions(program, edit)
     if assumed:

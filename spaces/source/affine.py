@@ -32,7 +32,7 @@ __all__ = [
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
 _INTEGER_TYPES = re.compile(
-    r"(const )?(unsigned |signed )?(int|long|long long|size_t|ptrdiff_t|u?int(32|64)_t)"
+    r"(const )?(unsigned |signed )?(int|long|long long|(std::)?(size_t|ptrdiff_t|u?int(32|64)_t))"
 )
 _MOST_LENGTHS = 3
 """Dimensions with a length of their own name."""

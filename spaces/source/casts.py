@@ -34,6 +34,10 @@ _TYPE = re.compile(r"\w+_t|_?Bool|half|u(char|short|int|long)|(u?(char|short|int
 _TYPE_WORDS = re.compile(
     rb"(?:(?:const|unsigned|signed|char|short|int|long|float|double|half|_Float16|u?int\d+_t|size_t)\s*)+"
 )
+_NUMBER = re.compile(
+    r"(?:std::)?(?:unsigned|signed|short|long|int|char|bool|float|double|s?size_t|ptrdiff_t|u?int\d+_t)"
+)
+"""Types that the language or its library names with one word."""
 _IN_PARENTHESES = re.compile(rb"\(\s*([A-Za-z_]\w*)\s*\)")
 _OWN_HEADER = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 _UNARY = ("-", "+", "*", "&")
@@ -282,16 +286,46 @@ def _type_in_parentheses(node: Node) -> Node | None:
     return inner if inner.type == "identifier" and _names_type(inner) else None
 
 
-def cast_of_call(node: Node) -> tuple[str, Node] | None:
-    """Of ``(real)(x)``, which the grammar takes for a call, the type and what is cast."""
-    function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
-    around = node.parent
-    if function is None or arguments is None or (around is not None and around.type in _POSTFIX):
+@dataclass(frozen=True, slots=True)
+class WrittenCast:
+    """A conversion that the grammar takes for a call, or that C++ writes as one.
+
+    Attributes:
+        type: as it is written.
+        operand: what is converted.
+        form: as in :class:`tuner.spaces.source.syntax.Cast`.
+    """
+
+    type: str
+    operand: Node
+    form: str
+
+
+def cast_of_call(node: Node) -> WrittenCast | None:
+    """What ``(real)(x)``, ``static_cast<double>(x)``, ``double(x)`` and ``double{x}`` convert, and to which type.
+
+    ``None`` of calls, of what has not one argument, and of conversions to references. ``T(x)`` of a name of the text's
+    own is a call here: only types can tell.
+    """
+    braces = node.type == "compound_literal_expression"
+    fields = ("type", "value") if braces else ("function", "arguments")
+    function, arguments = map(node.child_by_field_name, fields)
+    given = [] if arguments is None else [c for c in arguments.named_children if c.type != "comment"]
+    if function is None or len(given) != 1 or function.type == "type_descriptor":
         return None
-    named = _type_in_parentheses(function)
-    if named is None or len(arguments.named_children) != 1:
-        return None
-    return (named.text or b"").decode(), arguments.named_children[0]
+    if function.type == "parenthesized_expression":
+        named, around = _type_in_parentheses(function), node.parent
+        if named is None or (around is not None and around.type in _POSTFIX):
+            return None
+        return WrittenCast((named.text or b"").decode(), given[0], "")
+    kind, form = " ".join((function.text or b"").decode().split()), "call"
+    if function.type == "template_function":
+        form, _, inner = kind.partition("<")
+        kind = inner.rpartition(">")[0].strip()
+        if form.strip() != "static_cast" or "&" in kind:
+            return None
+        return WrittenCast(kind, given[0], "static_cast")
+    return WrittenCast(kind, given[0], form) if _NUMBER.fullmatch(kind) else None
 
 
 def _declared(declarator: Node) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.expressions import read_expression
-from tuner.spaces.source.kinds import is_pure
+from tuner.spaces.source.kinds import is_number, is_pure
 from tuner.spaces.source.parse import node_text
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Decl, Expr
@@ -30,6 +30,10 @@ def declared_variable(base: str, node: Node) -> Decl | None:
         inner = node.child_by_field_name("declarator")
         if value is None or inner is None:
             return None
+        if value.type in ("initializer_list", "argument_list") and inner.type == "identifier":
+            # `double t{x}` and `double t(x)`; of a class they may be anything.
+            alone = value.named_children[0] if len(value.named_children) == 1 else value
+            value = alone if is_number(base) else value
         init, node = read_expression(value), inner
     dims: list[Expr] = []
     stars = rows = ""

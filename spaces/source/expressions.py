@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.casts import MisreadCast, cast_of_call, divided, doubtful, operands_of
+from tuner.spaces.source.kinds import is_pure
 from tuner.spaces.source.parse import node_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -27,7 +28,7 @@ from tuner.spaces.source.syntax import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["is_enclosed", "operator_of", "read_expression", "read_subscript"]
+__all__ = ["OPERATORS_AS_WORDS", "is_enclosed", "operator_of", "read_expression", "read_subscript"]
 
 _ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 _STRENGTH = {
@@ -36,6 +37,13 @@ _STRENGTH = {
     for op in ops.split()
 }
 """How strongly binary operators bind."""
+OPERATORS_AS_WORDS: dict[str, str] = {
+    **dict(
+        zip(("and", "or", "not", "bitand", "bitor", "xor", "compl"), ("&&", "||", "!", *"&|^~"), strict=True)
+    ),
+    **dict(zip(("not_eq", "and_eq", "or_eq", "xor_eq"), ("!=", "&=", "|=", "^="), strict=True)),
+}
+"""Operators that C++ writes as words, too."""
 _COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 
 
@@ -79,16 +87,22 @@ def _known(node: Node) -> Expr | None:
             return None if kind is None else Cast(" ".join(node_text(kind).split()), _field(node, "value"))
         case "assignment_expression" if operator_of(node) in _ASSIGN_OPS:
             return Assign(operator_of(node), _field(node, "left"), _field(node, "right"))
-        case "call_expression":
+        case "call_expression" | "compound_literal_expression":
             cast = cast_of_call(node)
-            if cast is not None:
-                return Cast(cast[0], read_expression(cast[1]))
-            function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
-            if function is None or arguments is None or function.type != "identifier" or divided(arguments):
-                return None
-            given = (read_expression(a) for a in arguments.named_children if a.type != "comment")
-            return Call(node_text(function), tuple(given))
+            return _call(node) if cast is None else Cast(cast.type, read_expression(cast.operand), cast.form)
     return None
+
+
+def _call(node: Node) -> Call | None:
+    """A call of a function by its name, in C++ also of one of the standard library's that has no effects."""
+    function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
+    if function is None or arguments is None or divided(arguments):
+        return None
+    name = "".join(node_text(function).split()) if function.type == "qualified_identifier" else ""
+    if function.type != "identifier" and not is_pure(Call(name, ())):
+        return None
+    given = (read_expression(a) for a in arguments.named_children if a.type != "comment")
+    return Call(name or node_text(function), tuple(given))
 
 
 def _regrouped(parts: list[Node | MisreadCast | str]) -> Expr | None:
@@ -136,4 +150,5 @@ def _field(node: Node, name: str) -> Expr:
 def operator_of(node: Node) -> str:
     """The operator of an expression; empty where it has none."""
     operator = node.child_by_field_name("operator")
-    return "" if operator is None else node_text(operator)
+    text = "" if operator is None else node_text(operator)
+    return OPERATORS_AS_WORDS.get(text, text)

@@ -23,6 +23,7 @@ __all__ = [
     "is_integer",
     "is_known_name",
     "is_narrow",
+    "is_number",
     "is_pure",
     "is_unsigned",
     "keeps_value",
@@ -32,14 +33,21 @@ __all__ = [
     "writable",
 ]
 
-_PURE = re.compile(
+_MATHEMATICAL = (
     r"(sqrt|rsqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|"
-    r"fabs|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|copysign)[fl]?|abs|labs|__builtin_\w*(fabs|sqrt|fma)\w*|"
-    r"get_(global|local|group|num)_(id|size|groups)|native_\w+"
+    r"asinh|acosh|atanh|fabs|fdim|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|erfc|copysign)[fl]?|abs|labs|llabs"
+)
+_PURE = re.compile(
+    rf"{_MATHEMATICAL}|__builtin_\w*(fabs|sqrt|fma)\w*|get_(global|local|group|num)_(id|size|groups)|native_\w+|"
+    rf"std::({_MATHEMATICAL}|isnan|isinf|isfinite|signbit|(min|max|clamp)(<[\w:]+>)?|"
+    r"numeric_limits<[\w:]+>::(min|max|lowest|epsilon|infinity|quiet_NaN|denorm_min))"
 )
 _KNOWN = re.compile(r"min|max|f(min|max)|(get|barrier|work_group_barrier|__sync)\w*")
 """Further names that operators go by."""
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
+_NUMBER_WORD = re.compile(
+    r"bool|char|short|int|long|signed|unsigned|float|double|s?size_t|ptrdiff_t|u?int\d+_t"
+)
 _NARROW = re.compile(
     r"((un)?signed )?(char|short)( int)?|short (un)?signed( int)?|u?int(8|16)_t|uchar|ushort|_?[bB]ool"
 )
@@ -136,6 +144,12 @@ def writable(kind: str) -> str:
 def is_integer(kind: str) -> bool:
     """Whether a type's name is an integer's."""
     return bool(_INTEGER.search(kind)) and not _FLOATING.search(kind) and "*" not in kind
+
+
+def is_number(kind: str) -> bool:
+    """Whether a type's name is a number's and nothing else, whichever qualifiers it has."""
+    words = plain_type(kind).split()
+    return bool(words) and all(map(_NUMBER_WORD.fullmatch, words))
 
 
 def is_narrow(kind: str) -> bool:

@@ -25,7 +25,7 @@ _DEFINED = re.compile(
 )
 _TYPEDEF = re.compile(r"\btypedef\b([^;{}]*);|\}([^;{}()=]*);")
 """Any other, and what may be one of a structure."""
-_POINTER = re.compile(r"\(\s*\*[\s*]*(?:const\s+)?(\w+)")
+_POINTER = re.compile(r"\(\s*(?:\w+\s*::\s*)*\*[\s*]*(?:const\s+)?(\w+)")
 _BEHIND = re.compile(r"\([^()]*\)|\[[^\]]*\]|:\s*\d+")
 _NUMBER = re.compile(
     r"(?:(?:unsigned|signed|short|long|int|char)\s*)+|(?:long\s+)?double|float|u?int\d+_t|s?size_t|ptrdiff_t"
@@ -99,7 +99,7 @@ def with_number_types(node: N, types: Mapping[str, str]) -> N:
             case Param(base=kind):
                 return _changed(part, "base", kind)
             case Call(function=name, arguments=(operand,)) if name in types:
-                return Cast(types[name], operand)
+                return Cast(types[name], operand, "call")
         return part
 
     def _changed(part: Any, field: str, kind: str) -> Any:

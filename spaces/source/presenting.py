@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.expressions import OPERATORS_AS_WORDS
 from tuner.spaces.source.kinds import is_integer
 from tuner.spaces.source.number_types import without_names
 from tuner.spaces.source.parse import statement_nodes
@@ -230,7 +231,7 @@ def _key(line: str) -> _Key:
     """A line's tokens, without parentheses around one of them, which the printer does not keep."""
     found: list[str] = []
     for token in _TOKEN.findall(_COMMENT.sub("", line)):
-        found.append(token)
+        found.append(OPERATORS_AS_WORDS.get(token, token))
         if token == ")" and len(found) > 2 and found[-3] == "(" and _WORD.fullmatch(found[-2]):
             before = found[-4] if len(found) > 3 else ""
             if before not in (")", "]") and not _WORD.fullmatch(before):

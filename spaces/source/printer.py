@@ -80,6 +80,10 @@ def _expression(expr: Expr) -> tuple[str, int]:
             # "- -x" must not become "--x".
             gap = " " if inner.startswith(op) and op in "+-&" else ""
             return f"{op}{gap}{inner}", _UNARY
+        case Cast(type=name, operand=operand, form="static_cast"):
+            return f"static_cast<{name}>({expression_text(operand, _ASSIGN)})", _POSTFIX
+        case Cast(type=name, operand=operand, form="call") if " " not in name:
+            return f"{name}({expression_text(operand, _ASSIGN)})", _POSTFIX
         case Cast(type=name, operand=operand):
             return f"({name}){expression_text(operand, _UNARY)}", _UNARY
         case Index(base=base, index=index):

@@ -21,7 +21,7 @@ _LOOPS = ("loop", "loops", "row", "rows", "tile", "around")
 _DEEP = 4.0
 _OTHER_COUNT = 0.5
 _OTHER_ARGUMENT = 0.1
-_LEFT_OUT = ("op", "function", "language", "parameters", "constraints", "fits", "assumes", "array", *_LOOPS)
+_LEFT_OUT = ("op", "function", "parameters", "constraints", "fits", "assumes", "array", *_LOOPS)
 
 
 def role(function: Function, site: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,10 +117,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """``(type)operand``."""
+    """``(type)operand``.
+
+    ``form`` is how C++ writes it: ``static_cast``, or ``call`` for ``type(operand)``. They mean the same.
+    """
 
     type: str
     operand: Expr
+    form: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

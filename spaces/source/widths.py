@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import reduce
 
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import is_integer, is_narrow, plain_type
@@ -29,6 +30,7 @@ _HELD = {
 _KEPT = {**_HELD, "u32": ("u32",), "u64": ("u32", "u64")}
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)([uUlL]*)|'.*'|true|false")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\.?([eE][-+]?[0-9]+)?[fF]?|0[xX].*[pP][-+]?[0-9]+[fF]?")
+_CHOOSING = ("std::min", "std::max", "std::clamp")
 _OCTAL = re.compile(r"[0-7]+")
 _LOGICAL = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 
@@ -135,8 +137,11 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
             return _same(one_type(left, types), one_type(right, types))
         case Ternary(then=then, other=other):
             return _same(one_type(then, types), one_type(other, types))
-        case Call(function="abs", own=""):
-            return "int"
+        case Call(function="abs" | "std::abs", arguments=(operand,), own=""):
+            # In C++ that of a fraction is one.
+            return one_type(operand, types)
+        case Call(function=name, arguments=arguments) if name.startswith(_CHOOSING):
+            return reduce(_same, (one_type(a, types) for a in arguments))
     return ""
 
 

@@ -148,7 +148,7 @@ def same(
         "found": call("found"),
         "variants": len(variants),
     }
-    source, made_of = folder / "both.c", folder / "both.o"
+    source, made_of = folder / program.sources()[0].name.replace("f.", "both."), folder / "both.o"
     source.write_text("\n".join(text) + DRIVER % shape)
     options = ["-O2", "-w", *how]
     if how == PLAIN and not any("vectorize" in v.variant.files[0].text for v in variants):
@@ -157,7 +157,7 @@ def same(
     clang = [find_toolchain().clang, *options, "-c", "-o", str(made_of), str(source)]
     subprocess.run(clang, check=True, timeout=300)
     program_file = str(folder / "both")
-    subprocess.run([str(CC), "-o", program_file, str(made_of)], check=True, timeout=300)
+    subprocess.run([str(CC), "-o", program_file, str(made_of), "-lm"], check=True, timeout=300)
     ran = subprocess.run([program_file], capture_output=True, text=True, timeout=300, check=False)
     return ran.stdout or (f"ended with {ran.returncode}" if ran.returncode else "")
 

@@ -66,4 +66,4 @@ void f(count n, real *a)
     assert dict(number_types(text)) == {"real": "double", "count": "std::size_t"}
     changed = apply_edits(program_of(text, "f", "c++"), [STRIPS]).variant.files[0].text
     assert "for (std::size_t i = i_tile" in changed
-    assert "(double)2 * a[i]" in changed
+    assert "double(2) * a[i]" in changed

@@ -679,7 +679,7 @@ def test_comparisons_are_no_template(test: str) -> None:
     params = "int *a, int *p, int n, int e, int k, int m"
     line = f"for (int i = 0; i < n; i++) if ({test}) a[i] = 1;"
     given = program(f"void f({params})\n{{\n{line}\n}}\n", "c++")
-    made = apply_edits(given, [{"op": "restrict", "function": "f", "language": "c++"}])
+    made = apply_edits(given, [{"op": "restrict", "function": "f"}])
     assert f"if ({test})" in made.variant.files[0].text
 
 

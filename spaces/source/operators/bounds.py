@@ -35,7 +35,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import names_in, substitute, subtrees, written_names
-from tuner.spaces.source.widths import one_type
+from tuner.spaces.source.widths import is_without_sign, one_type
 
 __all__ = [
     "add",
@@ -58,9 +58,16 @@ def upper_end(loop: For) -> Expr:
     return loop.limit if loop.op == "<" else add(loop.limit, Number("1"))
 
 
-def left_over(loop: For, size: Expr, end: Expr) -> Expr:
-    """Where whole tiles of a loop end: ``end - (end - start) % size``."""
-    return Binary("-", end, Binary("%", length(loop, end), size))
+def left_over(function: Function, loop: For, size: Expr, end: Expr) -> Expr:
+    """Where whole tiles of a loop end: ``end - (end - start) % size``.
+
+    Without a sign the length of a loop that ends before its start is a large number, so it is asked for first.
+    """
+    count = length(loop, end)
+    kinds = {**types_of(function), loop.var: counter_type(function, loop)}
+    if loop.start != Number("0") and is_without_sign(Binary("+", Name(loop.var), count), kinds):
+        count = Ternary(Binary("<", loop.start, end), count, Number("0"))
+    return Binary("-", end, Binary("%", count, size))
 
 
 def length(loop: For, end: Expr) -> Expr:
@@ -74,7 +81,7 @@ def number(value: int) -> Expr:
 
 
 def require_no_wrap(function: Function, loop: For) -> None:
-    """Refuses a loop whose length has no sign to show that it ends before its start: :func:`left_over` goes by it."""
+    """Refuses a loop whose length has no sign to show that it ends before its start."""
     if loop.start != Number("0") and is_unsigned(counter_type(function, loop)):
         raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
 

@@ -17,7 +17,6 @@ from tuner.spaces.source.operators.base import (
     all_loops,
     analyse,
     argument,
-    counts_without_sign,
     define,
     for_each_loop,
     knowing_members,
@@ -100,14 +99,14 @@ def unroll_copies(function: Function, args: Args) -> Function:
     require_simple_loop(function, loop)
     count = argument(args, "count", int)
     require_copies(loop, count)
-    if counts_without_sign(loop.type) or not loop.type:
-        raise Refused(f"loop {loop.key} does not declare a signed counter")
+    if not loop.type:
+        raise Refused(f"loop {loop.key} does not declare its counter")
     if loop.var in written_names(loop.body):
         raise Refused(f"{loop.var} is declared again inside loop {loop.key}")
     keys = Keys(function)
     size = Number(str(count))
     end = upper_end(loop)
-    whole = left_over(loop, size, end)
+    whole = left_over(function, loop, size, end)
     scoped = any(isinstance(s, Decl) for s in loop.body)
     body: list[Stmt] = []
     for number in range(count):
@@ -197,12 +196,9 @@ def _pointers(function: Function) -> list[Param]:
     return [p for p in function.params if p.plain and p.stars == 1]
 
 
-def restrict(function: Function, args: Args) -> Function:
-    """Promises the compiler that the buffers of the kernel do not overlap, which the tuner's never do.
-
-    Takes ``language``: in C++ the word is ``__restrict``.
-    """
-    word = "restrict" if args.get("language", "c") == "c" else "__restrict"
+def restrict(function: Function, _: Args) -> Function:
+    """Promises the compiler that the buffers of the kernel do not overlap, which the tuner's never do."""
+    word = "__restrict" if function.language in ("c++", "cuda") else "restrict"
     pointers = [p for p in _pointers(function) if not any("restrict" in q for q in p.qualifiers)]
     if not pointers:
         raise Refused("every pointer has it already")

@@ -29,7 +29,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
+from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.devices.guards import is_always_read
 from tuner.spaces.source.operators.devices.threads import (
     block_text,
@@ -158,7 +158,7 @@ def vector_loads(function: Function, args: Args) -> Function:
     keys = Keys(function)
     four = fresh_name(function, f"{array}_four")
     end, size = upper_end(loop), Number(str(_VECTOR))
-    whole = left_over(loop, size, end)
+    whole = left_over(function, loop, size, end)
     limit = fresh_name(function, f"{loop.var}_whole")
     kind = loop.type or "int"
     body: list[Stmt] = [Decl(f"const {_OF_FOUR[element]}", four, (), _load(function, element, read))]
@@ -179,7 +179,6 @@ def vector_loads(function: Function, args: Args) -> Function:
 
 def _require_lanes(function: Function, loop: For, array: str, read: Index) -> None:
     """Refuses a loop of which four iterations together would read, or do, what they did not one by one."""
-    require_no_wrap(function, loop)
     if not is_always_read(loop.body, read):
         raise Refused(f"{array} is not read in every iteration of loop {loop.key}")
     # In CUDA it depends on the item, by its alignment, which of two loops it goes through.

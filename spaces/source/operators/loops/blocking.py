@@ -21,7 +21,6 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     attempt,
     counter_type,
-    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -190,10 +189,8 @@ def _split(
         name = fresh_name(function, f"{loop.var}_end")
         before = (Decl(f"const {point.type}", name, (), end),)
         end = Name(name)
-    if counts_without_sign(point.type) and loop.start != Number("0"):
-        raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
     size = point.size
-    whole = left_over(loop, size, end)
+    whole = left_over(function, loop, size, end)
     main_key = keys.new(point.base)
     main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
     plain = replace(loop, type=point.type, body=rest, pragmas=())

@@ -43,8 +43,7 @@ __all__ = ["Effects", "effects"]
 _QUIET = re.compile(
     r"(f|sn?|)printf|f?puts|f?putc|putchar|f?getc|fgets|[fs]scanf|fopen|fclose|fflush|fread|fwrite|exit|abort|assert|"
     r"[mc]alloc|realloc|free|mem(cpy|move|set|cmp)|str(n?cmp|n?cpy|n?cat|len|tol|tod|dup)|time|clock|clock_gettime|"
-    r"gettimeofday|s?rand|getenv|ato[ifl]|isnan|isinf|isfinite|omp_get_\w+|"
-    r"std::(min|max|abs|fabs|sqrt|exp|log|pow|sin|cos|floor|ceil)"
+    r"gettimeofday|s?rand|getenv|ato[ifl]|isnan|isinf|isfinite|omp_get_\w+"
 )
 """Functions of libraries that call nothing back and write nothing but what their arguments point to."""
 

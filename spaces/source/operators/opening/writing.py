@@ -296,13 +296,11 @@ class _Scan:
     def _call(self, node: Node, use: _Use) -> None:
         cast = cast_of_call(node)
         if cast is not None:
-            return self._converted(self.context.types.lies_behind(cast[0]), cast[1], use)
+            return self._converted(self.context.types.lies_behind(cast.type), cast.operand, use)
         called, given = _fields(node, "function", "arguments")
         if given.type != "argument_list":
             raise Refused(f"{node_text(node)[:40]!r} cannot be seen through")
         name, arguments = node_text(called), [c for c in given.named_children if c.type != "comment"]
-        if called.type == "primitive_type":
-            return self._lost(arguments)
         plain = called.type == "identifier" or name.startswith("std::")
         if not plain or name in self._variables or name in self.context.variables:
             raise Refused(f"{name} may be any function")

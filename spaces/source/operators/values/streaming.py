@@ -25,7 +25,6 @@ from tuner.spaces.source.operators.base import (
     Refused,
     Site,
     counter_type,
-    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -99,8 +98,6 @@ def stream_stores(function: Function, args: Args) -> Function:
     """
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
-    if counts_without_sign(counter_type(function, loop)):
-        raise Refused(f"loop {loop.key} counts in an unsigned type")
     top = next(s for s in function.body if any(n is loop for n in statements((s,))))
     if any(isinstance(s, OpaqueStmt) for s in statements((top,))):
         raise Refused(f"what is around loop {loop.key} may end before it does")
@@ -224,7 +221,7 @@ def _around(function: Function, loop: For, vectors: For, distance: Expr) -> list
     end = upper_end(loop)
     keys = Keys(function)
     width = vectors.step
-    rest = left_over(replace(loop, start=Name(head)), width, end)
+    rest = left_over(function, replace(loop, start=Name(head)), width, end)
     main = replace(vectors, start=Name(head), op="<", limit=rest)
     first, last = (
         keys.over(replace(loop, pragmas=()), start, limit)

@@ -34,7 +34,7 @@ from tuner.spaces.source.operators.base import (
     require_leave,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
+from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
@@ -140,8 +140,7 @@ def _summed(
         turned, lanes = vector_statement(stmt, lanes)
         body.append(turned)
     end = upper_end(loop)
-    require_no_wrap(function, loop)
-    whole = left_over(loop, size, end)
+    whole = left_over(function, loop, size, end)
     unroll = fully_unrolled(function)
     limit = Binary("+", Name(base), size)
     keys = Keys(function)
@@ -174,7 +173,6 @@ def several_sums(function: Function, args: Args) -> Function:
     require_leave(args, "several sums add in another order, which numerics does not allow")
     loop, count = loop_of(function, args), argument(args, "count", int)
     require_simple_loop(function, loop)
-    require_no_wrap(function, loop)
     require_copies(loop, count)
     kinds = types_of(function)
     sums = _scalar_sums(function, loop)
@@ -196,7 +194,7 @@ def several_sums(function: Function, args: Args) -> Function:
             part = substitute(part, name, Name(copy))
         copies.append(Block(keys.again(part)))
     kind, end = counter_type(function, loop), upper_end(loop)
-    whole = left_over(loop, Number(str(count)), end)
+    whole = left_over(function, loop, Number(str(count)), end)
     main = replace(
         loop, type=kind, op="<", limit=whole, step=Number(str(count)), body=tuple(copies), pragmas=()
     )

@@ -152,6 +152,8 @@ def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool
             return expr, False
         case Index():
             return (None if write else _widened(expr, lanes)) or _element(expr, lanes, write=write)
+        case Cast(type=kind, operand=operand) if kind == lanes.element == type_of(operand, lanes.kinds):
+            return _value(operand, lanes)
         case Cast(type=kind, operand=operand) if kind == lanes.element:
             return _widened(operand, lanes) or _counted(expr, operand, lanes)
         case Unary(op="-", operand=operand):
@@ -255,8 +257,10 @@ def type_of(expr: Expr, kinds: Mapping[str, str]) -> str:
             return found.pop() if len(found) == 1 else ""
         case Call(function=name, arguments=arguments, own=""):
             found = {type_of(a, kinds) for a in arguments}
-            kind = "float" if name.endswith("f") and name != "erf" else "double"
-            return kind if found == {kind} else ""
+            # Those of C++'s library have the type of their arguments.
+            kind = "float" if name.endswith("f") and not name.endswith("erf") else "double"
+            one = len(found) == 1 and (name.startswith("std::") or found == {kind})
+            return found.pop() if one else ""
     return ""
 
 

@@ -1,0 +1,86 @@
+"""Conversions, functions and operators as C++ writes them: open to operators, the same results, the same spelling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import needs
+import pytest
+from same_results import program_of, same, variants_of
+
+from tuner.spaces.source.edits import EditRefused, apply_edit, apply_edits
+
+HEAD = "#include <algorithm>\n#include <cmath>\n#include <cstddef>\n#include <limits>\n"
+STRIPS = {
+    "op": "strip_mine",
+    "function": "f",
+    "loops": ["i"],
+    "parameters": [{"name": "T", "values": [4], "default": 4}],
+}
+OPEN = {
+    "static_cast": "a[i] = b[i] + static_cast<double>(i);",
+    "static_cast to a type with a space": "a[i] = b[static_cast<unsigned long>(i)];",
+    "static_cast of a sum, times more": "a[static_cast<std::size_t>(i + 1) * 2] = static_cast<float>(b[i] + 0.1) * 3;",
+    "a type called": "a[i] = double(i) / 4 + b[std::size_t(i)] * float(0.1);",
+    "a type with braces": "double t{b[i]}; a[i] = double{0.5} * t;",
+    "a type of the file's own called": "a[i] = real(0.1) * b[i];",
+    "an initial value in parentheses": "double t(b[i] * 2); int k(3); a[i] = t * k;",
+    "functions of the library": "a[i] = std::sqrt(std::abs(b[i])) + std::fma(b[i], 2.0, 1.0) + std::pow(b[i], 2);",
+    "minimum and maximum": "a[i] = std::max(b[i], std::min<double>(0.5, a[i])) + std::clamp(b[i], 0.0, 1.0);",
+    "a minimum of counters": "a[i] = b[std::min(i, 7)];",
+    "what a type can hold": "a[i] = b[i] + std::numeric_limits<double>::epsilon();",
+    "operators as words": "if (b[i] > 0 and not (b[i] > 1 or i == 3)) a[i] = i bitand 3;",
+}
+PRINTED = {
+    "a type with braces": "a[i] = double(0.5) * t;",
+    "operators as words": "if (b[i] > 0 && !(b[i] > 1 || i == 3)) {",
+}
+"""Those that are printed in another form where nothing says how lines were before the preprocessor."""
+CLOSED = {
+    "a function that is handed out": "a[i] = std::exchange(a[i + 1], b[i]);",
+    "a reference": "a[i] = static_cast<const double &>(b[i]);",
+    "a member": "a[i] = std::numeric_limits<double>::digits10 + own::sqrt(b[i]);",
+    "the project's own": "a[i] = sqrt(b[i]);",
+}
+
+
+def function(body: str) -> str:
+    own = "namespace own { inline double sqrt(double x) { static double last; return last += x; } }\nusing own::sqrt;\n"
+    begin = f"{HEAD}#include <utility>\n{own if 'sqrt(b[i])' in body else ''}typedef float real;\n"
+    loop = f"    for (int i = 0; i < n; i++) {{\n        {body}\n    }}\n"
+    return f"{begin}void f(int n, double *a, const double *b)\n{{\n{loop}}}\n"
+
+
+@needs.cc
+@pytest.mark.integration
+@pytest.mark.parametrize("name", OPEN)
+def test_loops_with_them_compute_the_same(name: str, tmp_path: Path) -> None:
+    program = program_of(function(OPEN[name]), "f", "c++")
+    made = variants_of(program, 1, chains=2)
+    assert len(made) > 4
+    assert not same(program, "f", made, tmp_path, trials=20)
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_they_are_open_and_keep_their_spelling(name: str) -> None:
+    program = apply_edit(program_of(function(OPEN[name]), "f", "c++"), STRIPS)
+    shown = program.sources(presentable=True)[0].text
+    assert "i_tile += T" in shown
+    assert PRINTED.get(name, OPEN[name].split("; ")[-1]) in shown
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_what_may_do_anything_stays_text(name: str) -> None:
+    with pytest.raises(EditRefused):
+        apply_edits(
+            program_of(function(CLOSED[name]), "f", "c++"), [{**STRIPS, "op": "reverse", "loop": "i"}]
+        )
+
+
+def test_conversions_that_are_changed_stay_those_of_cpp() -> None:
+    """Copies of a statement for other iterations are written anew."""
+    body = "a[i] = static_cast<double>(i + 1) * double(i) + (double)i;"
+    copies = {"op": "unroll_copies", "function": "f", "loop": "i", "count": 2}
+    made = apply_edits(program_of(function(body), "f", "c++"), [copies])
+    text = made.variant.files[0].text
+    assert "static_cast<double>(i + 1 + 1) * double(i + 1) + (double)(i + 1)" in text
