@@ -251,11 +251,13 @@ def test_methods_that_do_more_than_access_stay_with_the_object() -> None:
 
 @needs.cc
 @pytest.mark.integration
-def test_a_first_spec_of_a_loop_over_a_mesh_checks(tmp_path: Path) -> None:
+def test_a_first_spec_of_a_function_over_a_mesh_has_its_largest_loop_and_checks(tmp_path: Path) -> None:
     path = tmp_path / "k.cc"
     path.write_text(loop("w[i] = 0;\n        for (int j = 0; j < 4; j++) w[i] += mesh.x(mesh.nodes(i)[j]);"))
     line = marked_line(path.read_text())
-    text = first_spec(path, entry="f", loop=line).text
+    text = first_spec(path, entry="f").text
+    assert f"entry: f, loop: {line}}}" in text
+    assert "# check: one loop alone, as argument mesh of f is a reference: `Mesh &`; other loops begin at" in text
     assert "{name: mesh_nodes, dtype: int32, shape: [n, 4]" in text
     (tmp_path / "k.yaml").write_text(text)
     (spec,) = load_spec(tmp_path / "k.yaml")

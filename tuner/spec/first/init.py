@@ -34,7 +34,7 @@ from tuner.spec.first.functions import chosen, described, named_from_outside, wi
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
-from tuner.spec.first.project import Project, opened, read_source
+from tuner.spec.first.project import Opened, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
 from tuner.spec.reading.declarations import declared
 from tuner.spec.reading.enumerators import with_numbers
@@ -42,12 +42,15 @@ from tuner.spec.reading.first_values import call_values
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
-from tuner.spec.reading.outlining import loop_lines, no_loop, outline
+from tuner.spec.reading.outlining import loop_lines, loop_places, no_loop, outline
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.templates import instance_of
 from tuner.spec.sources import language_of
 
 __all__ = ["FirstSpec", "first_spec", "init_spec"]
+
+_MOST_LOOPS = 6
+"""How many loops of a function that no spec can describe are tried."""
 
 
 def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
@@ -162,13 +165,41 @@ def _opencl(project: Project) -> str:
 def host_first_spec(project: Project) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
-    The kernel is a function of the source itself, a loop of it, or an instance of a template.
+    The kernel is a function of the source itself, a loop of it, or an instance of a template; of a function that no
+    spec can describe, such as one that takes an object, the largest loop that one can.
 
     Raises:
         UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
         BaselineError: clang does not accept the source.
     """
     source = opened(project)
+    try:
+        return _host_spec(project, source)
+    except UsageError as refused:
+        known = project.loop is not None or project.by_address
+        name, lines = ("", []) if known else _loops_of(project, source.reader)
+        for line in lines[:_MOST_LOOPS]:
+            others = ", ".join(str(each) for each in sorted(lines) if each != line)
+            further = f"; other loops begin at lines {others}" if others else ""
+            doubt = f"one loop alone, as {refused.message}{further}"
+            with suppress(UsageError, BaselineError):
+                return _host_spec(replace(project, entry=name, loop=line), source, doubt)
+        raise
+
+
+def _loops_of(project: Project, reader: SourceReader) -> tuple[str, list[int]]:
+    """The function's name and the lines at which its loops begin: the deepest nests first, then the longest."""
+    text = reader.files[0].text
+    with suppress(UsageError):
+        function = chosen(reader, text, project.path.name, project.entry)
+        places = loop_places(function, text)
+        depths = {p.start: sum(p.start <= q.start and q.stop <= p.stop for q in places) for p in places}
+        ordered = sorted(places, key=lambda p: (-depths[p.start], -len(p)))
+        return function.qualified, list(dict.fromkeys(p.start for p in ordered))
+    return "", []
+
+
+def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
     command, unnamed = build_compiler(project.compiler, project.compiled, openmp=source.openmp)
     reader, file, headers = source.reader, project.name, list(source.headers)
     entry, outlined, beside = project.entry, None, dict[str, str]()
@@ -185,7 +216,8 @@ def host_first_spec(project: Project) -> FirstSpec:
             # What the instance includes lies elsewhere than the instance, which lies beside the spec.
             headers.insert(0, os.path.dirname(project.name))
     first = _first_kernel(project, function, reader, outlined, source.everything)
-    doubts = (*doubts_of(project.compiled, project.folder or project.beside), *unnamed, *first.doubts)
+    build = doubts_of(project.compiled, project.folder or project.beside)
+    doubts = (*filter(None, (doubt,)), *build, *unnamed, *first.doubts)
     first = replace(
         first,
         file=file,

@@ -30,7 +30,7 @@ from tuner.spec.reading.separate_objects import separate_objects
 from tuner.spec.reading.signature import LANGUAGES, Function, SourceReader
 from tuner.spec.reading.trees import callee_name, referenced
 
-__all__ = ["lines_of", "loop_lines", "loop_text", "no_loop", "outline"]
+__all__ = ["lines_of", "loop_lines", "loop_places", "loop_text", "no_loop", "outline"]
 
 _TRANSPARENT = ("ImplicitCastExpr", "ParenExpr", "ExprWithCleanups", "AttributedStmt", "FullExpr")
 """Nodes that may be others where an array has become a pointer."""
@@ -57,9 +57,14 @@ def loop_lines(function: Function, text: str, around: int | None = None) -> list
         text: the file's.
         around: a line: only of loops that it lies in.
     """
+    return sorted({p.start for p in loop_places(function, text) if around is None or around in p})
+
+
+def loop_places(function: Function, text: str) -> list[range]:
+    """Lines of a file that loops of a function take, those around others first."""
     data = source_bytes(text)
     places = (lines_of(node, data) for node in walk(function.tree) if node.get("kind") in LOOPS)
-    return sorted({p.start for p in places if p and (around is None or around in p)})
+    return [p for p in places if p]
 
 
 def loop_text(function: Function, text: str, line: int) -> str:
