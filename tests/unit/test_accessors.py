@@ -257,7 +257,10 @@ def test_a_first_spec_of_a_function_over_a_mesh_has_its_largest_loop_and_checks(
     line = marked_line(path.read_text())
     text = first_spec(path, entry="f").text
     assert f"entry: f, loop: {line}}}" in text
-    assert "# check: one loop alone, as argument mesh of f is a reference: `Mesh &`; other loops begin at" in text
+    assert (
+        "# check: one loop alone, as argument mesh of f is a reference: `Mesh &`; other loops begin at"
+        in text
+    )
     assert "{name: mesh_nodes, dtype: int32, shape: [n, 4]" in text
     (tmp_path / "k.yaml").write_text(text)
     (spec,) = load_spec(tmp_path / "k.yaml")
