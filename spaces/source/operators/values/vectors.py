@@ -6,6 +6,7 @@ May not move loops.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,6 +55,8 @@ LANES = {"float": (4, 8, 16), "double": (2, 4, 8)}
 _BYTES = {"float": 4, "double": 8}
 WIDENS = "__builtin_convertvector"
 """What makes a vector of one type another, in gcc and clang."""
+_WHOLE = re.compile(r"0|[1-9][0-9]{0,6}")
+"""Numbers that every type of elements holds."""
 _SUFFIX = {"float": ("f", "F"), "double": ()}
 
 
@@ -103,7 +106,7 @@ def vector_statement(stmt: Stmt, lanes: Lanes) -> tuple[Stmt, Lanes]:
     """
     if isinstance(stmt, Decl) and not stmt.dims and stmt.init is not None:
         kind = writable(stmt.type)
-        value, wide = _value(stmt.init, lanes)
+        value, wide = _value(_as_element(stmt.init, kind, lanes), lanes)
         if kind != lanes.element:
             raise Refused(f"{stmt.name} is {kind}, not {lanes.element}")
         made = value if wide else splat(value, lanes)
@@ -121,7 +124,7 @@ def _assignment(expr: Assign, lanes: Lanes) -> Assign:
     target, wide = _value(expr.target, lanes, write=True)
     if not wide:
         raise Refused(f"{expression_text(expr.target)} is the same place for all lanes")
-    value, value_wide = _value(expr.value, lanes)
+    value, value_wide = _value(_as_element(expr.value, type_of(expr.target, lanes.kinds), lanes), lanes)
     if expr.op == "=" and not value_wide:
         value = splat(value, lanes)
     elif expr.op in ("+=", "-=") and not value_wide:
@@ -162,12 +165,24 @@ def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool
         case Binary(op="+" | "-" | "*" | "/" as op, left=left, right=right):
             if lanes.narrow and type_of(expr, lanes.kinds) == "float":
                 raise Refused(f"{expression_text(expr)} is computed in another type")
-            a, wide_a = _value(left, lanes)
-            b, wide_b = _value(right, lanes)
+            a, wide_a = _value(_as_element(left, type_of(right, lanes.kinds), lanes), lanes)
+            b, wide_b = _value(_as_element(right, type_of(left, lanes.kinds), lanes), lanes)
             if op in ("+", "-") and wide_a != wide_b:
                 a, b = (_as_wide(a, lanes), b) if wide_b else (a, _as_wide(b, lanes))
             return Binary(op, a, b), wide_a or wide_b
     raise Refused(f"{expression_text(expr)} has no vector form")
+
+
+def _is_whole(expr: Expr) -> bool:
+    return isinstance(expr, Number) and _WHOLE.fullmatch(expr.text) is not None
+
+
+def _as_element(expr: Expr, kind: str, lanes: Lanes) -> Expr:
+    """A whole number as an element where what it is reckoned with, or becomes, is of their type: ``2 * x``."""
+    match expr:
+        case Number(text=text) if _WHOLE.fullmatch(text) and kind == lanes.element:
+            return Number(f"{text}.0{'f' if lanes.element == 'float' else ''}")
+    return expr
 
 
 def _widened(expr: Expr, lanes: Lanes) -> tuple[Expr, bool] | None:
@@ -253,7 +268,7 @@ def type_of(expr: Expr, kinds: Mapping[str, str]) -> str:
         case Cast(type=kind):
             return kind
         case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
-            found = {type_of(left, kinds), type_of(right, kinds)}
+            found = {type_of(part, kinds) for part in (left, right) if not _is_whole(part)}
             return found.pop() if len(found) == 1 else ""
         case Call(function=name, arguments=arguments, own=""):
             found = {type_of(a, kinds) for a in arguments}
