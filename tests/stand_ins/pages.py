@@ -153,7 +153,9 @@ def _alone(line: str) -> bool:
         words = shlex.split(line, comments=True)
     except ValueError:
         return False
-    return bool(words) and words[0].isalnum() and words[0] not in ("cd", "export", "set", "for", "if", "while")
+    return (
+        bool(words) and words[0].isalnum() and words[0] not in ("cd", "export", "set", "for", "if", "while")
+    )
 
 
 def run(line: str, folder: Path, **more: str) -> str:
@@ -165,7 +167,9 @@ def run(line: str, folder: Path, **more: str) -> str:
     lines = line.strip().splitlines()
     if not more and all(_plain(one) or _alone(one) for one in lines):
         return "".join(
-            "".join(_forked(_plain(one), folder) for one in group) if plain else _shell("\n".join(group), folder)
+            "".join(_forked(_plain(one), folder) for one in group)
+            if plain
+            else _shell("\n".join(group), folder)
             for plain, group in groupby(lines, key=lambda one: bool(_plain(one)))
         )
     return _shell(line, folder, **more)
