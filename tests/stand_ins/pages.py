@@ -197,7 +197,7 @@ def _shell(line: str, folder: Path, **more: str) -> str:
 
 
 LESS = {
-    "tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluations 5 --strategy random",
+    "tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluations 3 --strategy random",
     "tuner check blur.yaml": "tuner check blur.yaml --no-faults",
 }
 """Commands of marked blocks that would take long, and what is run instead."""

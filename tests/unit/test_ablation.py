@@ -215,7 +215,8 @@ def test_a_real_compiler_and_real_processes(scale_spec: SpecWriter, tmp_path: Pa
     spec = scale_spec(evaluations=5, few=True)
     (spec.parent / "scale.c").write_text(REPEATED)
     (loaded,) = load_spec(spec_with(spec, search={"ablate": "full"}))
-    found = begin(loaded, tmp_path / "a.run", Options(seed=3, workers=2))
+    few = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
+    found = begin(loaded, tmp_path / "a.run", Options(seed=3, workers=2, settings=few))
     assert found.summary.improved
     worths = by_name(found)
     assert worths["STEP"].ratio is not None

@@ -102,7 +102,7 @@ def swaps_hurt(variant: Variant, resolved: Resolved) -> float:
 def tuned(folder: Path, library: Path | None, name: str = "a", **more: Any) -> Outcome:
     text, entry, names = (OTHER, "other", "xyzm") if name == "other" else (KERNEL, "product", "abcn")
     settings = dict(more.get("settings", {}))
-    evaluations = more.get("evaluations", 40)
+    evaluations = more.get("evaluations", 30)
     options = Options(
         seed=more.get("seed", 5), evaluations=evaluations, workers=2, library=library, settings=settings
     )
@@ -153,7 +153,8 @@ def helped(one_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 def other_seed(one_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """Another one, in which advice enters."""
     folder = tmp_path_factory.mktemp("other_seed")
-    return tuned(folder, Path(shutil.copytree(one_run, folder / "library")), seed=7)
+    library = Path(shutil.copytree(one_run, folder / "library"))
+    return tuned(folder, library, seed=7, evaluations=40)
 
 
 def test_roles_know_no_names() -> None:
@@ -302,7 +303,7 @@ def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> No
     assert [len(v.trials) for v in own] == [1] * len(own)
     assert all(v.aside and not v.reached for v in own)
     in_vain = steps_of(misled, advised=True)
-    assert 2 <= len(in_vain) <= 1 + 40 // 10
+    assert 2 <= len(in_vain) <= 1 + 30 // 10
     delayed = [s for s in steps_of(misled) if s in steps_of(alone)]
     early = 20
     assert steps_of(misled)[:early] == steps_of(alone)[:early] == delayed[:early]
@@ -329,7 +330,7 @@ def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path
     assert own[0].score < -0.1
     assert [len(v.trials) for v in own] == [1] * len(own)
     assert all(v.aside and not v.reached for v in own)
-    assert len(own) <= 2 + 40 // 10
+    assert len(own) <= 2 + 30 // 10
     # Then what goes on hangs on times that are nearly equal, and those on the number of the trial.
     early = 1 + Evolution().least
     assert steps_of(misled)[:early] == steps_of(alone)[:early]
@@ -439,7 +440,7 @@ def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Pa
             if kind == "recall":
                 interruption.set()
 
-    options = Options(seed=5, evaluations=40, workers=2, library=library)
+    options = Options(seed=5, evaluations=30, workers=2, library=library)
     quiet = backend(of_variant=swaps_help, process_noise=0.001, call_noise=0.001)
     path = tmp_path / "cut.run"
     begin(
@@ -612,7 +613,7 @@ def test_moves_worth_elsewhere_is_known_with_advice(
     (path,) = plain.glob("*.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "paid": {}}))
     told = other_seed
-    untold = tuned(tmp_path / "untold", plain, seed=7)
+    untold = tuned(tmp_path / "untold", plain, seed=7, evaluations=40)
     assert set(expected_of(told)) == set(entry.paid) != set()
     assert not expected_of(untold)
     one, other = ([(v.origin, list(v.edits)) for v in variants_of(each)] for each in (told, untold))

@@ -361,15 +361,12 @@ DEVICE_KERNEL = """__kernel void product(__global const float *a, __global const
     const int x = get_global_id(0), y = get_global_id(1);
     if (x >= n || y >= n)
         return;
-    float sum = 0.0f;
-    for (int k = 0; k < n; k++)
-        sum += a[y * n + k] * b[k * n + x];
-    c[y * n + x] = sum;
+    c[y * n + x] = 2.0f * a[y * n + x] * b[x * n + y] + 0.5f;
 }
 """
 DEVICE_SPEC = """\
 kernel: {source: product.cl, entry: product}
-problem: {n: 48}
+problem: {n: 24}
 arguments:
   - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
   - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
@@ -377,7 +374,7 @@ arguments:
   - {name: n, dtype: int32, value: n}
 launch: {grid: ["ceil(n / 4)", "ceil(n / 4)"], block: [4, 4]}
 space: {source: {evolve: true}}
-verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 37}]}
+verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 13}]}
 search: {budget: {evaluations: 5}}
 """
 
