@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GUESSED", "run_tuner"]
+__all__ = ["GUESSED", "run_python", "run_tuner"]
 
 GUESSED = "TUNER_TESTS_GUESSED"
 """A variable with which first specs keep the sizes that are guessed."""
@@ -48,8 +48,16 @@ def run_tuner(*words: object, cwd: Path | None = None) -> subprocess.CompletedPr
     Raises:
         subprocess.TimeoutExpired: it did not end; it has been killed.
     """
-    command = [str(word) for word in words]
-    request = {"words": command, "folder": str(cwd or Path.cwd()), "environment": dict(os.environ)}
+    return _run({"words": [str(word) for word in words]}, cwd)
+
+
+def run_python(text: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a program of Python in a folder, as ``python -c`` does; raises as :func:`run_tuner` does."""
+    return _run({"words": ["-c"], "text": text}, cwd)
+
+
+def _run(what: dict[str, Any], cwd: Path | None) -> subprocess.CompletedProcess[str]:
+    request = {**what, "folder": str(cwd or Path.cwd()), "environment": dict(os.environ)}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         channel = _server(os.environ.get("PYTHONPATH"))
         socket.send_fds(channel, [json.dumps(request).encode()], [out.fileno(), errors.fileno()])
@@ -59,9 +67,9 @@ def run_tuner(*words: object, cwd: Path | None = None) -> subprocess.CompletedPr
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
             _number(channel)
-            raise subprocess.TimeoutExpired(command, _LONGEST_S) from None
+            raise subprocess.TimeoutExpired(what["words"], _LONGEST_S) from None
         texts = [_text(file.fileno()) for file in (out, errors)]
-    return subprocess.CompletedProcess(command, status, *texts)
+    return subprocess.CompletedProcess(what["words"], status, *texts)
 
 
 def _number(channel: socket.socket) -> int:
@@ -134,6 +142,10 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     os.environ.update(request["environment"])
     if GUESSED in os.environ:
         first_sizes._TRIED = 0
+    if "text" in request:
+        sys.argv, sys.path[0] = request["words"], ""
+        exec(compile(request["text"], "<string>", "exec"), {"__name__": "__main__"})
+        sys.exit()
     main(request["words"])
 
 

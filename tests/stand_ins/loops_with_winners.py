@@ -32,8 +32,8 @@ int main(void)
 
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++)
-            for (int k = 0; k < N; k++)
-                c[i][j] += a[i][k] * b[k][j];
+            c[j][i] = a[i][j]
+                    + 0.5 * b[j][i];
     printf("%.17g\\n", c[5][6]);
     return 3;
 }

@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core.types import Resolved, Status
 from tuner.testing import SimulatedBackend
 
-__all__ = ["Broken", "Held", "loads", "outcome", "scattered_s", "steep_s"]
+__all__ = ["Broken", "Held", "outcome", "scattered_s"]
 
 
 def scattered_s(resolved: Resolved) -> float:
@@ -25,17 +25,6 @@ def scattered_s(resolved: Resolved) -> float:
 def outcome(resolved: Resolved) -> Status:
     """A part of the candidates of the same kernel fails."""
     return Status.WRONG_RESULT if int(resolved.macros["WIDTH"]) == 3 else Status.OK
-
-
-def steep_s(resolved: Resolved) -> float:
-    """Seconds that a model of static features learns quickly."""
-    a, b, c = (math.log2(int(resolved.macros[name])) for name in ("ALPHA", "BETA", "GAMMA"))
-    return 1e-3 * math.exp(0.4 * abs(a - 5) + 0.3 * abs(b - 2) + 0.05 * c)
-
-
-def loads(resolved: Resolved) -> dict[str, float]:
-    """Features that tell these seconds."""
-    return {"loads_count": 1000 * steep_s(resolved), "text_bytes": float(resolved.macros["BETA"])}
 
 
 class Held:

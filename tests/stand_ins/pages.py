@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from commands import run_tuner
+from commands import run_python, run_tuner
 from smaller_problem import smaller_problem
 
 __all__ = [
@@ -147,20 +147,41 @@ def _plain(line: str) -> list[str]:
     return words[1:] if words[0] == "tuner" else words
 
 
+def _alone(line: str) -> bool:
+    """Whether a line of a shell is a whole command, after which the shell is as it was."""
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        return False
+    return (
+        bool(words) and words[0].isalnum() and words[0] not in ("cd", "export", "set", "for", "if", "while")
+    )
+
+
 def run(line: str, folder: Path, **more: str) -> str:
     """What a command prints; it has to end well. ``more`` are variables of its environment.
 
-    Where a shell has no part in any of its lines each begins at once: the program is imported already. Those that name
-    it by its path, as the first page does, begin as a reader's.
+    Lines in which a shell has no part begin at once: the program is imported already. Those that name it by its path,
+    as the first page does, begin as a reader's.
     """
-    lines = [_plain(one) for one in line.strip().splitlines()]
-    if all(lines) and not more:
-        printed = ""
-        for words in lines:
-            ended = run_tuner(*words, cwd=folder)
-            assert ended.returncode == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"
-            printed += ended.stdout + ended.stderr
-        return printed
+    lines = line.strip().splitlines()
+    if not more and all(_plain(one) or _alone(one) for one in lines):
+        return "".join(
+            "".join(_forked(_plain(one), folder) for one in group)
+            if plain
+            else _shell("\n".join(group), folder)
+            for plain, group in groupby(lines, key=lambda one: bool(_plain(one)))
+        )
+    return _shell(line, folder, **more)
+
+
+def _forked(words: list[str], folder: Path) -> str:
+    ended = run_tuner(*words, cwd=folder)
+    assert ended.returncode == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"
+    return ended.stdout + ended.stderr
+
+
+def _shell(line: str, folder: Path, **more: str) -> str:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line],
@@ -176,7 +197,7 @@ def run(line: str, folder: Path, **more: str) -> str:
 
 
 LESS = {
-    "tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluations 5 --strategy random",
+    "tune blur.yaml --minutes 0.5": "tune blur.yaml --minutes 0.5 --evaluations 3 --strategy random",
     "tuner check blur.yaml": "tuner check blur.yaml --no-faults",
 }
 """Commands of marked blocks that would take long, and what is run instead."""
@@ -190,7 +211,8 @@ def run_marked(page: Path, folder: Path) -> None:
     marked = (block for block in blocks(page) if block.mark)
     for python, group in groupby(marked, key=lambda block: block.mark == "run" and block.kind == "python"):
         if python:
-            run(f"python -c {shlex.quote(chr(10).join(block.text for block in group))}", folder)
+            ended = run_python("\n".join(block.text for block in group), cwd=folder)
+            assert ended.returncode == 0, ended.stdout + ended.stderr
             continue
         for block in group:
             if block.mark.startswith("file: "):

@@ -61,10 +61,14 @@ def by_name(found: Outcome) -> dict[str, Worth]:
 
 
 @pytest.mark.integration
-def test_settings_are_worth_what_they_do(scale_spec: SpecWriter, tmp_path: Path) -> None:
-    found = run_of(scale_spec(evaluations=80), tmp_path / "a.run")
+def test_settings_are_worth_what_they_do_for_a_share_of_the_evaluations(
+    scale_spec: SpecWriter, tmp_path: Path
+) -> None:
+    found = run_of(scale_spec(evaluations=60), tmp_path / "a.run")
     worths = by_name(found)
     assert found.summary.improved
+    assert found.summary.trials["total"] == 60
+    assert 0 < kinds(tmp_path / "a.run")["weighed"] <= 60 // 3
     assert worths["STEP"].ratio is not None
     assert worths["STEP"].ratio[1] < 2.0 < worths["STEP"].ratio[2] * 1.02
     assert worths["STEP"].ratio[0] == pytest.approx(2.0, rel=0.03)
@@ -84,7 +88,7 @@ def test_equal_code_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None
         return dict(resolved.macros)
 
     backend = SimulatedBackend(seconds=seconds, same_code=code)
-    spec = spec_with(scale_spec(evaluations=80), space={"flags": {"vector": ["", "-fno-vectorize"]}})
+    spec = spec_with(scale_spec(evaluations=60), space={"flags": {"vector": ["", "-fno-vectorize"]}})
     found = run_of(spec, tmp_path / "a.run", backend=backend)
     changed = by_name(found)
     assert set(changed) <= {"STEP", "WIDTH", "vector"}
@@ -98,39 +102,42 @@ def test_off_and_short_runs_do_nothing(scale_spec: SpecWriter, tmp_path: Path) -
     """Off means off; a run of a dozen evaluations has nothing to spare."""
     short = run_of(scale_spec(evaluations=12), tmp_path / "short.run")
     assert short.summary.ablation == ()
-    off = spec_with(scale_spec(evaluations=80), search={"ablate": "off"})
+    off = spec_with(scale_spec(evaluations=60), search={"ablate": "off"})
     assert run_of(off, tmp_path / "off.run").summary.ablation == ()
     assert not {"dissect", "without", "weighed"} & set(kinds(tmp_path / "off.run"))
 
 
-@pytest.mark.integration
-def test_it_costs_a_share_of_the_evaluations(scale_spec: SpecWriter, tmp_path: Path) -> None:
-    found = run_of(scale_spec(evaluations=80), tmp_path / "auto.run")
-    assert 0 < kinds(tmp_path / "auto.run")["weighed"] <= 80 // 3
+def test_full_takes_every_setting_apart_with_all_processes(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """In a run that has nothing to spare."""
     full = spec_with(scale_spec(evaluations=12), search={"ablate": "full"})
     more = run_of(full, tmp_path / "full.run")
     assert {w.processes for w in more.summary.ablation if w.ratio and not w.same_code} == {8}
-    assert found.summary.trials["total"] == 80
 
 
-@pytest.mark.parametrize("kind", ["dissect", "without", "weighed"])
+class Stop:
+    """Interrupts a run at its first event of a kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.interruption = kind, Interruption()
+
+    def event(self, name: str, body: Mapping[str, Any]) -> None:
+        if name == self.kind:
+            self.interruption.set()
+
+
 @pytest.mark.integration
-def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_path: Path, kind: str) -> None:
-    spec = spec_with(scale_spec(evaluations=20), search={"ablate": "full"})
-    interruption = Interruption()
-
-    class Watch:
-        def event(self, name: str, body: Mapping[str, Any]) -> None:
-            if name == kind:
-                interruption.set()
-
+def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """At each of its steps."""
+    spec = spec_with(scale_spec(evaluations=12), search={"ablate": "full"})
     whole = run_of(spec, tmp_path / "whole.run")
-    begun = run_of(spec, tmp_path / "cut.run", observers=[Watch()], interruption=interruption)
-    assert begun.interrupted
-    backend = SimulatedBackend(seconds=seconds)
-    ended = resume(tmp_path / "cut.run", backend=backend)
-    assert [w.to_json() for w in ended.summary.ablation] == [w.to_json() for w in whole.summary.ablation]
-    assert audit(tmp_path / "cut.run", backend=backend).clean
+    for kind in ("dissect", "without", "weighed"):
+        path, stop = tmp_path / f"{kind}.run", Stop(kind)
+        begun = run_of(spec, path, observers=[stop], interruption=stop.interruption)
+        assert begun.interrupted
+        backend = SimulatedBackend(seconds=seconds)
+        ended = resume(path, backend=backend)
+        assert [w.to_json() for w in ended.summary.ablation] == [w.to_json() for w in whole.summary.ablation]
+        assert audit(path, backend=backend).clean
 
 
 def test_necessary_settings_are_reported(scale_spec: SpecWriter, tmp_path: Path) -> None:
@@ -205,10 +212,11 @@ void scale(const float *restrict a, float *restrict b, int n) {
 @pytest.mark.integration
 def test_a_real_compiler_and_real_processes(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """Whatever the search finds, each of its settings is either timed or has the same code, and the record stands."""
-    spec = scale_spec(evaluations=10)
+    spec = scale_spec(evaluations=5, few=True)
     (spec.parent / "scale.c").write_text(REPEATED)
     (loaded,) = load_spec(spec_with(spec, search={"ablate": "full"}))
-    found = begin(loaded, tmp_path / "a.run", Options(seed=3, workers=2))
+    few = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
+    found = begin(loaded, tmp_path / "a.run", Options(seed=3, workers=2, settings=few))
     assert found.summary.improved
     worths = by_name(found)
     assert worths["STEP"].ratio is not None

@@ -102,7 +102,10 @@ def swaps_hurt(variant: Variant, resolved: Resolved) -> float:
 def tuned(folder: Path, library: Path | None, name: str = "a", **more: Any) -> Outcome:
     text, entry, names = (OTHER, "other", "xyzm") if name == "other" else (KERNEL, "product", "abcn")
     settings = dict(more.get("settings", {}))
-    options = Options(seed=more.get("seed", 5), evaluations=40, workers=2, library=library, settings=settings)
+    evaluations = more.get("evaluations", 30)
+    options = Options(
+        seed=more.get("seed", 5), evaluations=evaluations, workers=2, library=library, settings=settings
+    )
     of_variant = more.get("of_variant", swaps_help)
     quiet = backend(of_variant=of_variant, process_noise=0.001, call_noise=0.001)
     return begin(spec_of(folder / name, text, entry, names), folder / f"{name}.run", options, backend=quiet)
@@ -139,6 +142,21 @@ def library(one_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(one_run, tmp_path / "library"))
 
 
+@pytest.fixture(scope="module")
+def helped(one_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A run with that library, which tests only read."""
+    folder = tmp_path_factory.mktemp("helped")
+    return tuned(folder, Path(shutil.copytree(one_run, folder / "library")))
+
+
+@pytest.fixture(scope="module")
+def other_seed(one_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """Another one, in which advice enters."""
+    folder = tmp_path_factory.mktemp("other_seed")
+    library = Path(shutil.copytree(one_run, folder / "library"))
+    return tuned(folder, library, seed=7, evaluations=40)
+
+
 def test_roles_know_no_names() -> None:
     """A loop that sums has the role of another one that sums, and not that of one that does not."""
     mine = next(iter(program(SUMS, "product").functions.values()))
@@ -153,10 +171,9 @@ def made_of(text: str, entry: str, numerics: str = "reassociate", seed: int = 0)
     return offers(program(text, entry), numerics, (), np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("by_recipe", [True, False])
 @pytest.mark.integration
-def test_edits_are_carried_over(by_recipe: bool) -> None:
-    """To loops of other names, with the values that were best there."""
+def test_edits_are_carried_over() -> None:
+    """To loops of other names, with the values that were best there; one by one, or by a recipe."""
     source = program(OTHER_SUMS, "other")
     won = next(
         m
@@ -166,15 +183,15 @@ def test_edits_are_carried_over(by_recipe: bool) -> None:
     )
     best = {p.name: p.values[-1] for p in won.parameters}
     steps = json.loads(json.dumps(stages_of(source, won.variant.edits, best)))
-    moves = ("recipe/inner_product",) if by_recipe else ()
     target = program(SUMS, "product")
-    made = port(target, steps, moves, "reassociate", np.random.default_rng(0))
-    assert made is not None
-    assert "vector_block" in [e["op"] for e in made.variant.edits]
-    assert apply_edits(target, made.variant.edits).variant.files == made.variant.files
-    block = next(e for e in made.variant.edits if e["op"] == "vector_block")
-    assert [p["default"] for p in block["parameters"]] == list(best.values())
-    assert port(program(SWEEP, "sweep"), steps, moves, "reassociate", np.random.default_rng(0)) is None
+    for moves in ((), ("recipe/inner_product",)):
+        made = port(target, steps, moves, "reassociate", np.random.default_rng(0))
+        assert made is not None
+        assert "vector_block" in [e["op"] for e in made.variant.edits]
+        assert apply_edits(target, made.variant.edits).variant.files == made.variant.files
+        block = next(e for e in made.variant.edits if e["op"] == "vector_block")
+        assert [p["default"] for p in block["parameters"]] == list(best.values())
+        assert port(program(SWEEP, "sweep"), steps, moves, "reassociate", np.random.default_rng(0)) is None
 
 
 def test_edits_of_a_looser_version_are_not_carried_over() -> None:
@@ -231,10 +248,9 @@ def test_worth_is_a_part_of_the_gain() -> None:
 
 
 @pytest.mark.integration
-def test_a_kernel_never_seen_gets_what_won_elsewhere(library: Path, tmp_path: Path) -> None:
+def test_a_kernel_never_seen_gets_what_won_elsewhere(helped: Outcome, tmp_path: Path) -> None:
     """Before anything else is bred; and a replay, which has no library, derives it again."""
-    alone = tuned(tmp_path / "alone", None)
-    helped = tuned(tmp_path / "helped", library)
+    alone = tuned(tmp_path / "alone", None, evaluations=10)
     assert helped.summary.recalled is not None
     assert [s["kernel"] for s in helped.summary.recalled] == ["other"] * len(helped.summary.recalled)
     first = variants_of(helped)[1]
@@ -287,7 +303,7 @@ def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> No
     assert [len(v.trials) for v in own] == [1] * len(own)
     assert all(v.aside and not v.reached for v in own)
     in_vain = steps_of(misled, advised=True)
-    assert 2 <= len(in_vain) <= 1 + 40 // 10
+    assert 2 <= len(in_vain) <= 1 + 30 // 10
     delayed = [s for s in steps_of(misled) if s in steps_of(alone)]
     early = 20
     assert steps_of(misled)[:early] == steps_of(alone)[:early] == delayed[:early]
@@ -314,16 +330,16 @@ def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path
     assert own[0].score < -0.1
     assert [len(v.trials) for v in own] == [1] * len(own)
     assert all(v.aside and not v.reached for v in own)
-    assert len(own) <= 2 + 40 // 10
+    assert len(own) <= 2 + 30 // 10
     # Then what goes on hangs on times that are nearly equal, and those on the number of the trial.
     early = 1 + Evolution().least
     assert steps_of(misled)[:early] == steps_of(alone)[:early]
 
 
 @pytest.mark.integration
-def test_advice_enters_after_own_trials(library: Path, tmp_path: Path) -> None:
+def test_advice_enters_after_own_trials(other_seed: Outcome) -> None:
     """Then it goes on like any other, and others are bred from it."""
-    outcome = tuned(tmp_path, library, seed=7)
+    outcome = other_seed
     variants = variants_of(outcome)
     entered = [v for v in variants if v.origin == "library" and not v.aside]
     best = min(entered, key=lambda v: v.score or 0.0)
@@ -414,7 +430,7 @@ def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.integration
-def test_a_killed_run_goes_on_with_its_advice(library: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Path, tmp_path: Path) -> None:
     """The library may be gone by then."""
 
     interruption = Interruption()
@@ -424,8 +440,7 @@ def test_a_killed_run_goes_on_with_its_advice(library: Path, tmp_path: Path) -> 
             if kind == "recall":
                 interruption.set()
 
-    whole = tuned(tmp_path / "whole", Path(shutil.copytree(library, tmp_path / "copy")))
-    options = Options(seed=5, evaluations=40, workers=2, library=library)
+    options = Options(seed=5, evaluations=30, workers=2, library=library)
     quiet = backend(of_variant=swaps_help, process_noise=0.001, call_noise=0.001)
     path = tmp_path / "cut.run"
     begin(
@@ -436,8 +451,9 @@ def test_a_killed_run_goes_on_with_its_advice(library: Path, tmp_path: Path) -> 
         observers=[Stop()],
         interruption=interruption,
     )
+    shutil.rmtree(library)
     outcome = resume(path, backend=quiet)
-    assert [v.edits for v in variants_of(outcome)] == [v.edits for v in variants_of(whole)]
+    assert [v.edits for v in variants_of(outcome)] == [v.edits for v in variants_of(helped)]
 
 
 def code_of(variant: Variant) -> dict[str, float]:
@@ -588,14 +604,16 @@ def expected_of(outcome: Outcome) -> dict[str, float]:
 
 
 @pytest.mark.integration
-def test_moves_worth_elsewhere_is_known_with_advice(library: Path, tmp_path: Path) -> None:
+def test_moves_worth_elsewhere_is_known_with_advice(
+    other_seed: Outcome, library: Path, tmp_path: Path
+) -> None:
     """It changes what is bred then, and nothing while all advice is in vain."""
     (entry,) = Library(library).entries()
     plain = Path(shutil.copytree(library, tmp_path / "without"))
     (path,) = plain.glob("*.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "paid": {}}))
-    told = tuned(tmp_path / "told", library, seed=7)
-    untold = tuned(tmp_path / "untold", plain, seed=7)
+    told = other_seed
+    untold = tuned(tmp_path / "untold", plain, seed=7, evaluations=40)
     assert set(expected_of(told)) == set(entry.paid) != set()
     assert not expected_of(untold)
     one, other = ([(v.origin, list(v.edits)) for v in variants_of(each)] for each in (told, untold))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from commands import run_tuner
+from commands import run_python, run_tuner
 
 import tuner
 from tuner.cli import text
@@ -144,9 +144,9 @@ def test_a_folder_whose_name_is_not_utf8_is_one_line(scale_spec: SpecWriter, tmp
 
 @pytest.mark.parametrize(("words", "usage"), [([], 2), (["--nope"], 2), (["--help"], 0)])
 @pytest.mark.integration
-def test_the_short_command_is_called_by_its_own_name(words: list[str], usage: int) -> None:
-    program = [sys.executable, "-c", "from tuner.cli.main import main_tune; main_tune()", *words]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
+def test_the_short_command_is_called_by_its_own_name(words: list[str], usage: int, tmp_path: Path) -> None:
+    program = f"import sys; from tuner.cli.main import main_tune; sys.argv[1:] = {words}; main_tune()"
+    done = run_python(program, cwd=tmp_path)
     assert done.returncode == usage
     shown = (done.stdout + done.stderr).replace("[OPTIONS]", "OPTIONS")
     assert "Usage: tune OPTIONS" in shown

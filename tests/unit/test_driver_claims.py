@@ -45,7 +45,7 @@ def simulated_claims(spec_path: Path, folder: Path, runs: int) -> int:
     for seed in range(runs):
         noise = stream(seed, "noise").uniform(0.003, 0.02)
         backend = SimulatedBackend(seconds=lambda _: 1e-3, process_noise=float(noise), call_noise=0.02)
-        options = Options(seed=seed, evaluations=40, workers=1)
+        options = Options(seed=seed, evaluations=24, workers=1)
         claims += begin(spec, folder / f"{seed}.run", options, backend=backend).summary.improved
     return claims
 
@@ -91,8 +91,8 @@ def test_a_real_gain_is_claimed(scale_spec: Callable[..., Path], tmp_path: Path)
         return 1e-3 if resolved.macros["WIDTH"] == 1 else 0.95e-3
 
     claims = 0
-    for seed in range(10):
+    for seed in range(6):
         backend = SimulatedBackend(seconds=faster, process_noise=0.01, call_noise=0.02)
         run = begin(spec, tmp_path / f"{seed}.run", Options(seed=seed, evaluations=20), backend=backend)
         claims += run.summary.improved
-    assert claims >= 9
+    assert claims == 6

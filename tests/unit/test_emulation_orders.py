@@ -47,7 +47,6 @@ SUMS = "for (int m = 16; m; m /= 2) v += __shfl_down_sync(~0u, v, m); if (thread
     "body",
     [
         "if (i >= n) return; float v = x[i]; " + SUMS,
-        "float v = i < n ? x[i] : 0; if (threadIdx.x % 32 < 16) v += __shfl_xor_sync(~0u, v, 16); if (i < n) y[i] = v;",
         "__shared__ int at; if (threadIdx.x == 0) at = 0; __syncthreads(); if (i < n) y[blockIdx.x * 64 + "
         "atomicAdd(&at, 1)] = x[i];",
     ],

@@ -64,14 +64,20 @@ def launching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [sys.executable, str(tmp_path / "launching.py")]
 
 
-def recordings(command: list[str], folder: Path) -> dict[str, Recording]:
-    """Of both kernels."""
-    report = record_kernels(command, ["first", "second"], folder, instances=1)
-    found = {}
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recording]:
+    """Recordings of both kernels."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "launching.py").write_text(OPENCL)
+    command = [sys.executable, str(folder / "launching.py")]
+    with pytest.MonkeyPatch.context() as patch:
+        system_drivers(patch)
+        report = record_kernels(command, ["first", "second"], folder / "out", instances=1)
+    made = {}
     for path in report.recordings:
         with RecordingFile(path) as file:
-            found[file.recording.entry] = file.recording
-    return found
+            made[file.recording.entry] = file.recording
+    return made
 
 
 def printed(capfd: pytest.CaptureFixture[str]) -> str:
@@ -81,10 +87,8 @@ def printed(capfd: pytest.CaptureFixture[str]) -> str:
 
 @needs.pocl
 def test_kernels_of_one_program_each_get_their_winner(
-    launching: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    found: dict[str, Recording], launching: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    found = recordings(launching, tmp_path / "out")
-    assert printed(capfd) == "7"
     first = Winner(
         kernel="first",
         recording=found["first"],
@@ -182,9 +186,12 @@ def test_functions_each_get_their_winner_however_they_are_reached(
 
 @needs.pocl
 def test_kernels_and_functions_together(
-    launching: list[str], calling: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    found: dict[str, Recording],
+    launching: list[str],
+    calling: list[str],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    found = recordings(launching, tmp_path / "out")
     kernel = Winner(
         kernel="second",
         recording=found["second"],

@@ -285,21 +285,32 @@ NOWHERE = {
 }
 
 
+@pytest.fixture(scope="module")
+def careful(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LoadedSpec, FunctionWinner]:
+    """As ``stands``, of a function that follows none of its pointers blindly."""
+    folder = tmp_path_factory.mktemp("careful")
+    application(folder, TWICE, kernel=CAREFUL)
+    loaded = spec(folder)
+    return folder, loaded, winner(loaded)
+
+
 @pytest.mark.parametrize("body", NOWHERE.values(), ids=NOWHERE)
 @pytest.mark.integration
 def test_pointers_that_the_function_does_not_follow_may_lead_nowhere(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], body: tuple[str, str]
+    careful: tuple[Path, LoadedSpec, FunctionWinner],
+    capfd: pytest.CaptureFixture[str],
+    body: tuple[str, str],
 ) -> None:
     setting, why = body
+    folder, loaded, own = careful
     main = "#include <string.h>\n#include <sys/mman.h>\n" + MAIN
-    command = application(tmp_path, f"{setting} STEP(c);", kernel=CAREFUL, main=main)
+    command = application(folder, f"{setting} STEP(c);", kernel=CAREFUL, main=main)
     subprocess.run(command, check=True)
     alone = capfd.readouterr().out
-    loaded = spec(tmp_path)
     with pytest.raises(UsageError, match=why):
         record_spec(command, loaded, instances=1)
     assert capfd.readouterr().out == alone
-    ended, (ran,) = run_with([winner(loaded)], command)
+    ended, (ran,) = run_with([own], command)
     assert capfd.readouterr().out == alone
     assert (ended.status, ran.replaced, ran.left) == (0, 0, 1)
 

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +21,7 @@ from typing import Any
 import needs
 import product_runs
 import pytest
-import yaml
-from on_nodes import Broken, Held, loads, outcome, scattered_s, steep_s
+from on_nodes import Broken, Held, outcome, scattered_s
 from pages import ROOT, block
 from pages import run as run_line
 from ray_cluster import Nodes, cluster
@@ -130,35 +128,14 @@ def test_a_run_that_evolves_its_source(nodes: Nodes, tmp_path: Path) -> None:
     many = begin(
         spec,
         path,
-        Options(seed=3, evaluations=40, settings=QUICK),
+        Options(seed=3, evaluations=20, settings=QUICK),
         backend=product_runs.backend(),
         executor=over_cluster(product_runs.backend(), nodes.address),
     )
     assert many.summary.improved
     state = state_of(path)
-    assert len([v for v in state.variants.values() if v.trials]) > 3
+    assert len([v for v in state.variants.values() if v.trials]) > 2
     report = audit(path, backend=product_runs.backend())
-    assert report.clean, report.differences
-
-
-def test_the_cost_model_judges(nodes: Nodes, scale_spec: SpecWriter, tmp_path: Path) -> None:
-    path = scale_spec(strategy="random", evaluations=110)
-    (path.parent / "scale.c").write_text(
-        "void scale(const float *a, float *b, int n) { for (int i = 0; i < n; i++) b[i] = 2.0f * a[i]; }\n"
-    )
-    document = yaml.safe_load(path.read_text())
-    values = [1, 2, 4, 8, 16, 32, 64, 128]
-    document["space"] = {"parameters": dict.fromkeys(("ALPHA", "BETA", "GAMMA", "DELTA"), values)}
-    path.write_text(yaml.safe_dump(document))
-    (spec,) = load_spec(path)
-    backend = SimulatedBackend(seconds=steep_s, features=loads)
-    run = tmp_path / "a.run"
-    given = Options(seed=3, settings=QUICK)
-    begin(spec, run, given, backend=backend, executor=over_cluster(backend, nodes.address))
-    with RunRecord.read(run) as record:
-        stages = Counter(e.body["stage"] for e in record.events(kind="judge"))
-    assert set(stages) == {"ask", "build"}
-    report = audit(run, backend=backend)
     assert report.clean, report.differences
 
 
@@ -167,7 +144,7 @@ def test_several_objectives(nodes: Nodes, tmp_path: Path) -> None:
     path.write_text(path.read_text() + "objective: [time, energy]\n")
     (spec,) = load_spec(path)
     run = tmp_path / "a.run"
-    given = Options(seed=1, evaluations=60, workers=1)
+    given = Options(seed=1, evaluations=24, workers=1)
     result = begin(spec, run, given, executor=over_cluster(RecordedBackend(), nodes.address))
     values = [p.values for p in result.summary.pareto]
     assert len(values) > 2

@@ -148,32 +148,32 @@ struct Node follow(struct Node node) { int here[2] = {1, 2}; node.next += here[0
 """
 
 
+PROGRAMS = {
+    "constants": DECLARED,
+    "number": "int counter;",
+    "array": "static float sums[4];",
+    "structure": "struct Node { int next; } node;",
+}
+
+
 @needs.pocl
-@pytest.mark.parametrize(
-    ("declared", "recorded"),
-    [
-        (DECLARED, True),
-        ("int counter;", False),
-        ("static float sums[4];", False),
-        ("struct Node { int next; } node;", False),
-    ],
-    ids=["constants and types", "a number", "an array", "a structure"],
-)
 def test_variables_are_told_from_constants_where_the_driver_counts_both(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: str, recorded: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in_loader(tmp_path, monkeypatch)
     monkeypatch.setenv("TUNER_TEST_COUNTS", "1")
     body = f"""
-source = {declared!r} + text("work", 3)
-kernel = cl.Kernel(built(source, "-cl-std=CL2.0"), "work")
-kernel.set_args(x)
-cl.enqueue_nd_range_kernel(queue, kernel, (960,), (8,)).wait()
+for name, declared in {PROGRAMS!r}.items():
+    kernel = cl.Kernel(built(declared + text(name, 3), "-cl-std=CL2.0"), name)
+    kernel.set_args(x)
+    cl.enqueue_nd_range_kernel(queue, kernel, (960,), (8,)).wait()
 """
     (tmp_path / "application.py").write_text(APPLICATION.partition("given =")[0] + body)
     command = [sys.executable, "-W", "ignore", str(tmp_path / "application.py")]
-    if recorded:
-        assert len(record_kernel(command, "work", tmp_path / "out", instances=1).recordings) == 1
-        return
-    with pytest.raises(UsageError, match="its program has variables in global memory"):
-        record_kernel(command, "work", tmp_path / "out", instances=1)
+    report = record_kernels(command, list(PROGRAMS), tmp_path / "out", instances=1)
+    refused = {"its program has variables in global memory"}
+    assert {use.name: set(use.refused) for use in report.ran.kernels} == {
+        "constants": set(),
+        **dict.fromkeys(("number", "array", "structure"), refused),
+    }
+    assert len(report.recordings) == 1

@@ -243,7 +243,7 @@ def test_exchanges_with_models_are_summed(recorded: Path) -> None:
 @pytest.mark.integration
 @settings(
     deadline=None,
-    max_examples=15,
+    max_examples=6,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(share=st.floats(0.001, 1.0))

@@ -23,7 +23,7 @@ from tuner.spaces.space import Space
 GOLDEN = Path(__file__).parents[1] / "golden"
 SEEDS = range(3)
 # A proposal of skopt's takes a tenth of a second and more.
-MODELS = (("auto", SEEDS, 60), ("optuna-tpe", SEEDS, 60), ("skopt-gp", [1], 40), ("skopt-forest", [1], 40))
+MODELS = (("auto", SEEDS, 60), ("optuna-tpe", SEEDS, 60), ("skopt-gp", [1], 25))
 
 
 def parameters(passes=None):
@@ -104,18 +104,18 @@ def test_cmaes_beats_chance_later():
 @pytest.mark.integration
 def test_evolution_beats_random_pipelines():
     landscape, space = Landscape(failing=0.05, score=pipelines), Space([], passes=pass_space())
-    evolved = median_best("passes", space, landscape, 150)
-    assert evolved < 1.5 * median_best("random", space, landscape, 150) < 0
+    evolved = median_best("passes", space, landscape, 100)
+    assert evolved < 1.5 * median_best("random", space, landscape, 100) < 0
 
 
 @pytest.mark.integration
 def test_auto_gains_from_parameters_and_from_passes():
     space = parameters(pass_space())
     landscape = Landscape(score=lambda c: hills(c) + pipelines(c))
-    joint = median_best("auto", space, landscape, 80)
-    fixed = median_best("optuna-tpe", space, landscape, 80)
+    joint = median_best("auto", space, landscape, 60)
+    fixed = median_best("optuna-tpe", space, landscape, 60)
     assert joint < fixed - 0.1
-    assert joint < median_best("random", space, landscape, 80) - 0.3
+    assert joint < median_best("random", space, landscape, 60) - 0.3
 
 
 @pytest.mark.integration

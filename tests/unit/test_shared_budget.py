@@ -78,9 +78,16 @@ def standings(path: Path) -> list[Any]:
 HOT_AND_COLD = (("hot", 0.9, True), ("cold", 0.1, False))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
+    """Runs of both that nothing disturbed, which tests only read."""
+    folder = tmp_path_factory.mktemp("whole")
+    return tune(members(folder, HOT_AND_COLD), folder / "runs")
+
+
 @pytest.mark.integration
-def test_the_kernel_with_most_of_the_time_and_room_for_gain_gets_more(tmp_path: Path) -> None:
-    hot, cold = results = tune(members(tmp_path, HOT_AND_COLD), tmp_path / "runs")
+def test_the_kernel_with_most_of_the_time_and_room_for_gain_gets_more(whole: list[Outcome]) -> None:
+    hot, cold = results = whole
     assert evaluations(hot) + evaluations(cold) == 80
     assert evaluations(hot) > 2 * evaluations(cold)
     assert evaluations(cold) >= 4
@@ -96,15 +103,15 @@ def test_the_kernel_with_most_of_the_time_and_room_for_gain_gets_more(tmp_path: 
 @pytest.mark.integration
 def test_room_counts_where_shares_are_equal(tmp_path: Path) -> None:
     """A random search of a landscape finds something better again and again; on a plain it never does."""
-    own = members(tmp_path, (("flat", 0.5, False), ("steep", 0.5, True)), strategy="random")
+    shares = (("flat", 0.5, False), ("steep", 0.5, True))
+    own = members(tmp_path, shares, strategy="random", evaluations=24)
     low, high = tune(own, tmp_path / "runs")
     assert evaluations(high) > evaluations(low)
 
 
 @pytest.mark.integration
-def test_an_interrupted_group_goes_on_as_it_would_have(tmp_path: Path) -> None:
+def test_an_interrupted_group_goes_on_as_it_would_have(whole: list[Outcome], tmp_path: Path) -> None:
     own = members(tmp_path, HOT_AND_COLD)
-    whole = tune(own, tmp_path / "whole")
     interruption = Interruption()
     seen = 0
 
@@ -145,9 +152,10 @@ def test_over_several_devices(tmp_path: Path) -> None:
             lambda: RecordedBackend().prepare(task, workers=1), ["recorded"] * 3, builders=1
         )
 
-    own = [Member(spec=m.spec, options=m.options, executor=fleet) for m in members(tmp_path, HOT_AND_COLD)]
+    given = members(tmp_path, HOT_AND_COLD, evaluations=30)
+    own = [Member(spec=m.spec, options=m.options, executor=fleet) for m in given]
     hot, cold = tune(own, tmp_path / "runs")
-    assert evaluations(hot) + evaluations(cold) == 80
+    assert evaluations(hot) + evaluations(cold) == 60
     assert evaluations(hot) > 2 * evaluations(cold)
     for one in (hot, cold):
         assert one.path is not None
@@ -229,6 +237,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     hot, cold = json.loads(printed.out)["runs"]
     assert "parts of the time: hot 90%, cold 10%" in printed.err
     assert hot["trials"]["total"] > 2 * cold["trials"]["total"]
+    common[1] = "12"
     with pytest.raises(SystemExit) as ended:
         main(["tune", *paths, *common, "--out", str(tmp_path / "own"), "--no-share"])
     assert ended.value.code == 0

@@ -249,10 +249,7 @@ def test_members_that_are_structures_or_lead_to_them(tmp_path: Path, argument: s
     assert made.at_scale is not None
     (tmp_path / "total.yaml").write_text(made.at_scale(0.05, None))
     (loaded,) = load_spec(tmp_path / "total.yaml")
-    report = check_spec(loaded, faults=2)
-    assert report.ok
-    assert report.faults is not None
-    assert report.faults.enough
+    assert check_spec(loaded, faults=False).ok
     (tmp_path / "total.yaml").write_text(made.text.replace("shape: [4], by", "shape: [3], by"))
     with pytest.raises(SpecError, match="own"):
         load_spec(tmp_path / "total.yaml")
