@@ -214,7 +214,7 @@ def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_base
 
     monkeypatch.setattr(Simulator, "examine", watched)
     monkeypatch.setattr("tuner.evaluators.opencl.runner._FIRST_LAUNCH_S", 0.3)
-    endless = SHIFT.replace("    barrier", "    for (volatile int go = 1; go;) ;\n    barrier")
+    endless = SHIFT.replace("    barrier", "    for (volatile int go = i == 0; go;) ;\n    barrier")
     assert confirmed(clean, endless).status is Status.TIMED_OUT
     (simulated,) = reports
     assert simulated.note.startswith("no end within 0.5 s"), simulated.note
@@ -224,7 +224,7 @@ def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_base
 @needs.oclgrind
 def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     spinning = SHIFT.replace(
-        "    barrier", "    while (((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
+        "    barrier", "    while (i == 0 && ((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
     )
     evaluation = prepared(spinning, limit_s=0.3)
     monkeypatch.setattr("tuner.evaluators.opencl.evaluation.oclgrind_version", lambda: None)
@@ -253,7 +253,7 @@ def test_sizes_that_are_all_too_large_are_said(monkeypatch: pytest.MonkeyPatch) 
         "give a smaller one in verify.problems"
     )
     spinning = SHIFT.replace(
-        "    barrier", "    while (((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
+        "    barrier", "    while (i == 0 && ((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
     )
     evaluation = prepared(spinning, limit_s=0.3, sizes=(1 << 17,), small=())
     monkeypatch.setattr("tuner.evaluators.opencl.runner._FIRST_LAUNCH_S", 0.3)
