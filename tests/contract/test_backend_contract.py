@@ -134,8 +134,7 @@ class BackendContract:
         assert all(seconds > 0 for seconds in report.call_s)
         assert canonical_json({"own": dict(report.own_error), "notes": dict(report.notes)})
 
-    @pytest.mark.parametrize("purpose", ["search", "confirm"])
-    @pytest.mark.parametrize("number", [0, 3])
+    @pytest.mark.parametrize(("purpose", "number"), [("search", 0), ("confirm", 3)])
     def test_right_candidate_is_verified_and_timed(
         self, case: Case, ready: Ready, purpose: str, number: int
     ) -> None:
@@ -173,7 +172,7 @@ class BackendContract:
         """Interleaved batches of two open sessions."""
         requests = (case.baseline, case.same)
         sessions = [
-            ready.evaluation.open(build, request.resolved, purpose="confirm", number=1)
+            ready.evaluation.open(build, request.resolved, purpose="search", number=1)
             for build, request in zip(ready.builds, requests, strict=False)
         ]
         try:

@@ -47,7 +47,7 @@ def further(made: Applied, seed: int) -> Iterator[Applied]:
 
 
 @needs.cc
-@pytest.mark.parametrize("name", ["jacobi-2d", "heat-3d", "fdtd-2d", "seidel-2d"])
+@pytest.mark.parametrize("name", ["jacobi-2d", "fdtd-2d", "seidel-2d"])
 @pytest.mark.integration
 def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -> None:
     """Sizes from none to more than a strip, steps from none to more than a block."""
@@ -57,7 +57,7 @@ def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -
     ops = {v.variant.edits[0]["op"] for v in variants}
     assert ops >= ({"skew", "diagonals"} if name == "seidel-2d" else {"skew", "fuse_shifted"})
     assert all(v.checked for v in variants)
-    assert not (text := same(program, entry, variants, tmp_path, trials=60)), text
+    assert not (text := same(program, entry, variants, tmp_path, trials=30)), text
 
 
 @pytest.mark.integration
@@ -69,7 +69,7 @@ def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -
 )
 @settings(
     deadline=None,
-    max_examples=5,
+    max_examples=3,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_sweep_in_place_stays_the_same(
@@ -88,7 +88,7 @@ def test_any_sweep_in_place_stays_the_same(
     if variants:
         folder = tmp_path / os.urandom(4).hex()
         folder.mkdir()
-        assert not (found := same(program, "f", variants, folder, trials=60)), found
+        assert not (found := same(program, "f", variants, folder, trials=30)), found
 
 
 @st.composite
@@ -122,7 +122,7 @@ def sweeps(draw: st.DrawFn) -> str:
 @given(text=sweeps(), seed=st.integers(0, 1 << 20))
 @settings(
     deadline=None,
-    max_examples=6,
+    max_examples=4,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_sweeps_stay_the_same(text: str, seed: int, tmp_path: Path) -> None:

@@ -91,15 +91,44 @@ def device_variants(program: Program, seed: int, *, reassociate: bool = False) -
 def differing_variants(
     made: Made, variants: Sequence[Applied], seed: int, folder: Path, *, rounding: float = 0.0
 ) -> list[str]:
+    """:func:`differing_kernels` of one."""
+    return differing_kernels([(made, variants)], seed, folder, rounding=rounding)
+
+
+def differing_kernels(
+    kernels: Sequence[tuple[Made, Sequence[Applied]]], seed: int, folder: Path, *, rounding: float = 0.0
+) -> list[str]:
     """What differs or goes wrong, a line for each; empty when nothing does.
 
     Args:
-        made: the kernel.
-        variants: of it.
+        kernels: each with variants of it; all run in one process.
         seed: of inputs and of the tunables' values.
         folder: to work in.
         rounding: how far floating-point results may lie apart.
     """
+    tasks, told = [], []
+    for made, variants in kernels:
+        task, about = _task(made, variants, seed)
+        tasks.append(task | {"rounding": rounding})
+        told.append(about)
+    (folder / "task.json").write_text(json.dumps(tasks))
+    command = [sys.executable, __file__, str(folder)]
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LIMIT_S * len(tasks), check=False
+        )
+    except subprocess.TimeoutExpired:
+        return ["a variant does not end"]
+    found = [] if not ran.returncode else [f"ended with {ran.returncode}: {ran.stderr[-500:]}"]
+    for line in ran.stdout.splitlines():
+        which, number, what = json.loads(line)
+        jobs: Any = tasks[which]["jobs"]
+        found.append(f"{what}: {told[which][number]}\n{jobs[number]['text']}")
+    return found
+
+
+def _task(made: Made, variants: Sequence[Applied], seed: int) -> tuple[dict[str, Any], list[str]]:
+    """What the process is to run, the kernel as it was first; and of each job what it is."""
     rng = np.random.default_rng(seed)
     jobs = [{"text": made.text, "values": {}, "launch": _launches(made, made.launch, {})}]
     about = [""]
@@ -119,18 +148,13 @@ def differing_variants(
         [_TYPES[kind], [int(parse(count).evaluate(s)) for s in made.sizes]]
         for kind, count in made.arrays.values()
     ]
-    task = {"arrays": arrays, "sizes": [list(s.values()) for s in made.sizes], "jobs": jobs, "seed": seed}
-    (folder / "task.json").write_text(json.dumps(task | {"rounding": rounding}))
-    command = [sys.executable, __file__, str(folder)]
-    try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return ["a variant does not end"]
-    found = [] if not ran.returncode else [f"ended with {ran.returncode}: {ran.stderr[-500:]}"]
-    for line in ran.stdout.splitlines():
-        number, what = json.loads(line)
-        found.append(f"{what}: {about[number]}\n{jobs[number]['text'] if number else ''}")
-    return found
+    task: dict[str, Any] = {
+        "arrays": arrays,
+        "sizes": [list(s.values()) for s in made.sizes],
+        "jobs": jobs,
+        "seed": seed,
+    }
+    return task, about
 
 
 def _launches(made: Made, launch: Launch, values: Mapping[str, int]) -> list[tuple[list[int], list[int]]]:
@@ -183,18 +207,23 @@ def _main(folder: Path) -> None:
         }
     import pyopencl as cl
 
-    task = json.loads((folder / "task.json").read_text())
     context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+    read = 0
+    for which, task in enumerate(json.loads((folder / "task.json").read_text())):
+        read = _run(cl, context, which, task, log, read)
+
+
+def _run(cl: Any, context: Any, which: int, task: Mapping[str, Any], log: Path, read: int) -> int:
+    """Prints what is wrong with the jobs of one kernel; returns how much of Oclgrind's log is read then."""
     queue = cl.CommandQueue(context)
     flags = cl.mem_flags
     wanted: list[list[Any]] = []
-    read = 0
     for number, job in enumerate(task["jobs"]):
         options = ["-w", "-cl-std=CL1.2", *(f"-D{k}={v}" for k, v in job["values"].items())]
         try:
             kernel = cl.Program(context, job["text"]).build(options=options).f
         except cl.RuntimeError as error:
-            print(json.dumps([number, f"does not build: {str(error)[:600]}"]), flush=True)
+            print(json.dumps([which, number, f"does not build: {str(error)[:600]}"]), flush=True)
             continue
         for at, sizes in enumerate(task["sizes"]):
             given = _inputs(task["arrays"], at, task["seed"])
@@ -208,9 +237,9 @@ def _main(folder: Path) -> None:
             text = log.read_text() if log.exists() else ""
             finding, read = first_finding(text[read:]), len(text)
             if finding:
-                print(json.dumps([number, f"at {sizes}: {finding}"]), flush=True)
+                print(json.dumps([which, number, f"at {sizes}: {finding}"]), flush=True)
                 if not number:
-                    return
+                    return read
                 break
             if not number:
                 wanted.append(found)
@@ -219,8 +248,9 @@ def _main(folder: Path) -> None:
                 k for k, (x, y) in enumerate(zip(found, wanted[at], strict=True)) if not _equal(x, y, task)
             ]
             if off:
-                print(json.dumps([number, f"array {off[0]} differs at {sizes}"]), flush=True)
+                print(json.dumps([which, number, f"array {off[0]} differs at {sizes}"]), flush=True)
                 break
+    return read
 
 
 def _equal(one: Any, two: Any, task: Mapping[str, Any]) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +40,7 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import _advice_figures  # type: ignore[import-not-found]
 
+    monkeypatch.setattr(_advice_figures, "DRAWS", 200)
     return _advice_figures
 
 
@@ -166,31 +167,45 @@ def test_the_goal_is_the_best_of_all_runs(scores: ModuleType) -> None:
     goal = scores.goals(runs)["a"]
     assert goal == pytest.approx(-1.0 + math.log(1.05))
     assert [scores.needed(run, goal, 2) for run in runs] == [2, 2, 2]
-    assert scores.figures(runs, 2)["arms"]["misled"]["reached"] == 0
-    assert scores.figures(runs, 2)["arms"]["alone"]["reached"] == 2
+    arms = scores.figures(runs, 2)["arms"]
+    assert (arms["misled"]["reached"], arms["alone"]["reached"]) == (0, 2)
 
 
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(BENCHMARKS / "advice.py"), *words], capture_output=True, text=True, check=False
-    )
+Command = Callable[..., int]
 
 
-def test_figures_of_finished_runs_by_rule(tmp_path: Path) -> None:
+@pytest.fixture
+def command(scores: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The benchmark by its words; its exit status."""
+    import advice  # type: ignore[import-not-found]
+
+    def run(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["advice.py", *words])
+        status: int = advice.main()
+        return status
+
+    return run
+
+
+def test_figures_of_finished_runs_by_rule(
+    tmp_path: Path, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
     for place, arm, after in (("alone", "alone", 3), ("misled", "misled", 4), ("misled-new", "misled", 3)):
         (tmp_path / place).mkdir()
         row = {"kernel": "gemm", "arm": arm, "seed": 0, "advised": 1}
         row["scores"] = [0.0 if i < after else -1.0 for i in range(1, 9)]
         (tmp_path / place / "gemm-0.json").write_text(json.dumps(row))
     figures = ["--folder", str(tmp_path), "--evaluations", "8", "--figures", "--json"]
-    old, new = command(*figures), command(*figures, "--rule", "new")
-    assert old.returncode == new.returncode == 0, old.stderr
-    assert json.loads(old.stdout)["arms"]["misled"]["mean of ratios"][0] == pytest.approx(4 / 3, abs=1e-3)
-    assert json.loads(new.stdout)["arms"]["misled"]["mean of ratios"][0] == 1.0
+    for rule, ratio in (((), 4 / 3), (("--rule", "new"), 1.0)):
+        assert command(*figures, *rule) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["arms"]["misled"]["mean of ratios"][0] == pytest.approx(ratio, abs=1e-3)
 
 
-def test_figures_of_nothing_are_one_line(tmp_path: Path) -> None:
-    done = command("--folder", str(tmp_path), "--figures")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert str(tmp_path) in done.stderr
+def test_figures_of_nothing_are_one_line(
+    tmp_path: Path, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--folder", str(tmp_path), "--figures") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert str(tmp_path) in said

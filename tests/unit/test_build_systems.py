@@ -35,7 +35,14 @@ def examples(tmp_path: Path) -> Path:
     text = spec.read_text()
     assert "evaluations: 12," in text
     assert "n: 100000" in text
-    spec.write_text(text.replace("evaluations: 12,", "evaluations: 2,").replace("n: 100000", "n: 1000"))
+    passes = next(line for line in text.splitlines() if line.startswith("  passes: "))
+    for old, new in (
+        ("evaluations: 12,", "evaluations: 1,"),
+        ("n: 100000", "n: 1000"),
+        (passes, "  passes: off"),
+    ):
+        text = text.replace(old, new)
+    spec.write_text(text)
     return tmp_path / "examples" / "builds"
 
 
@@ -46,7 +53,7 @@ def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_
     refused = run_tuner("ensure", spec, "-o", out, "--offline")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "is not tuned for this source" in refused.stderr
-    done = run_tuner("ensure", spec, "-o", out, "--evaluations", 2, "--depfile", deps)
+    done = run_tuner("ensure", spec, "-o", out, "--depfile", deps)
     assert (done.returncode, done.stdout.strip()) == (0, str(out)), done.stderr
     target, needs = deps.read_text().split(": ")
     assert target.replace("\\ ", " ") == str(out)
@@ -87,8 +94,6 @@ def test_the_cmake_function(examples: Path, tmp_path: Path) -> None:
     source.write_text(source.read_text().replace("y[i] += a * x[i]", "y[i] += 2 * a * x[i]"))
     assert built(make) == ["5", "9", "13", "17", "21"]
     assert (make / "saxpy.o.run").stat().st_mtime_ns > first
-    shutil.copy2(make / "saxpy.o.run", ninja)
-    assert built(ninja) == ["5", "9", "13", "17", "21"]
     # What follows is up to the function and the command, which are the same.
     source.write_text(source.read_text().replace("2 * a", "3 * a"))
     assert call("cmake", "-S", examples / "cmake", "-B", ninja, "-DREMIX_TUNER_OFFLINE=ON").returncode == 0

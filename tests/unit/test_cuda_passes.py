@@ -90,11 +90,11 @@ def softmax(compiler: CudaCompiler) -> Bench:
     return Bench(compiler, "softmax")
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in EXAMPLES if p.stem in ("nbody", "reduction", "softmax")], ids=lambda p: p.stem
+)
 @pytest.mark.integration
-def test_every_example_goes_through_the_whole_chain(
-    path: Path, compiler: CudaCompiler, catalogue: Any
-) -> None:
+def test_an_example_goes_through_the_whole_chain(path: Path, compiler: CudaCompiler, catalogue: Any) -> None:
     spec, task = load(path)
     space: Space = spec.space(catalogue)
     assert space.passes is not None

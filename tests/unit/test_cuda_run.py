@@ -77,7 +77,8 @@ def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None
     (tmp_path / "axpy.yaml").write_text(SPEC)
     (spec,) = load_spec(tmp_path / "axpy.yaml")
     backend: Any = stand_in.StandInBackend(tmp_path)
-    outcome = begin(spec, tmp_path / "axpy.run", Options(workers=2), backend=backend)
+    few = {"choose_processes": 2, "confirm_processes": 6}
+    outcome = begin(spec, tmp_path / "axpy.run", Options(workers=2, settings=few), backend=backend)
     assert not outcome.failed
     trials = outcome.summary.trials
     assert trials[Status.CRASHED.value] >= 1

@@ -38,7 +38,7 @@ class Bench:
         return self.evaluation.build_with(command, self.resolved)
 
 
-@pytest.fixture(params=["transpose", "conv2d"])
+@pytest.fixture(params=["transpose", "conv2d"], scope="module")
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A plain kernel and a template."""
     made = Bench(request.param)
@@ -62,16 +62,20 @@ def test_nvcc_makes_the_same_kernel(bench: Bench) -> None:
 @needs.nvrtc
 @needs.cuda_passes
 @pytest.mark.integration
-def test_clang_makes_the_same_kernel(bench: Bench) -> None:
+def test_clang_makes_the_same_kernel_in_a_cubin_that_tells_its_kernels(bench: Bench) -> None:
     build = bench.build(["clang", "-O3"])
     assert build.status is Status.OK, build.message
     assert build.features["registers_count"] > 0
     assert bench.build(["clang", "-O0"]).key != build.key
+    assert not has_kernel(build.code, "nothing")
+    with pytest.raises(ValueError, match="not a cubin"):
+        has_kernel(b"text", "nothing")
 
 
 @needs.nvrtc
 @needs.cuda_passes
 @pytest.mark.integration
+@pytest.mark.parametrize("bench", ["transpose"], indirect=True)
 def test_missing_compilers_are_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     gcc = bench.build(["gcc", "-O3"])
     assert gcc.status is Status.REFUSED
@@ -85,16 +89,6 @@ def test_missing_compilers_are_reported(bench: Bench, monkeypatch: pytest.Monkey
     missing = bench.build(["nvcc", "-O3"])
     assert missing.status is Status.BUILD_ERROR
     assert "nvcc is not installed: pip install" in missing.message
-
-
-@needs.nvrtc
-@needs.cuda_passes
-@pytest.mark.integration
-def test_a_cubin_tells_its_kernels(bench: Bench) -> None:
-    build = bench.build(["clang", "-O3"])
-    assert not has_kernel(build.code, "nothing")
-    with pytest.raises(ValueError, match="not a cubin"):
-        has_kernel(b"text", "nothing")
 
 
 def test_clangs_words() -> None:

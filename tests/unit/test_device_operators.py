@@ -101,7 +101,7 @@ arguments:
   - {{name: c, dtype: float32, shape: [{shapes[2]}], role: output}}
   - {{name: n, dtype: int32, value: n}}
 {launch}
-verify: {{numerics: reassociate, rtol: 1.0e-5, atol: 1.0e-5, problems: [{{n: 1}}, {{n: 16}}, {{n: 50}}]}}
+verify: {{numerics: reassociate, rtol: 1.0e-5, atol: 1.0e-5, problems: [{{n: 1}}, {{n: 16}}]}}
 """
 
 
@@ -224,30 +224,19 @@ BOUNDS = {"op": "launch_bounds", "parameters": [["MIN_BLOCKS", 2]]}
 CASES: list[tuple[str, str, list[dict[str, Any]]]] = [
     ("stage", "product", [BOTH]),
     ("stage_double", "product", [{**BOTH, "double": True}]),
-    ("stage_one", "product", [{**STAGE, "arrays": ["b"]}]),
     ("stage_rows", "rows", [BOTH]),
     ("coarsen", "product", [COARSE]),
-    ("coarsen_rows", "rows", [LONG]),
     ("coarsen_line", "scaled", [LONG]),
-    ("stage_coarsen", "product", [BOTH, COARSE]),
     ("double_coarsen", "product", [{**BOTH, "double": True}, COARSE]),
-    ("stride", "scaled", [STRIDE]),
-    ("stride_product", "product", [STRIDE]),
+    ("stride", "product", [STRIDE]),
     ("block", "scaled", [BLOCK, LONG]),
     ("block_stage", "product", [{**BLOCK, "parameters": [["BLOCK_X", 16]]}, BOTH, COARSE]),
     ("vector", "rows", [VECTOR]),
-    ("vector_product", "product", [VECTOR]),
     ("sum", "rows", [SUM]),
     ("unroll", "rows", [UNROLL]),
     ("stage_members", "bodies", [MEMBERS, NEAR]),
-    ("stage_members_double", "bodies", [MEMBERS, {**NEAR, "double": True}]),
-    ("stage_members_coarse", "bodies", [MEMBERS, NEAR, LONG]),
     ("stage_structures", "cells", [MEMBERS, {**NEAR, "arrays": ["b"]}]),
-    ("coarsen_members", "bodies", [MEMBERS, LONG]),
     ("coarsen_structures", "cells", [MEMBERS, LONG]),
-    ("block_members", "cells", [MEMBERS, BLOCK, LONG]),
-    ("stride_members", "cells", [MEMBERS, STRIDE]),
-    ("unroll_members", "bodies", [MEMBERS, UNROLL]),
     ("told", "product", [{"op": "restrict"}, BOUNDS]),
 ]
 CUDA_CASES = [("read_only", "product", [{"op": "read_only_loads", "array": "a"}])]
@@ -275,9 +264,8 @@ def resolved_of(made: Applied, name: str) -> Resolved:
 
 
 RULES_ALONE = {
-    *("stage_one", "coarsen_rows", "stride_product", "block", "vector_product", "stage_members_double"),
-    *("stage_members_coarse", "coarsen_structures", "block_members", "stride_members", "unroll_members"),
-    *("stage_coarsen", "double_coarsen", "block_stage", "stage_structures", "coarsen_members", "unroll"),
+    *("coarsen_line", "double_coarsen", "stage_rows", "block", "block_stage"),
+    *("stage_structures", "coarsen_structures", "unroll"),
 }
 """Cases of an operator's rules only, which both languages share: they run where it is quickest and races are seen. The
 others write what each language spells in its own way: numbers of threads, barriers, shared memory, vectors."""
@@ -314,14 +302,17 @@ def test_a_cuda_variant_computes_the_same(
 @needs.pocl
 def test_a_changed_launch_is_part_of_the_variant(benches: Any) -> None:
     """Without its launch a coarsened variant is wrong; with it, it is another variant than its text alone."""
-    bench = benches("opencl", "scaled")
-    made = apply_edits(bench.program, edits_of("opencl", [LONG]))
+    bench = benches("opencl", "product")
+    made = apply_edits(bench.program, edits_of("opencl", [COARSE]))
     assert made.variant.launch is not None
-    assert [e.text for e in made.variant.launch.grid] == ["ceil((ceil(n * n / 32)) / COARSEN_X)"]
+    assert [e.text for e in made.variant.launch.grid] == [
+        "ceil((ceil(n / 8)) / COARSEN_X)",
+        "ceil((ceil(n / 4)) / COARSEN_Y)",
+    ]
     assert replace(made.variant, launch=None).digest != made.variant.digest
     assert Launch.from_json(made.variant.launch.to_json()) == made.variant.launch
-    fewer = replace(made.variant.launch, grid=(parse("ceil(n * n / 32 / 8)"),))
-    verdict = bench.judge(made.variant, replace(resolved_of(made, "scaled"), launch=fewer))
+    fewer = replace(made.variant.launch, grid=(parse("ceil(n / 64)"), parse("ceil(n / 4)")))
+    verdict = bench.judge(made.variant, replace(resolved_of(made, "product"), launch=fewer))
     assert verdict[0] is Status.WRONG_RESULT
 
 
@@ -381,10 +372,7 @@ def test_an_unguarded_kernel_is_not_coarsened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("language", "name"),
-    [
-        *(pytest.param("opencl", name, marks=needs.pocl) for name in ("product", "rows")),
-        *(("cuda", name) for name in sorted(KERNELS)),
-    ],
+    [pytest.param("opencl", "product", marks=needs.pocl), ("cuda", "product"), ("cuda", "cells")],
 )
 @pytest.mark.integration
 def test_proposed_variants_compute_the_same(language: str, name: str, benches: Any) -> None:
@@ -421,11 +409,12 @@ def test_proposed_variants_of_an_example_compute_the_same() -> None:
     """A kernel with barriers and shared memory of its own; groups merge with those in step."""
     spec = load_spec(EXAMPLES / "matmul.yaml")[0]
     base = {k: int(v) for k, v in spec.space(None).default().items()}
-    bench = CudaBench(spec.task, base)
+    small = replace(spec.task.verify, problems=spec.task.verify.problems[:1])
+    bench = CudaBench(replace(spec.task, verify=small), base)
     try:
         proposer = RemixProposer(spec.task.kernel, "reassociate", launch=spec.task.launch)
         known: set[str] = set()
-        for number in range(4):
+        for number in range(2):
             made = proposer.propose([spec.task.kernel.variant], np.random.default_rng(number), known)
             if made is None or raw(made):
                 continue

@@ -79,7 +79,7 @@ def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> 
         return 0.1 if any(e["op"] == "restrict" for e in variant.edits) else 0.9
 
     quiet = backend(of_variant=tenfold, process_noise=0.001, call_noise=0.001)
-    options = Options(seed=4, workers=2, evaluations=60, settings=FEW)
+    options = Options(seed=4, workers=2, evaluations=30, settings=FEW)
     result = begin(written(tmp_path), tmp_path / "a.run", options, backend=quiet)
     assert result.summary.improved
     (stop,) = [b for k, _, b in events(result.path) if k == "stop"]
@@ -98,7 +98,7 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.Cap
         return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
 
     quiet = backend(of_variant=halved, process_noise=0.001, call_noise=0.001)
-    options = Options(seed=2, workers=2, evaluations=90, settings=FEW)
+    options = Options(seed=2, workers=2, evaluations=60, settings=FEW)
     result = begin(written(tmp_path), tmp_path / "a.run", options, backend=quiet)
     gains = result.to_json()["evolution"]["gains"]
     told = [g for g in gains if g is not None and g["ci95"] is not None]
@@ -114,7 +114,7 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.integration
 def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Path) -> None:
     """The source as given and each variant that was judged, once; then comes the question."""
-    options = Options(seed=5, workers=2, evaluations=60, settings=FEW)
+    options = Options(seed=5, workers=2, evaluations=30, settings=FEW)
     result = begin(written(tmp_path), tmp_path / "a.run", options, backend=backend())
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)
@@ -135,7 +135,7 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
     """What was found out of a variant stands in each question about it; a replay finds it where it was."""
     with serving() as running:
         llm = f'  llm: {{model: local, base_url: "{running.url}", timeout_s: 120}}\n  proposers: [remix]\n'
-        options = Options(seed=3, workers=2, evaluations=50, settings=FEW)
+        options = Options(seed=3, workers=2, evaluations=30, settings=FEW)
         # Trials have to take a while, or the run is over before a model has answered twice.
         slow = backend(on_event=lambda what: time.sleep(0.002))
         result = begin(written(tmp_path, llm), tmp_path / "a.run", options, backend=slow)

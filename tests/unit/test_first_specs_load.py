@@ -112,7 +112,7 @@ PARTS = {
 
 @pytest.mark.integration
 @needs.nvrtc
-@pytest.mark.parametrize("named", ["kernels.cu", "main.cu", "kernels.cuh"])
+@pytest.mark.parametrize("named", ["kernels.cu", "kernels.cuh"])
 def test_a_kernel_in_a_file_that_another_one_includes(named: str, tmp_path: Path) -> None:
     parts = {
         n.replace("kernels.cu", "kernels.cuh") if named.endswith("h") else n: t for n, t in PARTS.items()

@@ -125,8 +125,8 @@ __kernel void nbody(__global const float4 *pos, __global float4 *acc, int n)
 }
 """,
 }
-ELSEWHERE = {"saxpy.c", "saxpy.cl", "spmv.cu", "blocked.c"}
-"""What ``test_first_specs.py`` checks under other names."""
+ELSEWHERE = {"saxpy.c", "saxpy.cl", "spmv.cu", "blocked.c", "ended.c", "nbody.cl"}
+"""What ``test_first_specs.py`` checks under other names, or another test here reads."""
 RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
 
 

@@ -68,7 +68,7 @@ def write(
     folder: Path,
     url: str,
     *,
-    budget: str = "evaluations: 50",
+    budget: str = "evaluations: 24",
     llm: str = "model: local",
     alone: bool = False,
 ) -> LoadedSpec:
@@ -160,7 +160,7 @@ def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
         )
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 30", alone=True)
+        spec = write(tmp_path, running.url, budget="evaluations: 12", alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         prompts = [r["messages"][1]["content"] for r in running.requests]
     said = "failed (wrong_result: as simulated)"
@@ -189,7 +189,7 @@ def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path
 @pytest.mark.integration
 def test_a_correction_is_taken(tmp_path: Path) -> None:
     with server.serving(lambda n, body: Reply(NO_MATCH if len(body["messages"]) == 2 else GOOD)) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 30, calls: 4", alone=True)
+        spec = write(tmp_path, running.url, budget="evaluations: 12, calls: 4", alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
     assert result.to_json()["evolution"]["by"]["llm/local"] >= 1
     assert audit(result.path).differences == []
@@ -220,7 +220,7 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
 def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(
-            tmp_path, running.url, budget="evaluations: 50, calls: 1", llm="model: local, when_spent: go_on"
+            tmp_path, running.url, budget="evaluations: 16, calls: 1", llm="model: local, when_spent: go_on"
         )
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         assert len(running.requests) == 1
@@ -230,7 +230,7 @@ def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
     with server.serving(server.always("no", status=404)) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 50, calls: 50")
+        spec = write(tmp_path, running.url, budget="evaluations: 16, calls: 50")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         assert len(running.requests) <= 5
     llm = result.to_json()["llm"]
@@ -259,7 +259,7 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
         return Reply(GOOD)
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url)
+        spec = write(tmp_path, running.url, budget="evaluations: 50")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
     found = events(result.path)
     kinds = [e.kind for e in found]
@@ -295,7 +295,7 @@ def test_devices_wait_for_a_model_before_its_share_goes_elsewhere(tmp_path: Path
         return Reply(GOOD.replace("BY", f"BY{number}"))
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 80")
+        spec = write(tmp_path, running.url, budget="evaluations: 40")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend(), executor=many)
         asked = len(running.requests)
     kinds = [e.kind for e in events(result.path)]
@@ -413,7 +413,7 @@ def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) 
     llm = "model: local, prices: {prompt: 1.0, completion: 2.0}"
     path = tmp_path / "a.run"
     with server.serving(server.always(GOOD)) as running:
-        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 40, calls: 2")
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 16, calls: 2")
         child = os.fork()
         if child == 0:
             try:
@@ -460,7 +460,7 @@ def _blobs(value: Any) -> list[str]:
 def test_several_models_are_all_tried(tmp_path: Path) -> None:
     with server.serving(lambda n, b: Reply(GOOD.replace("BY", f"BY{n}"))) as running:
         llm = "models: [cheap, {model: dear, prices: {prompt: 50, completion: 100}}]"
-        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 60, usd: 5", alone=True)
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 24, usd: 5", alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         asked = {r["model"] for r in running.requests}
     assert asked == {"cheap", "dear"}

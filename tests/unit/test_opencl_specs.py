@@ -62,19 +62,21 @@ SMALLER = {
 
 
 @needs.pocl
+@needs.oclgrind
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_an_example_checks_on_pocl(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its verification catches what is planted: some faults of each kind, however long they take."""
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 4)
+    """Its verification catches what is planted: faults until one is caught, however long they take."""
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 6)
     monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 600.0)
     (spec,) = load_spec(path)
     (given,) = spec.task.problems
     problem = replace(given, sizes=SMALLER.get(path.stem, given.sizes))
-    report = check_spec(replace(spec, task=replace(spec.task, problems=(problem,))))
+    report = check_spec(replace(spec, task=replace(spec.task, problems=(problem,))), faults=1)
     assert report.ok, report.lines
     assert not report.warnings
     assert report.faults is not None
     assert report.faults.counted
+    assert [text for name, text in report.lines if name == "oclgrind"][1] == "the kernel as given: clean"
 
 
 def first(tmp_path: Path, source: str, entry: str | None = None) -> tuple[str, LoadedSpec]:
@@ -194,6 +196,7 @@ def test_passes_that_are_asked_for_are_a_notice(tmp_path: Path) -> None:
 
 
 @needs.pocl
+@pytest.mark.usefixtures("no_oclgrind")
 def test_a_run_is_audited_and_exported(tmp_path: Path) -> None:
     plain = ADD.replace("t[get_local_id(0)] = 1;", "t[get_local_id(0)] = x[0];")
     (tmp_path / "run").mkdir()

@@ -27,6 +27,15 @@ int main() {
 }
 """
 
+COMPUTED = """
+extern "C" double sin(double);
+static const double fixed[2] = {sin(3.0), 3.0};
+struct Kept { double *at; Kept() : at(new double[2]) {} ~Kept() { delete[] at; } };
+static Kept results;
+void computed(double *x, int n) { for (int i = 0; i < n; i++) x[i] *= fixed[i & 1]; }
+int main() { double x[8] = {}; computed(x, 8); results.at[0] = x[7]; return results.at[0] > 0; }
+"""
+
 
 def checked(entry: str, folder: Path, text: str = PROGRAM) -> CheckReport:
     (folder / "k.cc").write_text(text)
@@ -43,7 +52,6 @@ def test_a_program_around_a_kernel_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_constructors_at_load_are_reported(tmp_path: Path) -> None:
-    less = PROGRAM.replace("#include <iostream>\n", "").replace("std::cout << results[0] << std::endl;", "")
-    report = checked("computed", tmp_path, less)
+    report = checked("computed", tmp_path, COMPUTED)
     assert not report.ok
     assert "_ZL5fixed gets its value when a program is loaded" in dict(report.lines)["baseline"]

@@ -60,12 +60,18 @@ print(*shown, flush=True)
 """
 
 
-@pytest.fixture
-def launching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """An application that launches one kernel at the sizes it is given: work-items and elements."""
+@pytest.fixture(autouse=True)
+def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Applications find PoCL."""
     system_drivers(monkeypatch)
-    (tmp_path / "launching.py").write_text(OPENCL)
-    return [sys.executable, str(tmp_path / "launching.py")]
+
+
+@pytest.fixture(scope="module")
+def launching(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """An application that launches one kernel at the sizes it is given: work-items and elements."""
+    path = tmp_path_factory.mktemp("application") / "launching.py"
+    path.write_text(OPENCL)
+    return [sys.executable, str(path)]
 
 
 def printed(capfd: pytest.CaptureFixture[str]) -> str:
@@ -73,10 +79,12 @@ def printed(capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out.strip().splitlines()[-1]
 
 
-@pytest.fixture
-def kernel(launching: list[str], tmp_path: Path) -> Winner:
+@pytest.fixture(scope="module")
+def kernel(launching: list[str], tmp_path_factory: pytest.TempPathFactory) -> Winner:
     """A winner without sizes, to be changed."""
-    report = record_kernel([*launching, "64:64"], "work", tmp_path / "out", instances=1)
+    with pytest.MonkeyPatch.context() as patch:
+        system_drivers(patch)
+        report = record_kernel([*launching, "64:64"], "work", tmp_path_factory.mktemp("out"), instances=1)
     with RecordingFile(report.recordings[0]) as file:
         return Winner(kernel="work", recording=file.recording, source="", options="", local=())
 

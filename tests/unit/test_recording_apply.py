@@ -19,7 +19,7 @@ from tuner.driver.applications.in_place import Winner
 from tuner.driver.applications.listing import list_launches
 from tuner.driver.applications.recording import record_kernel
 from tuner.driver.applications.winners import winner_of
-from tuner.recorders.recordings.format import RecordedArgument, Recording
+from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile
 
 SOURCE = """__kernel void scale(__global const float *x, __global float *y, float f)
 {
@@ -49,6 +49,9 @@ cl.enqueue_copy(queue, y, b)
 queue.finish()
 print(y.sum(), flush=True)
 """
+
+PLAIN = 2.0 * sum(range(1000))
+"""What the application prints by itself."""
 
 HOST = r"""
 typedef void *H; typedef unsigned long size_t;
@@ -95,21 +98,27 @@ def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     system_drivers(monkeypatch)
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The application."""
-    (tmp_path / "application.py").write_text(APPLICATION)
-    return [sys.executable, str(tmp_path / "application.py")]
+    path = tmp_path_factory.mktemp("application") / "application.py"
+    path.write_text(APPLICATION)
+    return [sys.executable, str(path)]
 
 
-@pytest.fixture
-def winner(tmp_path: Path, command: list[str]) -> Winner:
+def recording_in(path: Path) -> Recording:
+    with RecordingFile(path) as file:
+        return file.recording
+
+
+@pytest.fixture(scope="module")
+def winner(tmp_path_factory: pytest.TempPathFactory, command: list[str]) -> Winner:
     """A kernel whose launches can be told from the application's own."""
-    report = record_kernel(command, "scale", tmp_path / "out", instances=1)
-    from tuner.recorders.recordings.format import RecordingFile
+    with pytest.MonkeyPatch.context() as patch:
+        system_drivers(patch)
+        report = record_kernel(command, "scale", tmp_path_factory.mktemp("out"), instances=1)
 
-    with RecordingFile(report.recordings[0]) as file:
-        recording = file.recording
+    recording = recording_in(report.recordings[0])
     source = SOURCE.replace("f * x[i]", "f * x[i] + 1")
     return Winner(kernel="scale", recording=recording, source=source, options="", local=(16,))
 
@@ -123,15 +132,13 @@ def total(capfd: pytest.CaptureFixture[str]) -> float:
 def test_the_winner_runs_where_its_work_groups_divide_the_grid(
     winner: Winner, command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    subprocess.run(command, check=True)
-    plain = total(capfd)
     ran, placed = run_with([winner], command)
     # 960 is a multiple of 16; 1000 is not, and that launch overwrites what the first one gave.
     assert (ran.status, ran.replaced, ran.left) == (0, 1, 1)
-    assert total(capfd) == plain
+    assert total(capfd) == PLAIN
     ran, placed = run_with([replace(winner, local=())], command)
     assert (ran.replaced, ran.left) == (2, 0)
-    assert total(capfd) == plain + 1000
+    assert total(capfd) == PLAIN + 1000
     check_applied(placed)
 
 
@@ -142,8 +149,9 @@ def test_the_winner_runs_where_its_work_groups_divide_the_grid(
         ({"source": "this is no program"}, "does not build here"),
         ({"source": SOURCE.replace("scale", "other")}, "has no such kernel"),
         ({"source": SOURCE.replace(", float f", "").replace("f *", "2 *")}, "does not take argument 2"),
+        ({"recorded": SOURCE + " "}, "no kernel of the recorded program"),
     ],
-    ids=["no build", "no kernel", "other arguments"],
+    ids=["no build", "no kernel", "other arguments", "another program"],
 )
 def test_a_winner_that_does_not_fit_leaves_the_application_as_it_is(
     winner: Winner,
@@ -152,49 +160,41 @@ def test_a_winner_that_does_not_fit_leaves_the_application_as_it_is(
     change: dict[str, str],
     why: str,
 ) -> None:
-    ran, placed = run_with([replace(winner, **change)], command)  # type: ignore[arg-type]
+    text = change.get("recorded", winner.recording.text)
+    source = change.get("source", winner.source)
+    changed = replace(winner, recording=replace(winner.recording, text=text), source=source)
+    ran, placed = run_with([changed], command)
     assert (ran.status, ran.replaced) == (0, 0)
-    assert total(capfd) == 2.0 * sum(range(1000))
+    assert total(capfd) == PLAIN
     with pytest.raises(MachineError, match=why):
         check_applied(placed)
 
 
 @needs.pocl
-def test_another_program_with_a_kernel_of_that_name_is_left_alone(
-    winner: Winner, command: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    other = replace(winner, recording=replace(winner.recording, text=SOURCE + " "))
-    ran, placed = run_with([other], command)
-    assert (ran.replaced, ran.left) == (0, 0)
-    with pytest.raises(MachineError, match="no kernel of the recorded program"):
-        check_applied(placed)
-
-
-@needs.pocl
-def test_both_ways_are_run_in_pairs(free_lane: None, winner: Winner, command: list[str]) -> None:
-    found = compare([winner], command, pairs=4)
-    assert len(found.plain_s) == len(found.applied_s) == 4
-    value, low, high = found.speedup
-    assert low <= value <= high
-    assert (found.replaced, found.left) == (1, 1)
-    with pytest.raises(UsageError, match="say nothing"):
-        compare([winner], command, pairs=2)
-
-
-@needs.pocl
-def test_an_application_that_loads_opencl_for_itself(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_an_application_that_loads_opencl_for_itself_is_run_both_ways_in_pairs(
+    free_lane: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source, program = tmp_path / "host.c", tmp_path / "host"
     source.write_text(HOST)
     compiled("-o", program, source, "-ldl", flags=["-w", "-fno-builtin"])
     subprocess.run([program], check=True)
     assert capfd.readouterr().out == "5\n"
-    (use,) = list_launches([str(program)]).ran.kernels
-    assert (use.name, use.launches) == ("add", 1)
+    (kernel,) = list_launches([str(program)]).to_json()["kernels"]
+    assert (kernel["name"], kernel["launches"], kernel["recordable"]) == ("add", 1, 1)
+    assert kernel["share"] == pytest.approx(1.0)
     report = record_kernel([str(program)], "add", tmp_path / "out", instances=1)
     text = report.specs[0].with_suffix(".cl").read_text()
     assert text == "__kernel void add(__global int *x, int n) { x[get_global_id(0)] += n; }"
+    recording = recording_in(report.recordings[0])
+    source = text.replace("+= n", "+= n + 1")
+    winner = Winner(kernel="add", recording=recording, source=source, options="", local=(16,))
+    found = compare([winner], [str(program)], pairs=4)
+    assert len(found.plain_s) == len(found.applied_s) == 4
+    value, low, high = found.speedup
+    assert low <= value <= high
+    assert (found.replaced, found.left) == (1, 0)
+    with pytest.raises(UsageError, match="say nothing"):
+        compare([winner], [str(program)], pairs=2)
 
 
 def test_only_a_run_on_recordings_that_gained_something_is_applied(tmp_path: Path) -> None:

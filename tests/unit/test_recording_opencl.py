@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import needs
@@ -15,7 +16,7 @@ from tuner.core.errors import FullDiskError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.listing import list_launches
-from tuner.driver.applications.recording import RecordReport, record_kernel
+from tuner.driver.applications.recording import RecordReport, record_kernel, record_kernels
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile
 from tuner.spec.load import load_spec
@@ -45,6 +46,16 @@ def read(memory, size, dtype=np.float32):
 def program(text, options=()):
     return cl.Program(context, text).build(options=list(options), cache_dir=False)
 
+def zeros(size=256):
+    return buffer(np.zeros(size, np.float32))
+
+def launch(kernel, size, group, *arguments, at=None):
+    kernel.set_args(*arguments)
+    cl.enqueue_nd_range_kernel(queue, kernel, (size,), group and (group,), at and (at,))
+
+def scaling(name, options=()):
+    return cl.Kernel(program(SCALE.replace("scale", name), options), name)
+
 SCALE = '''
 __kernel void scale(__global const float *x, __global float *y, float f, int n)
 {
@@ -54,6 +65,181 @@ __kernel void scale(__global const float *x, __global float *y, float f, int n)
 '''
 x = np.arange(256, dtype=np.float32)
 """
+
+PARTS = {
+    "whole": """
+y = buffer(np.full(256, 7, np.float32))
+launch(scaling("whole", ["-DUNUSED=1"]), 256, 32, buffer(x), y, np.float32(2.5), np.int32(200))
+""",
+    "once": """
+k, y = scaling("once"), zeros()
+k.set_args(buffer(x), y, np.float32(2), np.int32(256))
+cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
+k.set_arg(2, np.float32(3))
+cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
+""",
+    "parts": """
+numbers = np.arange(2048, dtype=np.float32)
+numbers[1027], numbers[1029], numbers[1031] = np.nan, np.inf, -np.inf
+whole = buffer(numbers)
+x_part, y_part = whole.get_sub_region(4096, 1024), whole.get_sub_region(0, 1024)
+launch(scaling("parts"), 256, 32, x_part, y_part, np.float32(2), np.int32(256))
+""",
+    "shared": """
+whole = buffer(np.arange(1024, dtype=np.float32))
+launch(scaling("shared"), 128, 32, whole, whole, np.float32(2), np.int32(128))
+""",
+    "within": """
+whole = buffer(np.arange(1024, dtype=np.float32))
+launch(scaling("within"), 128, 32, whole.get_sub_region(0, 1024), whole, np.float32(2), np.int32(128))
+""",
+    "across": """
+whole = buffer(np.arange(1024, dtype=np.float32))
+begin = 256 if devices[0].mem_base_addr_align <= 2048 else 0
+one, other = whole.get_sub_region(0, 512), whole.get_sub_region(begin, 1024)
+launch(scaling("across"), 128, 32, one, other, np.float32(2), np.int32(128))
+""",
+    "unordered": """
+properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+unordered, other = cl.CommandQueue(context, properties=properties), cl.CommandQueue(context)
+a, y = zeros(1 << 20), zeros(1 << 20)
+new = np.full(1 << 20, 3, np.float32)
+one = cl.enqueue_copy(other, a, new, is_blocking=False)
+k = scaling("unordered")
+k.set_args(a, y, np.float32(2), np.int32(1 << 20))
+cl.enqueue_nd_range_kernel(unordered, k, (1 << 20,), (64,), wait_for=[one])
+unordered.finish()
+""",
+    "twins": """
+for factor in ("f", "-f"):
+    p = program(SCALE.replace("scale", "twins").replace("f * x", f"{factor} * x"))
+    launch(p.twins, 256, 32, buffer(x), zeros(), np.float32(2), np.int32(256))
+""",
+    "released": """
+p = program(SCALE.replace("scale", "released"))
+k = p.released
+del p
+queue.finish(); kept.clear()
+a, y = buffer(x), zeros()
+k.set_args(a, y, np.float32(2), np.int32(256))
+cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
+a.release(); y.release(); kept.clear()
+del k
+for i in range(12):
+    program(SCALE.replace("scale", f"other{i % 3}"))
+    buffer(x); kept.clear()
+""",
+    "between": """
+k = scaling("between")
+for n in range(3):
+    a, y = buffer(x + n), zeros()
+    keep = cl.Buffer(context, flags.READ_WRITE, 64)
+    k.set_args(a, y, np.float32(2), np.int32(256))
+    a.release()
+    y.release()
+    kept.clear()
+    others = [buffer(x) for _ in range(20)]
+    cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
+    queue.finish()
+""",
+    "bare": """
+text = SCALE.replace("get_global_id(0)", "get_group_id(0) * get_local_size(0) + get_local_id(0)")
+p = program(text.replace("scale", "bare"), ["-cl-mad-enable", "-cl-no-signed-zeros"])
+launch(p.bare, 256, 32, buffer(x), zeros(), np.float32(2), np.int32(256))
+""",
+    "headers": """
+text = '#include "scale.h"\\n# include <scale.h>\\n' + SCALE.replace("f * x[i]", "FACTOR * f * x[i]")
+p = program(text.replace("void scale", "void headers"), ["-I", sys.argv[1]])
+launch(p.headers, 256, 32, buffer(x), zeros(), np.float32(2), np.int32(256))
+""",
+    "gone": """
+import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    open(folder + "/gone.h", "w").write("#define ONE 1")
+    p = program('#include "gone.h"\\n' + SCALE.replace("scale", "gone"), ["-I", folder])
+launch(p.gone, 256, 32, buffer(x), zeros(), np.float32(2), np.int32(256))
+""",
+    "given_back": """
+k = scaling("given_back")
+new = np.full(1 << 18, 3, np.float32)
+for n in range(3):
+    a, y = zeros(1 << 18), zeros(1 << 18)
+    under_way = [cl.enqueue_copy(cl.CommandQueue(context), a, new, is_blocking=False) for _ in range(4)]
+    under_way.clear()
+    launch(k, 1 << 18, 64, a, y, np.float32(n), np.int32(1 << 18))
+    queue.finish()
+    kept.clear()
+""",
+    "in_place": """
+text = '__kernel void in_place(__global float *x) { int i = get_global_id(0); x[i] = 2 * x[i] + 1; }'
+k, y = program(text).in_place, buffer(x)
+for _ in range(2):
+    launch(k, 64, 16, y, at=128)
+""",
+    "edited": """
+launch(scaling("edited"), 256, 32, buffer(x), zeros(), np.float32(2), np.int32(256))
+""",
+    "alike": """
+k, y = scaling("alike"), zeros()
+for n in range(5):
+    launch(k, 256, 32, buffer(x + n), y, np.float32(2), np.int32(256))
+for n in range(3):
+    launch(k, 128, 32, buffer(x + n), y, np.float32(2), np.int32(256))
+""",
+    "unread": """
+y = cl.Buffer(context, flags.READ_WRITE | flags.HOST_NO_ACCESS, size=1024)
+launch(scaling("unread"), 256, 32, buffer(x), y, np.float32(2), np.int32(256))
+""",
+    "turn": """
+text = '''
+__kernel void turn(__global const float *x, __global float *y, __local float *t)
+{
+    int i = get_local_id(0), n = get_local_size(0), g = get_group_id(0) * n;
+    t[i] = x[g + i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    y[g + i] = t[n - 1 - i];
+}'''
+launch(program(text).turn, 256, 32, buffer(x), zeros(), cl.LocalMemory(128))
+""",
+    "left": """
+launch(scaling("left"), 192, None, buffer(x), zeros(), np.float32(2), np.int32(256))
+""",
+    "nulls": """
+launch(scaling("nulls"), 32, 32, buffer(x), None, np.float32(2), np.int32(0))
+""",
+    "absent": """
+import ctypes
+loader = ctypes.CDLL("libOpenCL.so.1")
+loader.clSetKernelArg.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p]
+k = scaling("absent")
+k.set_args(buffer(x), None, np.float32(2), np.int32(0))
+assert not loader.clSetKernelArg(k.int_ptr, 1, 8, None)
+cl.enqueue_nd_range_kernel(queue, k, (32,), (32,))
+""",
+    "places": """
+k = scaling("places")
+launch(k, 128, 64, buffer(x), buffer(x), np.float32(2), np.int32(200))
+launch(k, 128, None, buffer(x), buffer(x), np.float32(2), np.int32(200), at=64)
+""",
+    "image": """
+text = '__kernel void image(read_only image2d_t i, __global float *y) { y[0] = read_imagef(i, (int2)(0, 0)).x; }'
+pixels = cl.image_from_array(context, np.zeros((4, 4, 4), np.float32), 4)
+launch(cl.Kernel(program(text), "image"), 32, 32, pixels, buffer(x))
+""",
+    "binary": """
+once = program(SCALE.replace("scale", "binary"))
+again = cl.Program(context, devices[:1], once.get_info(cl.program_info.BINARIES)[:1]).build()
+launch(cl.Kernel(again, "binary"), 32, 32, buffer(x), buffer(x), np.float32(2), np.int32(256))
+""",
+    "event": """
+event = cl.UserEvent(context)
+k = scaling("event")
+k.set_args(buffer(x), buffer(x), np.float32(2), np.int32(256))
+cl.enqueue_nd_range_kernel(queue, k, (32,), (32,), wait_for=[event])
+event.set_status(cl.command_execution_status.COMPLETE)
+""",
+}
+"""Parts of one application by the kernel that each launches."""
 
 
 @pytest.fixture(autouse=True)
@@ -83,10 +269,57 @@ def command(tmp_path: Path) -> Callable[[str], list[str]]:
 def record(tmp_path: Path, command: Callable[[str], list[str]]) -> Record:
     """Records one kernel of an application."""
 
-    def run(body: str, kernel: str = "scale", instances: int = 1) -> RecordReport:
-        return record_kernel(command(body), kernel, tmp_path / "out", instances=instances)
+    def run(body: str) -> RecordReport:
+        return record_kernel(command(body), "scale", tmp_path / "out", instances=1)
 
     return run
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was recorded of one kernel."""
+
+    report: RecordReport
+    recordings: list[Path]
+    specs: list[Path]
+
+    @property
+    def recording(self) -> Recording:
+        """The only one."""
+        (path,) = self.recordings
+        with RecordingFile(path) as file:
+            return file.recording
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Part]:
+    """What was recorded of one of :data:`PARTS`, all of which are one application."""
+    folder = tmp_path_factory.mktemp("recorded")
+    headers = folder / "parts" / "scale.h", folder / "parts" / "deep" / "factor.h"
+    headers[1].parent.mkdir(parents=True)
+    headers[0].write_text('#pragma once\n#include "deep/factor.h"\n#define FACTOR (TWO / 2)\n')
+    headers[1].write_text("#define TWO 2.0f\n")
+    (folder / "application.py").write_text(
+        APPLICATION + "queue.finish()\n".join(PARTS.values()) + "queue.finish()\n"
+    )
+    words = [sys.executable, str(folder / "application.py"), str(headers[0].parent)]
+    with pytest.MonkeyPatch.context() as patch:
+        system_drivers(patch)
+        report = record_kernels(words, list(PARTS), folder / "out", instances=3)
+    assert report.ran.status == 0
+    for header in headers:
+        header.unlink()
+
+    def part(name: str) -> Part:
+        paths = [path for path in report.recordings if entry_of(path) == name]
+        return Part(report, paths, [path for path in report.specs if path.stem.partition("-")[0] == name])
+
+    return part
+
+
+def entry_of(path: Path) -> str:
+    with RecordingFile(path) as file:
+        return file.recording.entry
 
 
 def contents(path: Path, argument: int, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
@@ -111,19 +344,12 @@ def replay(spec: Path) -> BaselineReport:
 
 
 @needs.pocl
-def test_a_launch_is_captured_with_everything_that_makes_it(record: Record) -> None:
-    report = record(
-        """
-y = buffer(np.full(256, 7, np.float32))
-p = program(SCALE, ["-DUNUSED=1"])
-p.scale(queue, (256,), (32,), buffer(x), y, np.float32(2.5), np.int32(200))
-queue.finish()
-"""
-    )
-    (path,) = report.recordings
+def test_a_launch_is_captured_with_everything_that_makes_it(recorded: Callable[[str], Part]) -> None:
+    part = recorded("whole")
+    (path,) = part.recordings
     with RecordingFile(path) as file:
         recording = file.recording
-        assert (recording.entry, recording.form, recording.count) == ("scale", "source", 1)
+        assert (recording.entry, recording.form, recording.count) == ("whole", "source", 1)
         assert "y[i] = f * x[i]" in recording.text
         assert "-DUNUSED=1" in recording.options
         assert (recording.global_size, recording.local_size, recording.offset) == ((256,), (32,), (0,))
@@ -139,21 +365,9 @@ queue.finish()
 
 
 @needs.pocl
-def test_arguments_set_once_are_those_of_every_later_launch(record: Record) -> None:
-    report = record(
-        """
-k = program(SCALE).scale
-y = buffer(np.zeros(256, np.float32))
-k.set_args(buffer(x), y, np.float32(2), np.int32(256))
-cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
-k.set_arg(2, np.float32(3))
-cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
-queue.finish()
-""",
-        instances=2,
-    )
+def test_arguments_set_once_are_those_of_every_later_launch(recorded: Callable[[str], Part]) -> None:
     found = {}
-    for path in report.recordings:
+    for path in recorded("once").recordings:
         with RecordingFile(path) as file:
             found[np.frombuffer(file.recording.arguments[2].value, "f4")[0]] = contents(path, 1)
     assert set(found) == {2.0, 3.0}
@@ -162,249 +376,98 @@ queue.finish()
 
 
 @needs.pocl
-def test_a_global_offset_is_recorded_and_replayed(record: Record) -> None:
-    report = record(
-        """
-k = program(SCALE).scale
-k.set_args(buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-cl.enqueue_nd_range_kernel(queue, k, (64,), (16,), (128,))
-queue.finish()
-"""
-    )
-    _, after = contents(report.recordings[0], 1)
-    assert np.flatnonzero(after).tolist() == list(range(128, 192))
-    with RecordingFile(report.recordings[0]) as file:
-        assert file.recording.offset == (128,)
-    found = replay(report.specs[0])
-    assert found.status is Status.OK, found.message
-
-
-@needs.pocl
-def test_of_a_sub_buffer_only_its_own_region_is_captured(record: Record) -> None:
-    report = record(
-        """
-whole = buffer(np.arange(4096, dtype=np.float32))
-part = whole.get_sub_region(4096, 1024)
-program(SCALE).scale(queue, (256,), (32,), part, buffer(np.zeros(256, np.float32)), np.float32(1), np.int32(256))
-queue.finish()
-"""
-    )
-    before, _ = contents(report.recordings[0], 0)
-    np.testing.assert_array_equal(before, np.arange(1024, 1280, dtype=np.float32))
-    with RecordingFile(report.recordings[0]) as file:
-        assert file.recording.arguments[0].offset == 4096
-    assert replay(report.specs[0]).status is Status.OK
+def test_of_parts_of_a_buffer_each_one_s_own_region_is_captured_and_tuned_nan_and_infinity_too(
+    recorded: Callable[[str], Part],
+) -> None:
+    part = recorded("parts")
+    before, _ = contents(part.recordings[0], 0)
+    expected = np.arange(1024, 1280, dtype=np.float32)
+    expected[[3, 5, 7]] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(before, expected)
+    assert part.recording.arguments[0].offset == 4096
+    (spec,) = load_spec(part.specs[0])
+    assert spec.task.verify.nonfinite == "propagate"
+    assert replay(part.specs[0]).status is Status.OK
 
 
 @needs.pocl
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        "whole, whole",
-        "whole.get_sub_region(0, 1024), whole",
-        "whole.get_sub_region(0, 512), whole.get_sub_region(256, 1024)",
-    ],
-    ids=["the same", "a part and the whole", "parts that overlap"],
+    "kernel", ["shared", "within", "across"], ids=["the same", "a part and the whole", "parts that overlap"]
 )
 def test_arguments_that_share_memory_are_recorded_so_and_refused_by_name(
-    record: Record, arguments: str
+    recorded: Callable[[str], Part], kernel: str
 ) -> None:
-    report = record(
-        f"""
-whole = buffer(np.arange(1024, dtype=np.float32))
-program(SCALE).scale(queue, (128,), (32,), {arguments}, np.float32(2), np.int32(128))
-queue.finish()
-""".replace("256, 1024", "256 if devices[0].mem_base_addr_align <= 2048 else 0, 1024")
-    )
-    with RecordingFile(report.recordings[0]) as file:
-        first, second = file.recording.arguments[:2]
-        assert first.overlaps(second)
+    part = recorded(kernel)
+    first, second = part.recording.arguments[:2]
+    assert first.overlaps(second)
     with pytest.raises(SpecError, match="x and y share memory"):
-        load_spec(report.specs[0])
+        load_spec(part.specs[0])
 
 
 @needs.pocl
-def test_parts_of_one_buffer_that_do_not_overlap_are_tuned(record: Record) -> None:
-    report = record(
-        """
-whole = buffer(np.arange(2048, dtype=np.float32))
-program(SCALE).scale(queue, (256,), (32,), whole.get_sub_region(0, 1024), whole.get_sub_region(4096, 1024),
-                     np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    assert replay(report.specs[0]).status is Status.OK
-
-
-@needs.pocl
-def test_an_out_of_order_queue_with_unfinished_writes_is_waited_for(record: Record) -> None:
-    report = record(
-        """
-properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-queue = cl.CommandQueue(context, properties=properties)
-other = cl.CommandQueue(context)
-a, y = buffer(np.zeros(1 << 22, np.float32)), buffer(np.zeros(1 << 22, np.float32))
-new = np.full(1 << 22, 3, np.float32)
-one = cl.enqueue_copy(other, a, new, is_blocking=False)
-k = program(SCALE).scale
-k.set_args(a, y, np.float32(2), np.int32(1 << 22))
-cl.enqueue_nd_range_kernel(queue, k, (1 << 22,), (64,), wait_for=[one])
-queue.finish()
-"""
-    )
-    before, _ = contents(report.recordings[0], 0)
+def test_an_out_of_order_queue_with_unfinished_writes_is_waited_for(recorded: Callable[[str], Part]) -> None:
+    (path,) = recorded("unordered").recordings
+    before, _ = contents(path, 0)
     assert (before == 3).all()
-    _, after = contents(report.recordings[0], 1)
+    _, after = contents(path, 1)
     assert (after == 6).all()
 
 
 @needs.pocl
-def test_kernels_of_one_name_in_two_programs_are_kept_apart(record: Record) -> None:
-    report = record(
-        """
-for factor in ("f", "-f"):
-    p = program(SCALE.replace("f * x", f"{factor} * x"))
-    p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-queue.finish()
-""",
-        instances=2,
-    )
-    assert len(report.specs) == 2
-    texts = {s.with_suffix(".cl").read_text() for s in report.specs}
+def test_kernels_of_one_name_in_two_programs_are_kept_apart(recorded: Callable[[str], Part]) -> None:
+    specs = recorded("twins").specs
+    assert len(specs) == 2
+    texts = {s.with_suffix(".cl").read_text() for s in specs}
     assert len(texts) == 2
-    for spec in report.specs:
+    for spec in specs:
         assert len(load_spec(spec)[0].task.problems) == 1
 
 
 @needs.pocl
-def test_earlier_recordings_are_pointed_out(record: Record) -> None:
-    body = """
-program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32({}), np.int32(256))
-queue.finish()
-"""
-    first = record(body.format(2))
-    again = record(body.format(3))
-    assert not set(first.recordings) & set(again.recordings)
-    assert any("also takes 1 earlier recordings" in note for note in again.notes)
-
-
-@needs.pocl
-def test_programs_and_buffers_released_right_after_the_launch(record: Record) -> None:
-    report = record(
-        """
-p = program(SCALE)
-k = p.scale
-del p
-a, y = buffer(x), buffer(np.zeros(256, np.float32))
-k.set_args(a, y, np.float32(2), np.int32(256))
-cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
-a.release(); y.release(); kept.clear()
-del k
-for i in range(12):
-    program(SCALE.replace("scale", f"other{i % 3}"))
-    buffer(x); kept.clear()
-queue.finish()
-"""
-    )
-    _, after = contents(report.recordings[0], 1)
+def test_programs_and_buffers_released_right_after_the_launch(recorded: Callable[[str], Part]) -> None:
+    (path,) = recorded("released").recordings
+    _, after = contents(path, 1)
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
 @needs.pocl
-def test_buffers_given_back_between_the_argument_and_the_launch(record: Record) -> None:
-    report = record(
-        """
-k = cl.Kernel(program(SCALE), "scale")
-for n in range(3):
-    a, y = buffer(x + n), buffer(np.zeros(256, np.float32))
-    keep = cl.Buffer(context, flags.READ_WRITE, 64)
-    k.set_args(a, y, np.float32(2), np.int32(256))
-    a.release()
-    y.release()
-    kept.clear()
-    others = [buffer(x) for _ in range(20)]
-    cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
-    queue.finish()
-""",
-        instances=3,
-    )
-    first = sorted(float(contents(path, 1)[1][1]) for path in report.recordings)
+def test_buffers_given_back_between_the_argument_and_the_launch(recorded: Callable[[str], Part]) -> None:
+    first = sorted(float(contents(path, 1)[1][1]) for path in recorded("between").recordings)
     assert first == [2.0, 4.0, 6.0]
 
 
 @needs.pocl
-def test_a_kernel_that_leaves_nothing_else_to_tune_evolves(record: Record) -> None:
-    report = record(
-        """
-text = SCALE.replace("get_global_id(0)", "get_group_id(0) * get_local_size(0) + get_local_id(0)")
-p = program(text, ["-cl-mad-enable", "-cl-no-signed-zeros"])
-p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    assert not [note for note in report.notes if "does not tune" in note]
-    (loaded,) = load_spec(report.specs[0])
+def test_a_kernel_that_leaves_nothing_else_to_tune_evolves(recorded: Callable[[str], Part]) -> None:
+    part = recorded("bare")
+    assert not [note for note in part.report.notes if "bare.yaml does not tune" in note]
+    (loaded,) = load_spec(part.specs[0])
     assert loaded.evolves
 
 
 @needs.pocl
-def test_headers_of_the_application_come_with_the_source(record: Record, tmp_path: Path) -> None:
-    (tmp_path / "parts" / "deep").mkdir(parents=True)
-    (tmp_path / "parts" / "scale.h").write_text(
-        '#pragma once\n#include "deep/factor.h"\n#define FACTOR (TWO / 2)\n'
-    )
-    (tmp_path / "parts" / "deep" / "factor.h").write_text("#define TWO 2.0f\n")
-    report = record(
-        f"""
-text = '#include "scale.h"\\n# include <scale.h>\\n' + SCALE.replace("f * x[i]", "FACTOR * f * x[i]")
-p = program(text, ["-I", "{tmp_path}/parts"])
-p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    (spec,) = report.specs
-    for name in ("scale.h", "deep/factor.h"):
-        (tmp_path / "parts" / name).unlink()
-    assert "#include" not in spec.with_suffix(".cl").read_text()
-    assert replay(spec).status is Status.OK
+def test_headers_of_the_application_come_with_the_source(recorded: Callable[[str], Part]) -> None:
+    """They are gone when the spec is read, for which the source has to compile."""
+    (spec,) = recorded("headers").specs
+    text = spec.with_suffix(".cl").read_text()
+    assert "#include" not in text
+    assert "#define TWO 2.0f" in text
+    assert "(TWO / 2)" in text
+    assert load_spec(spec)
 
 
 @needs.pocl
-def test_a_header_that_is_gone_is_named(record: Record) -> None:
-    report = record(
-        """
-import tempfile
-with tempfile.TemporaryDirectory() as folder:
-    open(folder + "/gone.h", "w").write("#define ONE 1")
-    p = program('#include "gone.h"\\n' + SCALE, ["-I", folder])
-p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    assert not report.specs
-    assert any("includes gone.h, which is not captured" in note for note in report.notes)
+def test_a_header_that_is_gone_is_named(recorded: Callable[[str], Part]) -> None:
+    part = recorded("gone")
+    assert not part.specs
+    assert any("includes gone.h, which is not captured" in note for note in part.report.notes)
 
 
 @needs.pocl
-def test_queues_given_back_with_work_under_way(record: Record) -> None:
+def test_queues_given_back_with_work_under_way(recorded: Callable[[str], Part]) -> None:
     """As OpenCL's own C++ header does it, which makes a queue of its own to fill a buffer."""
-    report = record(
-        """
-k = cl.Kernel(program(SCALE), "scale")
-new = np.full(1 << 18, 3, np.float32)
-for n in range(6):
-    a, y = buffer(np.zeros(1 << 18, np.float32)), buffer(np.zeros(1 << 18, np.float32))
-    under_way = [cl.enqueue_copy(cl.CommandQueue(context), a, new, is_blocking=False) for _ in range(4)]
-    under_way.clear()
-    k.set_args(a, y, np.float32(n), np.int32(1 << 18))
-    cl.enqueue_nd_range_kernel(queue, k, (1 << 18,), (64,))
-    queue.finish()
-    kept.clear()
-""",
-        instances=6,
-    )
-    assert len(report.recordings) == 6
-    for path in report.recordings:
+    paths = recorded("given_back").recordings
+    assert len(paths) == 3
+    for path in paths:
         assert (contents(path, 0)[0] == 3).all()
 
 
@@ -424,190 +487,91 @@ def test_recordings_of_a_simulator_are_tuned_on_a_device() -> None:
 
 
 @needs.pocl
-def test_a_kernel_in_place_is_recorded_before_it_writes(record: Record) -> None:
-    report = record(
-        """
-text = '''__kernel void twice(__global float *x) { int i = get_global_id(0); x[i] = 2 * x[i] + 1; }'''
-k = program(text).twice
-k.set_args(buffer(x))
-for _ in range(2):
-    cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
-queue.finish()
-""",
-        "twice",
-        instances=2,
-    )
-    states = sorted((contents(p, 0) for p in report.recordings), key=lambda s: float(s[0].sum()))
+def test_a_kernel_in_place_is_recorded_before_it_writes_with_its_offset(
+    recorded: Callable[[str], Part],
+) -> None:
+    part = recorded("in_place")
+    for path in part.recordings:
+        with RecordingFile(path) as file:
+            assert file.recording.offset == (128,)
+    states = sorted((contents(p, 0) for p in part.recordings), key=lambda s: float(s[0].sum()))
     np.testing.assert_array_equal(states[0][0], np.arange(256, dtype=np.float32))
     np.testing.assert_array_equal(states[0][1], states[1][0])
-    np.testing.assert_array_equal(states[1][1], 2 * states[1][0] + 1)
-    assert replay(report.specs[0]).status is Status.OK
+    expected = states[1][0].copy()
+    expected[128:192] = 2 * expected[128:192] + 1
+    np.testing.assert_array_equal(states[1][1], expected)
+    found = replay(part.specs[0])
+    assert found.status is Status.OK, found.message
 
 
 @needs.pocl
-def test_nan_and_infinity_come_out_of_the_replay_again(record: Record) -> None:
-    report = record(
-        """
-x[3], x[5], x[7] = np.nan, np.inf, -np.inf
-program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    (spec,) = load_spec(report.specs[0])
-    assert spec.task.verify.nonfinite == "propagate"
-    assert replay(report.specs[0]).status is Status.OK
-
-
-@needs.pocl
-def test_a_source_that_computes_something_else_is_no_replay(record: Record) -> None:
-    report = record(
-        """
-program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    source = report.specs[0].with_suffix(".cl")
+def test_a_source_that_computes_something_else_is_no_replay(recorded: Callable[[str], Part]) -> None:
+    (spec,) = recorded("edited").specs
+    source = spec.with_suffix(".cl")
     source.write_text(source.read_text().replace("f * x[i]", "f * x[i] + 1"))
-    found = replay(report.specs[0])
+    found = replay(spec)
     assert found.status is Status.WRONG_RESULT
     assert "disagrees with the recording" in found.message
 
 
 @needs.pocl
-def test_launches_of_one_shape_with_different_data_are_both_kept(record: Record) -> None:
-    report = record(
-        """
-p, y = program(SCALE), buffer(np.zeros(256, np.float32))
-for n in range(5):
-    p.scale(queue, (256,), (32,), buffer(x + n), y, np.float32(2), np.int32(256))
-for n in range(3):
-    p.scale(queue, (128,), (32,), buffer(x + n), y, np.float32(2), np.int32(256))
-queue.finish()
-""",
-        instances=3,
-    )
-    kept = []
-    for path in report.recordings:
+def test_launches_of_one_shape_with_different_data_are_both_kept(recorded: Callable[[str], Part]) -> None:
+    paths, kept = recorded("alike").recordings, []
+    for path in paths:
         with RecordingFile(path) as file:
             kept.append((file.recording.global_size[0], file.recording.count))
     # The new geometry took the place of one of three with equal shapes.
     assert sorted(kept) == [(128, 3), (256, 5), (256, 5)]
-    assert len({bytes(contents(p, 0)[0].tobytes()) for p in report.recordings}) >= 2
+    assert len({bytes(contents(p, 0)[0].tobytes()) for p in paths}) >= 2
 
 
 @needs.pocl
-def test_buffers_that_the_host_may_not_read_are_captured(record: Record) -> None:
-    report = record(
-        """
-y = cl.Buffer(context, flags.READ_WRITE | flags.HOST_NO_ACCESS, size=1024)
-program(SCALE).scale(queue, (256,), (32,), buffer(x), y, np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    _, after = contents(report.recordings[0], 1)
+def test_buffers_that_the_host_may_not_read_are_captured(recorded: Callable[[str], Part]) -> None:
+    (path,) = recorded("unread").recordings
+    _, after = contents(path, 1)
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
 @needs.pocl
-def test_local_memory_passed_as_an_argument_is_replayed(record: Record) -> None:
-    report = record(
-        """
-text = '''
-__kernel void turn(__global const float *x, __global float *y, __local float *t)
-{
-    int i = get_local_id(0), n = get_local_size(0), g = get_group_id(0) * n;
-    t[i] = x[g + i];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    y[g + i] = t[n - 1 - i];
-}'''
-program(text).turn(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), cl.LocalMemory(128))
-queue.finish()
-""",
-        "turn",
-    )
-    (spec,) = load_spec(report.specs[0])
+def test_local_memory_passed_as_an_argument_is_replayed(recorded: Callable[[str], Part]) -> None:
+    (path,) = recorded("turn").specs
+    (spec,) = load_spec(path)
     assert [a.name for a in spec.task.arguments] == ["x", "y"]
     assert not spec.tunables.parameters
-    assert replay(report.specs[0]).status is Status.OK
+    assert replay(path).status is Status.OK
 
 
 @needs.pocl
-def test_a_work_group_left_to_the_driver_is_said_so(record: Record) -> None:
-    report = record(
-        """
-program(SCALE).scale(queue, (192,), None, buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-queue.finish()
-"""
-    )
-    with RecordingFile(report.recordings[0]) as file:
-        recording = file.recording
-    assert recording.local_size == ()
-    (spec,) = load_spec(report.specs[0])
-    if not recording.suggested:
+def test_a_work_group_left_to_the_driver_is_said_so(recorded: Callable[[str], Part]) -> None:
+    part = recorded("left")
+    assert part.recording.local_size == ()
+    (spec,) = load_spec(part.specs[0])
+    if not part.recording.suggested:
         assert any("leaves the work-group's size to the driver" in notice for notice in spec.notices)
-    assert replay(report.specs[0]).status is Status.OK
+    assert replay(part.specs[0]).status is Status.OK
 
 
 @needs.pocl
 @pytest.mark.parametrize(
-    ("body", "kernel", "why"),
-    [
-        (
-            """
-text = '__kernel void k(read_only image2d_t i, __global float *y) { y[0] = read_imagef(i, (int2)(0, 0)).x; }'
-image = cl.image_from_array(context, np.zeros((4, 4, 4), np.float32), 4)
-k = cl.Kernel(program(text), "k")
-k.set_args(image, buffer(x))
-""",
-            "k",
-            "an image",
-        ),
-        (
-            """
-once = program(SCALE)
-again = cl.Program(context, devices[:1], once.get_info(cl.program_info.BINARIES)[:1]).build()
-k = cl.Kernel(again, "scale")
-k.set_args(buffer(x), buffer(x), np.float32(2), np.int32(256))
-""",
-            "scale",
-            "binary",
-        ),
-        (
-            """
-event = cl.UserEvent(context)
-k = cl.Kernel(program(SCALE), "scale")
-k.set_args(buffer(x), buffer(x), np.float32(2), np.int32(256))
-cl.enqueue_nd_range_kernel(queue, k, (32,), (32,), wait_for=[event])
-event.set_status(cl.command_execution_status.COMPLETE)
-queue.finish()
-sys.exit()
-""",
-            "scale",
-            "a user event",
-        ),
-    ],
-    ids=["image", "binary", "user event"],
+    ("kernel", "why"), [("image", "an image"), ("binary", "binary"), ("event", "a user event")]
 )
 def test_uncapturable_launches_are_refused_by_name(
-    record: Record, tmp_path: Path, body: str, kernel: str, why: str
+    recorded: Callable[[str], Part], kernel: str, why: str
 ) -> None:
-    with pytest.raises(UsageError, match=why):
-        record(body + "\ncl.enqueue_nd_range_kernel(queue, k, (32,), (32,))\nqueue.finish()\n", kernel)
-    assert not list((tmp_path / "out").rglob("*.rec"))
+    part = recorded(kernel)
+    assert not part.recordings
+    (note,) = (note for note in part.report.notes if f" launch of {kernel} cannot be recorded: " in note)
+    assert why in note
+    assert f"nothing of {kernel} was recorded" in part.report.notes
 
 
 @needs.pocl
-def test_a_null_buffer_is_no_local_memory(record: Record) -> None:
-    report = record(
-        """
-k = cl.Kernel(program(SCALE), "scale")
-k.set_args(buffer(x), None, np.float32(2), np.int32(0))
-cl.enqueue_nd_range_kernel(queue, k, (32,), (32,))
-queue.finish()
-"""
-    )
-    assert not report.notes
-    (loaded,) = load_spec(report.specs[0])
+@pytest.mark.parametrize("kernel", ["nulls", "absent"])
+def test_a_null_buffer_is_no_local_memory(recorded: Callable[[str], Part], kernel: str) -> None:
+    """C programs pass a null pointer in the place of the value, pyopencl eight zero bytes."""
+    part = recorded(kernel)
+    assert not [note for note in part.report.notes if kernel in note]
+    (loaded,) = load_spec(part.specs[0])
     # It is passed again as it was, in eight bytes, and takes no local memory.
     assert [a.dtype for a in loaded.task.arguments] == ["float32", "bytes8", "float32", "int32"]
     assert loaded.task.launch is not None
@@ -615,40 +579,37 @@ queue.finish()
 
 
 @needs.pocl
-def test_a_buffer_set_to_no_address_at_all_is_null(record: Record) -> None:
-    """C programs pass a null pointer in the place of the value, pyopencl eight zero bytes."""
-    report = record(
-        """
-import ctypes
-loader = ctypes.CDLL("libOpenCL.so.1")
-loader.clSetKernelArg.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p]
-k = cl.Kernel(program(SCALE), "scale")
-k.set_args(buffer(x), None, np.float32(2), np.int32(0))
-assert not loader.clSetKernelArg(k.int_ptr, 1, 8, None)
-cl.enqueue_nd_range_kernel(queue, k, (32,), (32,))
-queue.finish()
-"""
-    )
-    assert not report.notes
-    (loaded,) = load_spec(report.specs[0])
-    assert [a.dtype for a in loaded.task.arguments] == ["float32", "bytes8", "float32", "int32"]
-    assert loaded.task.launch is not None
-    assert loaded.task.launch.shared_bytes is None
-    assert replay(report.specs[0]).status is Status.OK
+def test_launches_that_differ_in_what_a_number_is_for_are_no_repetitions(
+    recorded: Callable[[str], Part],
+) -> None:
+    part = recorded("places")
+    (use,) = (use for use in part.report.ran.kernels if use.name == "places")
+    assert len(use.signatures) == 2
+    assert len(part.recordings) == 2
 
 
 @needs.pocl
-def test_launches_before_a_crash_are_recorded(record: Record) -> None:
-    report = record(
-        """
-program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
-os.kill(os.getpid(), 9)
+def test_earlier_recordings_are_pointed_out_and_those_before_a_crash_are_kept(
+    tmp_path: Path, command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application goes to another folder first, which changes no place of what is written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    body = """
+os.chdir("elsewhere")
+launch(scaling("scale"), 256, 32, buffer(x), zeros(), np.float32({}), np.int32(256))
 """
-    )
+    first = record_kernel(command(body.format(3) + "queue.finish()"), "scale", Path("out"), instances=1)
+    assert [path.parent for path in first.recordings] == [Path("out/recordings")]
+    assert first.index is None
+    crash = command(body.format(2) + "os.kill(os.getpid(), 9)")
+    report = record_kernel(crash, "scale", Path("out"), instances=1)
     assert report.ran.status == -9
     assert any("SIGKILL" in note for note in report.notes)
     _, after = contents(report.recordings[0], 1)
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
+    assert not set(first.recordings) & set(report.recordings)
+    assert any("also takes 1 earlier recordings" in note for note in report.notes)
 
 
 @needs.pocl
@@ -670,23 +631,6 @@ open(sys.argv[0] + ".done", "w")
 
 
 @needs.pocl
-def test_the_list_names_kernels_with_their_share(command: Callable[[str], list[str]]) -> None:
-    listing = list_launches(
-        command(
-            """
-p, y = program(SCALE), buffer(np.zeros(256, np.float32))
-for n in range(5):
-    p.scale(queue, (256,), (32,), buffer(x), y, np.float32(2), np.int32(256))
-queue.finish()
-"""
-        )
-    ).to_json()
-    (kernel,) = listing["kernels"]
-    assert (kernel["name"], kernel["launches"], kernel["recordable"]) == ("scale", 5, 5)
-    assert kernel["share"] == pytest.approx(1.0)
-
-
-@needs.pocl
 def test_commands_that_launch_nothing_are_told_so(
     tmp_path: Path, command: Callable[[str], list[str]]
 ) -> None:
@@ -699,23 +643,6 @@ def test_commands_that_launch_nothing_are_told_so(
         record_kernel(command(body), "skale", tmp_path / "out", instances=1)
     assert "a C function is recorded by a spec" in caught.value.hint
     assert not (tmp_path / "out").exists()
-
-
-@needs.pocl
-def test_launches_that_differ_in_what_a_number_is_for_are_no_repetitions(record: Record) -> None:
-    report = record(
-        """
-k = cl.Kernel(program(SCALE), "scale")
-k.set_args(buffer(x), buffer(x), np.float32(2), np.int32(200))
-cl.enqueue_nd_range_kernel(queue, k, (128,), (64,))
-cl.enqueue_nd_range_kernel(queue, k, (128,), None, (64,))
-queue.finish()
-""",
-        instances=2,
-    )
-    (use,) = report.ran.kernels
-    assert len(use.signatures) == 2
-    assert len(report.recordings) == 2
 
 
 @needs.pocl
@@ -733,18 +660,3 @@ assert enqueue(*handles, 1, None, none, None, 0, None, None) == 0
 queue.finish()
 """
         )
-
-
-@needs.pocl
-def test_an_application_may_go_to_another_folder(
-    tmp_path: Path, command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "elsewhere").mkdir()
-    body = """
-os.chdir("elsewhere")
-program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(x), np.float32(2), np.int32(200))
-queue.finish()
-"""
-    report = record_kernel(command(body), "scale", Path("out"), instances=1)
-    assert [path.parent for path in report.recordings] == [Path("out/recordings")]

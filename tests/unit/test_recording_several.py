@@ -12,7 +12,7 @@ import yaml
 from opencl_machine import system_drivers
 
 from tuner.core.errors import UsageError
-from tuner.driver.applications.recording import record_kernels
+from tuner.driver.applications.recording import RecordReport, record_kernels
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
@@ -57,17 +57,30 @@ queue.finish()
 """
 
 
+NAMES = ["first", "second", "third", "fourth", "offset", "maybe"]
+
+
 @pytest.fixture(autouse=True)
 def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The application and the backend on PoCL."""
     system_drivers(monkeypatch)
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The application."""
-    (tmp_path / "application.py").write_text(APPLICATION)
-    return [sys.executable, str(tmp_path / "application.py")]
+    path = tmp_path_factory.mktemp("application") / "application.py"
+    path.write_text(APPLICATION)
+    return [sys.executable, str(path)]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, command: list[str]) -> tuple[Path, RecordReport]:
+    """What two launches of each of its kernels, and of one that it does not have, are recorded into."""
+    out = tmp_path_factory.mktemp("recorded")
+    with pytest.MonkeyPatch.context() as patch:
+        system_drivers(patch)
+        return out, record_kernels(command, NAMES, out, instances=2)
 
 
 def values(path: Path) -> tuple[int, tuple[int, ...], int]:
@@ -77,19 +90,19 @@ def values(path: Path) -> tuple[int, tuple[int, ...], int]:
         return before, file.recording.global_size, after
 
 
-def test_each_kernel_has_room_and_a_spec_of_its_own(tmp_path: Path, command: list[str]) -> None:
-    out = tmp_path / "out"
-    names = ["first", "second", "third", "fourth"]
-    report = record_kernels(command, names, out, instances=2)
-    assert sorted(p.name for p in report.specs) == ["first.yaml", "second.yaml", "third.yaml"]
+def test_each_kernel_has_room_and_a_spec_of_its_own(recorded: tuple[Path, RecordReport]) -> None:
+    out, report = recorded
+    there = set(NAMES) - {"fourth"}
+    assert {p.name for p in report.specs} == {f"{name}.yaml" for name in there}
     found = {name: sorted(map(values, out.glob(f"recordings/{name}-*.rec"))) for name in ("first", "second")}
     # Kernels with the same arguments and geometry are not taken for one another.
     assert found["first"] == [(0, (8,), 1), (1, (16,), 2)]
     assert found["second"] == [(4, (64,), 6), (6, (64,), 8)]
-    assert any("nothing of fourth was recorded" in note for note in report.notes)
+    # What the numbers of `offset` are is no reason for a note.
+    assert report.notes == ("nothing of fourth was recorded",)
     assert report.index is not None
     index = json.loads(report.index.read_text())
-    assert {k["name"] for k in index["kernels"]} == {"first", "second", "third"}
+    assert {k["name"] for k in index["kernels"]} == there
     # The share is of all launches, four of `first` and three of `second`, however many were kept.
     spent = {use.name: use.seconds for use in report.ran.kernels}
     assert all(k["seconds"] == pytest.approx(spent[k["name"]]) for k in index["kernels"])
@@ -123,11 +136,9 @@ def test_of_several_processes_no_more_is_kept_than_of_one(tmp_path: Path, comman
     ("kernel", "dtypes"), [("third", ["float32", "bytes16", "bytes16"]), ("maybe", ["int32", "bytes8"])]
 )
 def test_structures_vectors_and_null_buffers_are_replayed(
-    tmp_path: Path, command: list[str], kernel: str, dtypes: list[str]
+    recorded: tuple[Path, RecordReport], kernel: str, dtypes: list[str]
 ) -> None:
-    report = record_kernels(command, [kernel], tmp_path / "out", instances=1)
-    assert report.index is None
-    (loaded,) = load_spec(report.specs[0])
+    (loaded,) = load_spec(recorded[0] / f"{kernel}.yaml")
     assert [a.dtype for a in loaded.task.arguments] == dtypes
     evaluation = OpenClBackend().prepare(loaded.task, workers=1)
     try:
@@ -143,10 +154,8 @@ def test_structures_vectors_and_null_buffers_are_replayed(
     assert report_.status == "ok", report_.message
 
 
-def test_a_number_of_zero_is_no_null_buffer(tmp_path: Path, command: list[str]) -> None:
-    report = record_kernels(command, ["offset"], tmp_path / "out", instances=2)
-    assert not report.notes
-    (loaded,) = load_spec(report.specs[0])
+def test_a_number_of_zero_is_no_null_buffer(recorded: tuple[Path, RecordReport]) -> None:
+    (loaded,) = load_spec(recorded[0] / "offset.yaml")
     by = loaded.task.arguments[1].value
     assert by is not None
     assert {by.evaluate(p.sizes) for p in loaded.task.problems} == {0, 5}

@@ -22,7 +22,7 @@ GRAVE = ("serious", "critical")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """One run with variants, passes and what each is worth; one with failures, where its tabs have something else."""
     folder = tmp_path_factory.mktemp("accessible")
-    evolved = made.simulated_run(folder / "evolved", evolve=True, evaluations=20)
+    evolved = made.simulated_run(folder / "evolved", evolve=True, evaluations=12)
     runs = [evolved, made.made_run(folder / "made", 30, few=True).path]
     targets = []
     for number, run in enumerate(runs):
