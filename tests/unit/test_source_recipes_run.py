@@ -42,10 +42,10 @@ DRAWS = 3
 
 @cache
 def task_of(name: str) -> Task:
-    """A kernel at the odd sizes that its spec verifies."""
+    """A kernel at the last of the odd sizes that its spec verifies; the verification draws others."""
     folder = KERNELS if (KERNELS / f"{name}.yaml").exists() else KERNELS.parent / "plain"
     task = load_spec(folder / f"{name}.yaml")[0].task_with(seed=3)
-    return replace(task, problems=tuple(Problem(sizes=p.sizes) for p in task.verify.problems))
+    return replace(task, problems=tuple(Problem(sizes=p.sizes) for p in task.verify.problems[-1:]))
 
 
 @cache
