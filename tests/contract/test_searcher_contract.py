@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 TORCH = importlib.util.find_spec("torch") is not None
 USABLE = tuple(name for name in sorted(BUILT_IN) if TORCH or name != "optuna-gp")
 WITHOUT_PASSES = tuple(name for name in USABLE if name != "passes")
-HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest", "surrogate")
+HASHED = ("auto", "optuna-tpe", "passes", "skopt-forest")
 FEW = 12
 """Trials for skopt, of which a proposal takes a tenth of a second once it has a model, from ten on."""
 WITH_PASSES = tuple(name for name in USABLE if name != "exhaustive")
@@ -67,18 +67,17 @@ def only_passes() -> Space:
     return Space([], passes=pass_space())
 
 
-@pytest.mark.parametrize("name", WITHOUT_PASSES)
+@pytest.mark.parametrize("name", USABLE)
 @pytest.mark.integration
-def test_parameters_and_flags(name):
-    trials = FEW if name.startswith("skopt") else 24
-    conformance.check_all(lambda space: create(name, space), medium(), trials=trials, small=small())
-
-
-@pytest.mark.parametrize("name", WITH_PASSES)
-@pytest.mark.integration
-def test_with_passes(name):
-    trials = FEW if name.startswith("skopt") else 18
-    conformance.check_all(lambda space: create(name, space), medium(pass_space()), trials=trials)
+def test_parameters_flags_and_passes(name):
+    """All of them where a searcher has all; spaces without passes are the others here."""
+    space = medium(pass_space() if name in WITH_PASSES else None)
+    conformance.check_all(
+        lambda space: create(name, space),
+        space,
+        trials=FEW if name.startswith("skopt") else 18,
+        small=small() if name in WITHOUT_PASSES else None,
+    )
 
 
 @pytest.mark.parametrize("name", [n for n in WITHOUT_PASSES if n != "exhaustive"])
@@ -95,7 +94,7 @@ def test_only_passes(name):
     conformance.check_all(lambda space: create(name, space), only_passes(), trials=20)
 
 
-@pytest.mark.parametrize("name", ["auto", "optuna-tpe", "optuna-cmaes", "skopt-gp", "random", "exhaustive"])
+@pytest.mark.parametrize("name", ["auto", "optuna-cmaes", "skopt-gp"])
 @pytest.mark.integration
 def test_only_flags(name):
     flags = {"math": ("", "-ffast-math"), "a": ("", "-fa", "-fb"), "b": ("", "-fc", "-fd")}

@@ -1,11 +1,11 @@
-#include <algorithm>
 #include <cstdint>
 
 namespace {
+int clamp(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 struct Grid {
     const float *data;
     int nx, ny;
-    float at(int x, int y) const { return data[std::clamp(y, 0, ny - 1) * nx + std::clamp(x, 0, nx - 1)]; }
+    float at(int x, int y) const { return data[clamp(y, ny) * nx + clamp(x, nx)]; }
 };
 }  // namespace
 

@@ -30,7 +30,7 @@ def coarsened(program: Program) -> list[Applied]:
 
 @needs.oclgrind
 @given(seed=st.integers(0, 1 << 20))
-@settings(deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.integration
 def test_variants_of_made_up_kernels_give_the_same(seed: int, tmp_path: Path) -> None:
     made = made_device_kernel(seed)
@@ -42,7 +42,7 @@ def test_variants_of_made_up_kernels_give_the_same(seed: int, tmp_path: Path) ->
 @pytest.mark.integration
 @needs.oclgrind
 @given(seed=st.integers(0, 1 << 20))
-@settings(deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_coarsened_made_up_kernels_give_the_same(seed: int, tmp_path: Path) -> None:
     """It is not shown to; and yet bit for bit, with no read or store where there is nothing."""
     made = made_device_kernel(seed)

@@ -169,7 +169,7 @@ def _launches(made: Made, launch: Launch, values: Mapping[str, int]) -> list[tup
 
 
 def _values(variant: Applied, rng: np.random.Generator) -> Iterator[Mapping[str, int]]:
-    """Defaults and a draw, of those that the constraints allow."""
+    """Defaults or a draw, of those that the constraints allow."""
     names = [p.name for p in variant.parameters]
     drawn = [{p.name: p.default for p in variant.parameters}]
     for _ in range(8):
@@ -179,7 +179,9 @@ def _values(variant: Applied, rng: np.random.Generator) -> Iterator[Mapping[str,
         for v in drawn
         if all(parse(c).evaluate(v) for c in variant.constraints if parse(c).names <= set(names))
     ]
-    yield from list({repr(v): v for v in kept}.values())[:2]
+    different = list({repr(v): v for v in kept}.values())[:2]
+    if different:
+        yield different[int(rng.integers(len(different)))]
 
 
 def _inputs(arrays: Sequence[Any], at: int, seed: int) -> list[Any]:

@@ -131,7 +131,7 @@ def test_a_failing_baseline_claims_nothing(spec: LoadedSpec, tmp_path: Path) -> 
 def test_choosing_leaves_the_time_that_confirming_needs(spec: LoadedSpec, tmp_path: Path) -> None:
     """Fresh processes of seconds, as where a compiler's runtime starts in each: fewer of them choose."""
     now = [0.0]
-    for cost_s in (1.4, 1.6, 1.8, 2.0):
+    for cost_s in (1.4, 2.0):
 
         def slow(event: str, cost_s: float = cost_s) -> None:
             now[0] += cost_s if event == "verify" else 0.02
@@ -148,18 +148,16 @@ def test_searching_leaves_the_time_that_choosing_and_confirming_need(
     spec: LoadedSpec, tmp_path: Path
 ) -> None:
     """A busy laptop and a short budget: a process takes long beside the time that is kept as a share of the whole."""
-    now = [0.0]
-    for cost_s in (0.5, 0.7):
+    now, cost_s = [0.0], 0.7
 
-        def slow(event: str, cost_s: float = cost_s) -> None:
-            now[0] += cost_s if event == "verify" else 0.02
+    def slow(event: str) -> None:
+        now[0] += cost_s if event == "verify" else 0.02
 
-        path = tmp_path / f"{cost_s}.run"
-        options = Options(minutes=0.5, evaluations=60)
-        found = begin(spec, path, options, backend=backend(on_event=slow), clock=lambda: now[0])
-        assert found.summary.claim == "improved"
-        assert found.summary.wall_s <= 0.5 * 60 + 2 * cost_s
-        assert audit(path, backend=backend()).clean
+    options = Options(minutes=0.5, evaluations=60)
+    found = begin(spec, tmp_path / "a.run", options, backend=backend(on_event=slow), clock=lambda: now[0])
+    assert found.summary.claim == "improved"
+    assert found.summary.wall_s <= 0.5 * 60 + 2 * cost_s
+    assert audit(found.path, backend=backend()).clean
 
 
 def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: Path) -> None:
@@ -184,7 +182,7 @@ def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: 
 
 @pytest.mark.integration
 def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -> None:
-    whole = begin(spec, tmp_path / "whole.run", Options(seed=5), backend=backend())
+    whole = begin(spec, tmp_path / "whole.run", Options(seed=5, evaluations=16), backend=backend())
     interruption = Interruption()
 
     class StopAfter:
@@ -192,12 +190,17 @@ def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -
 
         def event(self, kind: str, body: Mapping[str, Any]) -> None:
             self.count += 1
-            if self.count == 50:
+            if self.count == 30:
                 interruption.set()
 
     path = tmp_path / f"{spec.name}-1.run"
     first = begin(
-        spec, path, Options(seed=5), backend=backend(), observers=[StopAfter()], interruption=interruption
+        spec,
+        path,
+        Options(seed=5, evaluations=16),
+        backend=backend(),
+        observers=[StopAfter()],
+        interruption=interruption,
     )
     assert first.interrupted
     assert first.summary.stopped_by == "interrupted"
@@ -283,14 +286,12 @@ def test_resume_elsewhere_is_refused_unless_forced(spec: LoadedSpec, tmp_path: P
     ] == "another"
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param("random", marks=pytest.mark.integration), "optuna-tpe", "auto"]
-)
+@pytest.mark.parametrize("strategy", ["random", "auto"])
 @pytest.mark.integration
 def test_killed_at_every_event_and_resumed_ends_the_same(
     scale_spec: SpecWriter, tmp_path: Path, strategy: str
 ) -> None:
-    (loaded,) = load_spec(scale_spec(evaluations=5, strategy=strategy))
+    (loaded,) = load_spec(scale_spec(evaluations=3, strategy=strategy))
     options = Options(seed=2, workers=2, settings={"choose_processes": 2, "confirm_processes": 4})
     whole = begin(loaded, tmp_path / "whole.run", options, backend=backend())
     expected = decided(whole.path)
@@ -361,7 +362,7 @@ def _blobs(value: Any) -> list[str]:
 
 @pytest.mark.integration
 def test_rebuild_and_remeasure(spec: LoadedSpec, tmp_path: Path) -> None:
-    result = begin(spec, tmp_path / "a.run", Options(seed=3), backend=backend())
+    result = begin(spec, tmp_path / "a.run", Options(seed=3, evaluations=16), backend=backend())
     report = audit(result.path, rebuild=True, remeasure=True, backend=backend())
     assert report.clean
     assert report.rebuilt is not None

@@ -65,7 +65,10 @@ def state_of(path: Path) -> RunState:
 
 @pytest.fixture
 def spec(scale_spec: SpecWriter) -> LoadedSpec:
-    (loaded,) = load_spec(scale_spec(strategy="exhaustive", evaluations=200))
+    """All of 56 configurations, without the flags, which change nothing here."""
+    path = scale_spec(strategy="exhaustive", evaluations=200)
+    path.write_text(path.read_text().replace('  flags: {vector: ["", "-fno-vectorize"]}\n', ""))
+    (loaded,) = load_spec(path)
     return loaded
 
 
@@ -100,7 +103,7 @@ def test_the_whole_space_gives_the_same_winner_on_any_number_of_devices(
     assert many.summary.improved
     report = audit(path, backend=backend())
     assert report.clean, report.differences
-    assert report.decisions > 100
+    assert report.decisions > 50
     used = Counter(t.lane for t in state_of(path).trials.values() if t.rounds)
     assert len(used) == count
 
@@ -188,7 +191,7 @@ def test_an_interrupted_run_goes_on_with_other_devices(spec: LoadedSpec, tmp_pat
         def event(self, kind: str, body: Any) -> None:
             nonlocal seen
             seen += kind == "trial"
-            if seen == 30:
+            if seen == 20:
                 interruption.set()
 
     path = tmp_path / "a.run"
@@ -211,18 +214,18 @@ def test_an_interrupted_run_goes_on_with_other_devices(spec: LoadedSpec, tmp_pat
     assert report.clean, report.differences
 
 
-@pytest.mark.parametrize("strategy", ["random", "surrogate", "auto"])
+@pytest.mark.parametrize("strategy", ["random", "auto"])
 @pytest.mark.integration
 def test_searchers_with_many_in_flight(scale_spec: SpecWriter, tmp_path: Path, strategy: str) -> None:
-    (spec,) = load_spec(scale_spec(strategy=strategy, evaluations=48))
+    (spec,) = load_spec(scale_spec(strategy=strategy, evaluations=32))
     path = tmp_path / "a.run"
     result = begin(spec, path, Options(seed=1), backend=backend(), executor=devices(8))
     counts = result.summary.trials
-    assert counts["total"] - counts["duplicate"] - counts["pruned"] == 48
+    assert counts["total"] - counts["duplicate"] - counts["pruned"] == 32
     assert result.summary.speedup[0] > 1.3
     report = audit(path, backend=backend())
     assert report.clean, report.differences
-    assert report.proposals >= 40
+    assert report.proposals >= 28
 
 
 @pytest.mark.integration
@@ -236,14 +239,14 @@ def test_a_budget_in_time_is_kept(spec: LoadedSpec, tmp_path: Path) -> None:
 
     path = tmp_path / "a.run"
     result = begin(
-        spec, path, Options(seed=3, minutes=0.5), backend=backend(), executor=devices(3), clock=clock
+        spec, path, Options(seed=3, minutes=0.2), backend=backend(), executor=devices(3), clock=clock
     )
     assert result.summary.stopped_by == "minutes"
     report = audit(path, backend=backend())
     assert report.clean, report.differences
 
 
-def wide(scale_spec: SpecWriter, extra: str = "", evaluations: int = 110) -> LoadedSpec:
+def wide(scale_spec: SpecWriter, extra: str = "", evaluations: int = 70) -> LoadedSpec:
     """A spec with 4,096 configurations, enough for the cost model to have something to say."""
     path = scale_spec(strategy="random", evaluations=evaluations)
     (path.parent / "scale.c").write_text(
@@ -274,7 +277,7 @@ def test_the_cost_model_is_asked_over_several_devices(scale_spec: SpecWriter, tm
         wide(scale_spec), path, Options(seed=3), backend=backend(**more), executor=devices(4, **more)
     )
     counts = result.summary.trials
-    assert counts["total"] - counts["duplicate"] - counts["pruned"] == 110
+    assert counts["total"] - counts["duplicate"] - counts["pruned"] == 70
     with RunRecord.read(path) as record:
         stages = Counter(e.body["stage"] for e in record.events(kind="judge"))
     assert set(stages) == {"ask", "build"}

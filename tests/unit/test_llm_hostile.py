@@ -80,7 +80,7 @@ def test_hostile_variants_gain_nothing_and_leave_nothing(tmp_path: Path) -> None
         return Reply(edit(texts[number % len(texts)]))
 
     with server.serving(script) as running:
-        done = tune(tmp_path, running.url, "--json", calls=16)
+        done = tune(tmp_path, running.url, "--json", calls=10)
         prompts = json.dumps(running.requests)
     assert done.returncode == 0, done.stderr
     value = json.loads(done.stdout)
@@ -104,7 +104,7 @@ def test_a_model_is_told_why_a_variant_was_refused(tmp_path: Path) -> None:
         return Reply(edit(HOSTILE["reads a key"].replace("4.0f", f"{number}.5f")))
 
     with server.serving(script) as running:
-        done = tune(tmp_path, running.url, calls=8)
+        done = tune(tmp_path, running.url, calls=4)
         prompts = json.dumps(running.requests)
     assert done.returncode == 0, done.stderr
     assert "the object calls or reads environ" in prompts

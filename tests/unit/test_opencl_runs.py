@@ -172,7 +172,7 @@ def test_local_memory_that_no_code_uses_does_not_count(evaluation: OpenClEvaluat
 
 
 @needs.pocl
-@pytest.mark.parametrize("block", [1, 16, 500])
+@pytest.mark.parametrize("block", [1, 500])
 def test_right_candidates_of_several_sizes(evaluation: OpenClEvaluation, block: int) -> None:
     """Work-groups that divide no size; inout is restored before every call, or the counts were wrong."""
     assert verdict(evaluation, request(block=block)).status is Status.OK
@@ -183,7 +183,6 @@ def test_right_candidates_of_several_sizes(evaluation: OpenClEvaluation, block: 
     ("old", "new", "status", "message"),
     [
         ("f * part[t]", "2 * part[t]", Status.WRONG_RESULT, "y["),
-        ("if (i < n) {", "if (i < n - 1) {", Status.WRONG_RESULT, "y["),
         ("count[i] += 1", "count[i] += 2", Status.WRONG_RESULT, "count["),
         ("y[i] = f", "((__global float *)x)[i] = 1; y[i] = f", Status.WRONG_RESULT, "writes to input x"),
         ("y[i] = f", "y[i + 2000000] = 1; y[i] = f", Status.CRASHED, "SIGSEGV"),
@@ -274,29 +273,6 @@ def test_cold_caches_and_several_problems(backend: OpenClBackend) -> None:
         made.close()
 
 
-@needs.pocl
-def test_headers_and_a_python_reference(backend: OpenClBackend, tmp_path: Path) -> None:
-    (tmp_path / "reference.py").write_text(
-        "def add(x, count, f, **_):\n    return {'y': f * x, 'count': count + 1}\n"
-    )
-    files = (
-        Source(name="add.cl", text='#include "more.h"\n' + ADD.replace("f * part", "TWICE(f) / 2 * part")),
-        Source(name="more.h", text="#define TWICE(x) (2 * (x))\n"),
-    )
-    kernel = Kernel(
-        name="add", entry="add", language="opencl", variant=Variant(files=files), folder=str(tmp_path)
-    )
-    reference = Reference(kind="python", file="reference.py", function="add")
-    made = backend.prepare(task(kernel=kernel, verify=VerifyPolicy(reference=reference)), workers=1)
-    try:
-        resolved = request().resolved
-        (baseline,) = made.build([BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)])
-        report = made.set_baseline(baseline, resolved)
-        assert (report.status, report.reference) == (Status.OK, "python"), report.message
-    finally:
-        made.close()
-
-
 @pytest.fixture
 def blanks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder of temporary files with blanks in its name."""
@@ -309,32 +285,39 @@ def blanks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @needs.pocl
-@pytest.mark.parametrize("one", [False, True])
 def test_lists_of_drivers_lie_in_any_folder_that_the_user_can_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Root's workers are other users, to whom its folders are closed."""
+    """Root's workers are other users, to whom its folders are closed. A list may be named alone."""
     lists = os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
     given = Path(lists) if lists.endswith(".icd") else sorted(Path(lists).glob("pocl*.icd"))[0]
     named = Path(shutil.copy(given, tmp_path))
     tmp_path.chmod(0o700)
-    monkeypatch.setenv("OCL_ICD_VENDORS", str(named if one else tmp_path))
-    made = OpenClBackend().prepare(task(), workers=1)
-    try:
-        (baseline,) = made.build([request()])
-        report = made.set_baseline(baseline, request().resolved)
-        assert report.status is Status.OK, report.message
-    finally:
-        made.close()
+    for place in (named, tmp_path):
+        monkeypatch.setenv("OCL_ICD_VENDORS", str(place))
+        made = OpenClBackend().prepare(task(), workers=1)
+        try:
+            (baseline,) = made.build([request()])
+            assert baseline.status is Status.OK, baseline.message
+            if place == tmp_path:
+                report = made.set_baseline(baseline, request().resolved)
+                assert report.status is Status.OK, report.message
+        finally:
+            made.close()
 
 
 @needs.pocl
 @pytest.mark.usefixtures("blanks")
-def test_headers_lie_in_any_folder_that_the_user_can_read(backend: OpenClBackend, tmp_path: Path) -> None:
+def test_headers_lie_in_any_folder_that_the_user_can_read_and_references_are_python(
+    backend: OpenClBackend, tmp_path: Path
+) -> None:
     """Beside the source, in closed folders, in folders below; those include one another; names hold blanks.
 
-    So does that of the folder of temporary files.
+    So does that of the folder of temporary files. The reference is a function of Python.
     """
+    (tmp_path / "reference.py").write_text(
+        "def add(x, count, f, **_):\n    return {'y': f * x, 'count': count + 1}\n"
+    )
     own, more = tmp_path / "my own", tmp_path / "more"
     (own / "deep").mkdir(parents=True)
     more.mkdir()
@@ -354,12 +337,14 @@ def test_headers_lie_in_any_folder_that_the_user_can_read(backend: OpenClBackend
         folder=str(tmp_path),
         include=("my own", "more"),
     )
-    made = backend.prepare(task(kernel=kernel), workers=1)
+    reference = Reference(kind="python", file="reference.py", function="add")
+    made = backend.prepare(task(kernel=kernel, verify=VerifyPolicy(reference=reference)), workers=1)
     try:
         resolved = request().resolved
         (baseline,) = made.build([BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)])
         assert baseline.status is Status.OK, baseline.message
-        assert made.set_baseline(baseline, resolved).status is Status.OK
+        report = made.set_baseline(baseline, resolved)
+        assert (report.status, report.reference) == (Status.OK, "python"), report.message
     finally:
         made.close()
 

@@ -298,7 +298,7 @@ def own_application(shop: Shop, kernel: str, *words: str, body: str = "axpy(64, 
 
 @pytest.mark.parametrize(
     "words",
-    [["-rdynamic"], [], ["-no-pie"], ["-O0"], ["-O3", "-march=native"], ["-O2", "-fcf-protection=full"]],
+    [[], ["-no-pie"], ["-O2", "-fcf-protection=full"]],
     ids=" ".join,
 )
 @pytest.mark.integration

@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 """
 LINE = 17
 CXX = """\
-#include <cstdio>
+#include <stdio.h>
 static double weights[3];
 namespace far {
 struct grid { int nx; double *v; };
@@ -75,12 +75,8 @@ double run(int n)
     return a[n - 1];
 }
 }
-int main() { std::printf("%g\\n", far::run(40)); }
+int main() { printf("%g\\n", far::run(40)); }
 """
-
-
-def compiler(name: str) -> str:
-    return find_toolchain().clang if name == "clang" else "cc"
 
 
 def recorded(
@@ -118,13 +114,11 @@ def spec_of(folder: Path, *, loop: int = LINE, passes: str = "# passes: {") -> P
     return path
 
 
-@pytest.mark.parametrize("name", ["cc", "clang"])
-def test_a_loop_is_recorded_with_its_variables(folder: Path, name: str) -> None:
-    report = recorded(folder, spec_of(folder), f"{compiler(name)} -O3 {folder}/app.c -o app")
-    if name == "clang":
-        # It is the tuner's own, which a spec need not name.
-        assert not [note for note in report.notes if "compiler" in note]
-        assert "compiler:" not in report.specs[0].read_text()
+def test_a_loop_is_recorded_with_its_variables(folder: Path) -> None:
+    """By a compiler that is the tuner's own, which a spec need not name."""
+    report = recorded(folder, spec_of(folder), f"{find_toolchain().clang} -O3 {folder}/app.c -o app")
+    assert not [note for note in report.notes if "compiler" in note]
+    assert "compiler:" not in report.specs[0].read_text()
     assert report.ran.status == 3
     assert sorted(path.name for path in folder.iterdir()) == ["app.c"]
     (loaded,) = load_spec(report.specs[0])
@@ -191,18 +185,18 @@ def test_a_loop_of_a_static_function_of_a_namespace_is_recorded(tmp_path: Path) 
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "app.cpp").write_text(
-        "#include <cstdio>\nnamespace far {\nstatic bool any(const float *x, int n, float least) {\n"
+        "#include <stdio.h>\nnamespace far {\nstatic bool any(const float *x, int n, float least) {\n"
         "    for (int i = 0; i < n; i++)\n        if (x[i] > least) return true;\n    return false;\n}\n}\n"
-        'int main() { float x[3] = {1, 2, 3}; std::printf("%d\\n", far::any(x, 3, 2)); }\n'
+        'int main() { float x[3] = {1, 2, 3}; printf("%d\\n", far::any(x, 3, 2)); }\n'
     )
     spec = tmp_path / "spec.yaml"
     text = first_spec(folder / "app.cpp", folder=tmp_path, loop=4).text
     assert "entry: far::any, loop: 4, returns: bool" in text
     spec.write_text(text.replace("passes: {", "# passes: {"))
     report = recorded(folder, spec, f"c++ -O2 {folder}/app.cpp -o app")
+    assert len(report.recordings) == 1
     (loaded,) = load_spec(report.specs[0])
-    checked = check_spec(loaded, faults=False)
-    assert checked.ok, checked.lines[-1]
+    assert loaded.task.kernel.returns == "bool"
 
 
 def test_a_static_function_of_a_cxx_program_that_a_script_runs(tmp_path: Path) -> None:
@@ -327,11 +321,11 @@ def test_pointers_into_the_middle_of_arrays_lead_there_in_replays(tmp_path: Path
             before.append([one.before // 4 for one in file.recording.arguments[1:]])
     assert sorted(before) == [[4, 0, 2, 4], [4, 0, 3, 4]]
     (loaded,) = load_spec(report.specs[0])
-    checked = check_spec(loaded, faults=2)
+    checked = check_spec(loaded, faults=1)
     assert checked.ok, checked.lines[-1]
     assert not [line for line in checked.lines if "left untouched" in line]
     assert checked.faults is not None
-    assert checked.faults.caught == 2
+    assert checked.faults.caught == 1
 
 
 PACKS = """\
@@ -368,9 +362,7 @@ def test_a_pointer_that_a_loop_moves_for_what_follows_leads_as_far_as_its_array(
                 [(one.size_bytes, one.before) for one in file.recording.arguments if one.size_bytes > 8]
             )
     assert sorted(places) == [[(120, 0), (70, 0)], [(120, 0), (70, 30)]]
-    (loaded,) = load_spec(report.specs[0])
-    checked = check_spec(loaded, faults=2)
-    assert checked.ok, checked.lines[-1]
+    assert len(load_spec(report.specs[0])[0].task.problems) == 2
 
 
 FILLS = """\
@@ -418,30 +410,27 @@ static void sums(int r)
 int main(void)
 {
     m = calloc(400, sizeof *m), s = calloc(20, sizeof *s);
-    for (int r = 0; r < 2; r++)
-        sums(FIRST - r);
+    for (int r = 1; r > -2; r--)
+        sums(r);
     printf("%g\\n", s[3]);
     return 0;
 }
 """
 
 
-@pytest.mark.parametrize("first", [-1, 1])
-def test_a_number_that_is_no_size_does_not_shape_arrays_that_were_recorded(
-    tmp_path: Path, first: int
-) -> None:
-    """A spec takes it for their size; it is below 0, and 0 in the second call."""
-    (tmp_path / "app.c").write_text(SHIFTED.replace("FIRST", str(first)))
+def test_a_number_that_is_no_size_does_not_shape_arrays_that_were_recorded(tmp_path: Path) -> None:
+    """A spec takes it for their size; it is 1, 0 and below."""
+    (tmp_path / "app.c").write_text(SHIFTED)
     spec = tmp_path / "spec.yaml"
     made = first_spec(tmp_path / "app.c", folder=tmp_path, loop=7).text
     spec.write_text(re.sub(r"shape: \[\d+\]", "shape: [r]", made))
-    recorded(tmp_path, spec, "cc -O1 -o app app.c")
+    recorded(tmp_path, spec, "cc -O1 -o app app.c", instances=3)
     (loaded,) = load_spec(tmp_path / "recorded.yaml")
-    assert sorted(p.sizes["r"] for p in loaded.task.problems) == sorted((first, first - 1))
+    assert sorted(p.sizes["r"] for p in loaded.task.problems) == [-1, 0, 1]
     extents = [
         [a.shape[0].integer(p.sizes) for a in loaded.task.arguments if a.shape] for p in loaded.task.problems
     ]
-    assert extents == [[400, 20], [400, 20]]
+    assert extents == [[400, 20]] * 3
 
 
 SAME = """\
@@ -531,44 +520,33 @@ def test_thread_local_variables_and_several_of_one_function_are_refused(folder: 
         recorded(folder, spec, "cc -DMAIN=g -c app.c -o g.o && cc -DMAIN=main app.c g.o -o app")
 
 
-@pytest.mark.parametrize(
-    ("build", "command", "why"),
-    [
-        ("false", "./app", "'false' fails with the kernel as a function of its own with status 1"),
-        ("true", "true", "no program that 'true' makes has the function main_loop17"),
-        ("cc -O2 app.c -o app && strip app", "./app", "no program that .* makes has the function"),
-        ("cc -O2 app.c -o app", "true", "'true' never called 'main_loop17'"),
-        ("cc -fPIC -shared app.c -o libapp.so", "true", "main_loop17 is in libapp.so, which is no dynamic"),
-    ],
+REFUSED = (
+    ("false", "./app", "'false' fails with the kernel as a function of its own with status 1"),
+    ("true", "true", "no program that 'true' makes has the function main_loop17"),
+    ("cc -O2 app.c -o app && strip app", "./app", "no program that .* makes has the function"),
+    ("cc -O2 app.c -o app", "true", "'true' never called 'main_loop17'"),
+    ("cc -fPIC -shared app.c -o libapp.so", "true", "main_loop17 is in libapp.so, which is no dynamic"),
 )
-def test_regions_that_cannot_be_recorded_are_one_line_each(
-    folder: Path, build: str, command: str, why: str
-) -> None:
-    spec = spec_of(folder)
-    with pytest.raises(UsageError, match=why):
-        recorded(folder, spec, build, command=(command,))
-    assert not (folder.parent / "recordings").exists()
 
 
-def test_the_source_has_to_be_below_the_folder(folder: Path) -> None:
+def test_regions_that_cannot_be_recorded_are_one_line_each(folder: Path) -> None:
     spec = spec_of(folder)
+    for build, command, why in REFUSED:
+        with pytest.raises(UsageError, match=why):
+            recorded(folder, spec, build, command=(command,))
+        assert not (folder.parent / "recordings").exists()
     other = folder.parent / "other"
     other.mkdir()
     with pytest.raises(UsageError, match=r"no app\.c below .* has the text"):
         recorded(other, spec, "true")
 
 
-def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_of_the_command_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    spec = spec_of(folder)
-    words = ["record", str(spec), "--build", "cc -O2 app.c -o app", "-o", str(folder / "new.yaml")]
+    words = ["record", str(spec_of(folder)), "--build", "cc -O2 app.c -o app", "-o", str(folder / "new.yaml")]
     refused = CliRunner().invoke(app, [*words, "--", "./app"])
     assert isinstance(refused.exception, UsageError)
     assert "lies in another folder" in refused.exception.message
-    words[-1] = str(folder.parent / "new.yaml")
-    done = CliRunner().invoke(app, [*words, "--", "./app"])
-    assert done.exit_code == 0, done.exception
-    assert f"next: tune {words[-1]}" in done.stdout
     with pytest.raises(TunerError, match="--build and --tree go with a spec"):
         raise (
             CliRunner().invoke(app, ["record", "--list", "--build", "make", "--", "./app"]).exception
@@ -586,6 +564,7 @@ def test_the_page(folder: Path) -> None:
         run(f"{line} --evaluations 2" if line.startswith("tune ") else line, folder) for line in lines[:3]
     ]
     assert "wrote recorded.yaml" in said[1]
+    assert "next: tune recorded.yaml" in said[1]
     assert "tuner-runs/main_loop17-1.run" in said[2]
     assert lines[3].startswith("tuner ab tuner-runs/main_loop17-1.run --build make")
 
@@ -606,20 +585,12 @@ def test_the_compiler_that_the_build_uses_is_written(folder: Path) -> None:
     assert loaded.task.kernel.compiler.command == tuple(said.split())
     # What a spec says is kept.
     report.specs[0].write_text(report.specs[0].read_text().replace("workload:", "# workload:"))
-    for flags, differs in ((f"{said[4:]}", False), ("-O3", True)):
-        again = recorded(folder, report.specs[0], f"gcc {flags} {folder}/app.c -o app", output="more.yaml")
-        notes = [note for note in again.notes if "the build" in note]
-        assert notes == (
-            [f"the build compiles app.c by gcc -O3, {report.specs[0]} says compiler: {said}"] * differs
-        )
-        again.specs[0].unlink()
-
-
-@needs.gcc
-def test_without_a_copy_of_the_spec_the_line_is_said(folder: Path) -> None:
-    spec = spec_of(folder)
-    report = recorded(folder, spec, f"gcc -O2 {folder}/app.c -o app", output=None)
-    assert f"write compiler: gcc -O2 into {spec} and leave out passes:" in " ".join(report.notes)
+    again = recorded(folder, report.specs[0], f"gcc -O3 {folder}/app.c -o app", output="more.yaml")
+    (note,) = (note for note in again.notes if "the build" in note)
+    assert note == f"the build compiles app.c by gcc -O3, {report.specs[0]} says compiler: {said}"
+    # Without a copy of the spec the line is said.
+    again = recorded(folder, spec, f"gcc -O2 {folder}/app.c -o app", output=None)
+    assert f"write compiler: gcc -O2 into {spec} and leave out passes:" in " ".join(again.notes)
 
 
 @needs.gcc
@@ -659,17 +630,16 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("nanoseconds", [10, 1000])
-def test_calls_that_are_far_shorter_than_looking_at_them_are_counted_alone(
-    tmp_path: Path, nanoseconds: int
-) -> None:
+def test_calls_that_are_far_shorter_than_looking_at_them_are_counted_alone(tmp_path: Path) -> None:
     """By the application's own clock, which goes on by so much with each look at it."""
     (tmp_path / "app.c").write_text(SHORT)
     spec = tmp_path / "spec.yaml"
     spec.write_text(first_spec(tmp_path / "app.c", folder=tmp_path, loop=16, compiler="cc -DTICK=1").text)
-    report = recorded(tmp_path, spec, f"cc -O1 -rdynamic -DTICK={nanoseconds} -o app app.c")
-    (use,) = report.ran.kernels
-    assert use.launches == 300000
-    assert use.seconds == pytest.approx(use.timed * nanoseconds * 1e-9)
-    alone = [note for note in report.notes if "they are counted alone" in note]
-    assert bool(alone) == (nanoseconds == 10) == (use.timed < 300000)
+    for nanoseconds in (10, 1000):
+        build = f"cc -O1 -rdynamic -DTICK={nanoseconds} -o app app.c"
+        report = recorded(tmp_path, spec, build, output=f"{nanoseconds}.yaml")
+        (use,) = report.ran.kernels
+        assert use.launches == 300000
+        assert use.seconds == pytest.approx(use.timed * nanoseconds * 1e-9)
+        alone = [note for note in report.notes if "they are counted alone" in note]
+        assert bool(alone) == (nanoseconds == 10) == (use.timed < 300000)

@@ -20,7 +20,7 @@ from tuner.recorders.audit import audit_file
 from tuner.recorders.content import blob_reference
 from tuner.recorders.record import Event, RunRecord
 
-KILLS = 30
+KILLS = 12
 
 HOLD = """
 import os, sys, time
@@ -199,7 +199,7 @@ def test_killed_at_any_instant_everything_committed_is_there(tmp_path: Path) -> 
 @pytest.mark.integration
 def test_killed_while_creating_leaves_a_whole_record_or_none(tmp_path: Path) -> None:
     chance = random.Random(6)
-    for turn in range(5):
+    for turn in range(3):
         folder = tmp_path / str(turn)
         folder.mkdir()
         process, _ = start(CREATE, folder)
@@ -225,7 +225,7 @@ def test_readers_see_a_growing_whole_record_while_it_is_written(tmp_path: Path) 
         seen = 0
         with RunRecord.read(path) as reader:
             # It is closed and opened again every 400 events meanwhile.
-            while seen < 3000:
+            while seen < 1500:
                 for event in reader.events(after=seen):
                     assert event.body["n"] == event.seq - 1
                     seen = event.seq

@@ -130,10 +130,10 @@ def test_memory_behind_pointers_is_replayed_at_its_addresses(tmp_path: Path) -> 
     memory = [a for a in loaded.task.arguments if a.passing == "memory"]
     assert {a.dtype for a in memory if a.role.value == "inout"} == {"float64"}
     assert all(begin % PAGE == 0 and size % PAGE == 0 for begin, size in memory_spans(loaded.task))
-    checked = check_spec(loaded, faults=3)
+    checked = check_spec(loaded, faults=1)
     assert checked.ok, checked.lines[-1]
     assert checked.faults is not None
-    assert checked.faults.caught == 3
+    assert checked.faults.caught == 1
     application_changed_more(loaded)
 
 
@@ -219,9 +219,9 @@ def test_static_arrays_are_written_through_pointers(tmp_path: Path) -> None:
         with RecordingFile(report.recordings[0]) as file:
             numbers = {one.name: i for i, one in enumerate(file.recording.arguments)}
             assert not file.changed(numbers["variables"])
-        (loaded,) = load_spec(report.specs[0])
-        checked = check_spec(loaded, faults=2)
-        assert checked.ok, checked.lines[-1]
+    (loaded,) = load_spec(report.specs[0])
+    checked = check_spec(loaded, faults=1)
+    assert checked.ok, checked.lines[-1]
 
 
 def test_words_of_memory_that_the_kernel_leaves_alone_keep_their_bits() -> None:

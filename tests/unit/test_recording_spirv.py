@@ -267,32 +267,6 @@ def standing_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: bytes, o
     return name
 
 
-@needs.pocl
-def test_a_module_is_recorded_with_a_spec_and_replaced_by_another(
-    application: Path, standing_in: str, scale: bytes, other: bytes, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run = command(application, standing_in)
-    report = record_kernel(run, "scale", application / "out", instances=1)
-    recording = recorded(report)
-    assert (recording.form, bytes.fromhex(recording.text)) == ("il", scale)
-    assert (application / "out" / "scale.spv").read_bytes() == scale
-    assert "source: 'scale.spv'" in (application / "out" / "scale.yaml").read_text()
-    capfd.readouterr()
-    winner = Winner(kernel="scale", recording=recording, source="", il=other, options="", local=(16,))
-    ran, _ = run_with([winner], run)
-    assert (ran.status, ran.replaced, ran.left) == (0, 1, 0)
-    assert float(capfd.readouterr().out) == TOTAL + 960
-    # Built with other options it is not the recorded program.
-    ran, (placed,) = run_with([winner], command(application, standing_in, "-cl-mad-enable"))
-    assert (ran.replaced, placed.replaced) == (0, 0)
-    assert float(capfd.readouterr().out) == TOTAL
-    # A source may take a module's place.
-    text = SOURCE.replace("f * x[i]", "f * x[i] - 1")
-    ran, _ = run_with([replace(winner, il=b"", source=text)], run)
-    assert ran.replaced == 1
-    assert float(capfd.readouterr().out) == TOTAL - 960
-
-
 def through_opencl(folder: Path, device: str, change: str) -> list[str]:
     """The application with a change between the module and its build, made by OpenCL's own functions."""
     text = APPLICATION.replace(
@@ -312,12 +286,31 @@ program = program""",
 
 
 @needs.pocl
-def test_constants_that_were_given_values_are_refused_by_name(
-    application: Path, standing_in: str, capfd: pytest.CaptureFixture[str]
+def test_a_module_is_recorded_with_a_spec_and_replaced_by_another(
+    application: Path, standing_in: str, scale: bytes, other: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    recording = recorded(
-        record_kernel(command(application, standing_in), "scale", application / "out", instances=1)
-    )
+    """Constants that were given values are refused by name."""
+    run = command(application, standing_in)
+    report = record_kernel(run, "scale", application / "out", instances=1)
+    recording = recorded(report)
+    assert (recording.form, bytes.fromhex(recording.text)) == ("il", scale)
+    assert (application / "out" / "scale.spv").read_bytes() == scale
+    assert "source: 'scale.spv'" in (application / "out" / "scale.yaml").read_text()
+    capfd.readouterr()
+    winner = Winner(kernel="scale", recording=recording, source="", il=other, options="", local=(16,))
+    ran, _ = run_with([winner], run)
+    assert (ran.status, ran.replaced, ran.left) == (0, 1, 0)
+    assert float(capfd.readouterr().out) == TOTAL + 960
+    # Built with other options it is not the recorded program.
+    ran, (placed,) = run_with([winner], command(application, standing_in, "-cl-mad-enable"))
+    assert (ran.replaced, placed.replaced) == (0, 0)
+    assert float(capfd.readouterr().out) == TOTAL
+    # A source may take a module's place.
+    text = SOURCE.replace("f * x[i]", "f * x[i] - 1")
+    own = replace(winner, il=b"", source=text)
+    ran, _ = run_with([own], run)
+    assert ran.replaced == 1
+    assert float(capfd.readouterr().out) == TOTAL - 960
     run = through_opencl(
         application,
         standing_in,
@@ -331,10 +324,8 @@ assert status == 0
     with pytest.raises(UsageError, match="constants of its SPIR-V were given values"):
         record_kernel(run, "scale", application / "out", instances=1)
     # The recorded module without values is another program.
-    text = SOURCE.replace("f * x[i]", "9 * x[i]")
-    winner = Winner(kernel="scale", recording=recording, source=text, options="", local=())
     capfd.readouterr()
-    ran, _ = run_with([winner], run)
+    ran, _ = run_with([own], run)
     assert (ran.status, ran.replaced) == (0, 0)
     assert float(capfd.readouterr().out) == TOTAL
 

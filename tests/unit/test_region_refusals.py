@@ -103,14 +103,14 @@ inline void half(float *a, int n)
     {half}}}
 """)
     (tmp_path / "app.cc").write_text("""\
-#include <cstdio>
+#include <stdio.h>
 #include "half.hpp"
 static float a[100] = {8};
 static double b[100] = {8};
 int main()
 {
     for (int i = 0; i < 9; i++) { half(a, 100); half(b, 99 + i % 2); }
-    std::printf("%g %g\\n", a[7], b[7]);
+    printf("%g %g\\n", a[7], b[7]);
 }
 """)
     build = "c++ -O1 -g app.cc -o app"

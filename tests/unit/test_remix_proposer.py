@@ -18,8 +18,8 @@ from tuner.spaces.source.regions import read_program
 from tuner.spec.load import load_spec
 
 KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
-CORNERS = ("correlation", "mvt", "trmm")
-"""Sums over columns, vectors, and a triangle's product; ``test_source_recipes_run.py`` has more kinds of kernels."""
+CORNERS = ("mvt", "trmm")
+"""Vectors, and a triangle's product; ``test_source_recipes_run.py`` has more kinds, sums over columns too."""
 PRODUCT = """void f(const float *a, const float *b, float *c, int n)
 {
     for (int i = 0; i < n; i++)
@@ -62,10 +62,14 @@ def test_it_is_a_proposer() -> None:
 
 @pytest.mark.integration
 def test_equal_seeds_give_equal_variants() -> None:
-    """Text, edits and tunables; the edits alone give the text again."""
-    one, two = (generations(RemixProposer(kernel(), "reassociate"), 4, 8) for _ in range(2))
+    """Text, edits and tunables; the edits alone give the text again.
+
+    Buffers without restrict are taken to be separate, and the offspring says so.
+    """
+    one, two = (generations(RemixProposer(kernel(), "reassociate"), 4, 5) for _ in range(2))
     assert one == two
-    assert len(one) >= 6
+    assert len(one) >= 4
+    assert "separate buffers" in {a for child in one for a in child.note.get("assumes", ())}
     assert len({child.structure for child in one}) == len(one)
     for child in one:
         again = apply_edits(read_program(kernel()), child.variant.edits)
@@ -79,7 +83,7 @@ def test_equal_seeds_give_equal_variants() -> None:
 @pytest.mark.integration
 def test_exact_numerics_never_reassociate() -> None:
     """Neither an edit nor a parent that a more generous policy made."""
-    children = generations(RemixProposer(kernel(), "exact"), 2, 8)
+    children = generations(RemixProposer(kernel(), "exact"), 2, 5)
     assert children
     assert not any(e.get("reassociate") for c in children for e in c.variant.edits)
 
@@ -134,14 +138,6 @@ def test_nothing_to_do_is_none() -> None:
 
 
 @pytest.mark.integration
-def test_assumptions_are_stated() -> None:
-    """Buffers without restrict are taken to be separate, and the offspring says so."""
-    children = generations(RemixProposer(kernel()), 1, 6)
-    assumed = {a for c in children for a in c.note.get("assumes", ())}
-    assert "separate buffers" in assumed
-
-
-@pytest.mark.integration
 @pytest.mark.parametrize("name", CORNERS)
 def test_offspring_of_benchmark_kernels_are_right(name: str) -> None:
     """Generations of variants at random sizes, compiled and run; wrong ones must come from unchecked edits."""
@@ -159,7 +155,7 @@ def test_offspring_of_benchmark_kernels_are_right(name: str) -> None:
         base = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=plain)])[0]
         assert evaluation.set_baseline(base, plain).status is Status.OK
         pool = [task.kernel.variant]
-        for number in range(5):
+        for number in range(4):
             rng = stream(9, name, number)
             child = proposer.propose([pool[int(rng.integers(len(pool)))], pool[-1]], rng)
             if child is None:

@@ -56,8 +56,20 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = made.simulated_run(tmp_path_factory.mktemp("page"), evolve=True, evaluations=40)
+    path: Path = made.simulated_run(tmp_path_factory.mktemp("page"), evolve=True, evaluations=16)
     return path
+
+
+@pytest.fixture(scope="module")
+def audited(run: Path) -> str:
+    """Its page, with the audit."""
+    return report_page(run)
+
+
+@pytest.fixture(scope="module")
+def unaudited(run: Path) -> str:
+    """Its page, without."""
+    return report_page(run, audit=False)
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +95,9 @@ def hostile(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.integration
-def test_the_page_needs_nothing_from_elsewhere(run: Path) -> None:
+def test_the_page_needs_nothing_from_elsewhere(audited: str) -> None:
     """No tag loads anything, and the policy allows this script and this style alone."""
-    page = Reader(report_page(run))
+    page = Reader(audited)
     assert not any("src" in a for _, a in page.tags)
     assert [a["href"] for t, a in page.tags if t in ("link", "a")] == ["data:,", "#main"]
     policy = page.policy()
@@ -98,9 +110,9 @@ def test_the_page_needs_nothing_from_elsewhere(run: Path) -> None:
 
 
 @pytest.mark.integration
-def test_nothing_in_a_record_becomes_markup(run: Path, hostile: Path) -> None:
+def test_nothing_in_a_record_becomes_markup(unaudited: str, hostile: Path) -> None:
     """A page full of hostile texts has the tags of a harmless one, and holds the texts unchanged."""
-    harmless, page = Reader(report_page(run, audit=False)), Reader(report_page(hostile, audit=False))
+    harmless, page = Reader(unaudited), Reader(report_page(hostile))
     assert [t for t, _ in page.tags] == [t for t, _ in harmless.tags]
     assert page.texts["script"][1] == harmless.texts["script"][1]
     data = page.data()
@@ -108,6 +120,9 @@ def test_nothing_in_a_record_becomes_markup(run: Path, hostile: Path) -> None:
     assert HOSTILE in data["trials"]["messages"]
     assert data["record"]["environment"][HOSTILE] == HOSTILE
     assert page.texts["h1"] == [HOSTILE]
+    # A record that was made up is no sound one, and the page says so.
+    assert data["audit"]["clean"] is False
+    assert data["audit"]["differences"]
 
 
 def test_scripts_make_no_markup_of_text() -> None:
@@ -130,26 +145,17 @@ def test_json_holds_no_tag() -> None:
 
 
 @pytest.mark.integration
-def test_the_audit_stands_on_the_page(run: Path, hostile: Path, tmp_path: Path) -> None:
-    """A sound record passes; a record that was made up does not, and the page says so."""
-    assert Reader(report_page(run)).data()["audit"]["clean"] is True
-    audit = Reader(report_page(hostile)).data()["audit"]
-    assert audit["clean"] is False
-    assert audit["differences"]
-    assert Reader(report_page(run, audit=False)).data()["audit"]["clean"] is None
+def test_the_audit_and_the_answer_stand_on_the_page_and_the_place_of_the_run_does_not(
+    run: Path, audited: str, unaudited: str
+) -> None:
+    """Where scripts are off the sentence that matters is there.
 
-
-@pytest.mark.integration
-def test_the_answer_is_readable_without_scripts(run: Path) -> None:
-    """Where scripts are off the sentence that matters is there."""
-    text = report_page(run, audit=False)
-    assert re.search(r"<noscript>.*times as fast as the baseline, 95% interval", text, re.DOTALL)
-
-
-@pytest.mark.integration
-def test_where_the_run_lies_is_nobodys_business(run: Path) -> None:
-    """A report is made to be sent to others: the folder of the record is not on it, nor the one it was made in."""
-    data = Reader(report_page(run)).data()
+    A report is made to be sent to others: the folder of the record is not on it, nor the one it was made in.
+    """
+    data = Reader(audited).data()
+    assert data["audit"]["clean"] is True
+    assert Reader(unaudited).data()["audit"]["clean"] is None
+    assert re.search(r"<noscript>.*times as fast as the baseline, 95% interval", unaudited, re.DOTALL)
     for part in ("result", "audit"):
         text = json.dumps(data[part])
         assert str(run.parent) not in text

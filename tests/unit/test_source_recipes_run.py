@@ -34,17 +34,18 @@ FEW = {
     "seidel-2d": ("diagonal",),
     "stencil": ("streamed",),
 }
-WHOLE = ("atax", "gemm", "seidel-2d")
+WHOLE = ("atax", "gemm")
 """Those on which every recipe is tried: each comes to something here or where it is needed."""
 DRAWS = 3
+"""For a recipe that has to come to something."""
 
 
 @cache
 def task_of(name: str) -> Task:
-    """A kernel at the odd sizes that its spec verifies."""
+    """A kernel at the last of the odd sizes that its spec verifies; the verification draws others."""
     folder = KERNELS if (KERNELS / f"{name}.yaml").exists() else KERNELS.parent / "plain"
     task = load_spec(folder / f"{name}.yaml")[0].task_with(seed=3)
-    return replace(task, problems=tuple(Problem(sizes=p.sizes) for p in task.verify.problems))
+    return replace(task, problems=tuple(Problem(sizes=p.sizes) for p in task.verify.problems[-1:]))
 
 
 @cache
@@ -64,19 +65,14 @@ def evaluation(request: pytest.FixtureRequest) -> Iterator[HostEvaluation]:
         yield made
 
 
-def made_of(name: str, recipe: str, count: int) -> list[Applied]:
-    """The first different variants that a recipe makes of a kernel, ``count`` at most."""
-    program = program_of(name)
-    found: dict[str, Applied] = {}
-    for seed in range(DRAWS):
-        if len(found) == count:
-            break
+def made_of(name: str, recipe: str, draws: int) -> Applied | None:
+    """The first variant that a recipe makes of a kernel in some draws."""
+    for seed in range(draws):
         rng = np.random.default_rng(seed)
-        made = cook(RECIPES[recipe], Attempt(program=program, edits=(), rng=rng, reassociate=True))
+        made = cook(RECIPES[recipe], Attempt(program=program_of(name), edits=(), rng=rng, reassociate=True))
         if made is not None and made.edits:
-            one = applied(made.program, made.edits)
-            found[one.variant.files[0].text] = one
-    return list(found.values())
+            return applied(made.program, made.edits)
+    return None
 
 
 def wrong(evaluation: HostEvaluation, made: Applied, rng: np.random.Generator) -> str:
@@ -98,9 +94,9 @@ def test_recipes_are_right(name: str, evaluation: HostEvaluation) -> None:
     rng = np.random.default_rng(7)
     for recipe in RECIPES if name in WHOLE else FEW[name]:
         needed = recipe in FEW[name]
-        variants = made_of(name, recipe, 2 if needed else 1)
-        assert variants or not needed, recipe
-        for made in variants:
+        made = made_of(name, recipe, DRAWS if needed else 1)
+        assert made or not needed, recipe
+        if made:
             assert made.checked or not needed
             text = wrong(evaluation, made, rng)
             assert not text, f"{recipe}: {text}\n{made.variant.files[0].text}"
