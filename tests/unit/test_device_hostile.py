@@ -154,7 +154,6 @@ REFUSED: dict[str, tuple[Made, dict[str, Any], str]] = {
     "a vector of what may be chosen": (UNDER_CHOICE, VECTOR, "in every iteration"),
     "rows that end by two places": (TOGETHER, STAGE, "two places"),
     "a pointer that moves on": (WALKING, STRIDE, "not|only known"),
-    "a loop without a sign": (SIGNLESS, VECTOR, "unsigned"),
     "a limit below zero for a number without a sign": (
         opencl("const uint x = get_global_id(0);\nif (x < n - 3) c[x] = b[x];", LINE),
         STRIDE,
@@ -233,7 +232,7 @@ IN_CUDA: dict[str, tuple[Program, dict[str, Any], str]] = {
     "a place in a cast": (
         cuda(IN_LINE + "c[x] = b[x] + static_cast<int>(threadIdx.x);"),
         BLOCK,
-        "threadIdx",
+        "more than one way",
     ),
     "a store through a cast": (
         cuda(IN_LINE + "reinterpret_cast<float *>(a)[x] = b[x];\nc[x] = a[x];"),
@@ -302,6 +301,7 @@ LEFT = {
     "a counter without a sign": opencl(
         IN_PLANE + "unsigned k;\n" + SUM.replace("int k", "k").replace("a[x]", "(k - 1 < 3 ? 1.0f : 2.0f)")
     ),
+    "a loop without a sign, from more than it has": SIGNLESS,
     "a limit behind a guard": LIMIT_IN_MEMORY,
     "fewer items than there is work": FEWER,
     "a guard of no place": opencl(XY + "if (m < 5 || x >= n || y >= m) return;\n" + SUM),

@@ -61,13 +61,14 @@ def upper_end(loop: For) -> Expr:
 def left_over(function: Function, loop: For, size: Expr, end: Expr) -> Expr:
     """Where whole tiles of a loop end: ``end - (end - start) % size``.
 
-    Without a sign the length of a loop that ends before its start is a large number, so it is asked for first.
+    Without a sign the length of a loop that ends before its start is a large number, so that is asked first.
     """
     count = length(loop, end)
+    whole = Binary("-", end, Binary("%", count, size))
     kinds = {**types_of(function), loop.var: counter_type(function, loop)}
     if loop.start != Number("0") and is_without_sign(Binary("+", Name(loop.var), count), kinds):
-        count = Ternary(Binary("<", loop.start, end), count, Number("0"))
-    return Binary("-", end, Binary("%", count, size))
+        return Ternary(Binary("<", loop.start, end), whole, loop.start)
+    return whole
 
 
 def length(loop: For, end: Expr) -> Expr:
