@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["declared_variable"]
 
+_CONSTRUCTING = ("initializer_list", "argument_list")
+
 
 def declared_variable(base: str, node: Node) -> Decl | None:
     """The variable of a declarator; nothing where it is another than a number, pointer, array or pointer to rows.
@@ -30,10 +32,11 @@ def declared_variable(base: str, node: Node) -> Decl | None:
         inner = node.child_by_field_name("declarator")
         if value is None or inner is None:
             return None
-        if value.type in ("initializer_list", "argument_list") and inner.type == "identifier":
-            # `double t{x}` and `double t(x)`; of a class they may be anything.
-            alone = value.named_children[0] if len(value.named_children) == 1 else value
-            value = alone if is_number(base) else value
+        if value.type in _CONSTRUCTING and "=" not in (c.type for c in node.children):
+            # `double t{x}` and `double t(x)`; of a class `=` would ask for another constructor.
+            if not is_number(base) or inner.type != "identifier" or len(value.named_children) != 1:
+                return None
+            value = value.named_children[0]
         init, node = read_expression(value), inner
     dims: list[Expr] = []
     stars = rows = ""

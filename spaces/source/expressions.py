@@ -98,7 +98,7 @@ def _call(node: Node) -> Call | None:
     function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
     if function is None or arguments is None or divided(arguments):
         return None
-    name = "".join(node_text(function).split()) if function.type == "qualified_identifier" else ""
+    name = " ".join(node_text(function).split()) if function.type == "qualified_identifier" else ""
     if function.type != "identifier" and not is_pure(Call(name, ())):
         return None
     given = (read_expression(a) for a in arguments.named_children if a.type != "comment")

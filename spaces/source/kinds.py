@@ -39,8 +39,8 @@ _MATHEMATICAL = (
 )
 _PURE = re.compile(
     rf"{_MATHEMATICAL}|__builtin_\w*(fabs|sqrt|fma)\w*|get_(global|local|group|num)_(id|size|groups)|native_\w+|"
-    rf"std::({_MATHEMATICAL}|isnan|isinf|isfinite|signbit|(min|max|clamp)(<[\w:]+>)?|"
-    r"numeric_limits<[\w:]+>::(min|max|lowest|epsilon|infinity|quiet_NaN|denorm_min))"
+    rf"std::({_MATHEMATICAL}|isnan|isinf|isfinite|signbit|(min|max|clamp)(<[\w: ]+>)?|"
+    r"numeric_limits<[\w: ]+>::(min|max|lowest|epsilon|infinity|quiet_NaN|denorm_min))"
 )
 _KNOWN = re.compile(r"min|max|f(min|max)|(get|barrier|work_group_barrier|__sync)\w*")
 """Further names that operators go by."""

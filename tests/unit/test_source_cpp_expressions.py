@@ -28,7 +28,7 @@ OPEN = {
     "functions of the library": "a[i] = std::sqrt(std::abs(b[i])) + std::fma(b[i], 2.0, 1.0) + std::pow(b[i], 2);",
     "minimum and maximum": "a[i] = std::max(b[i], std::min<double>(0.5, a[i])) + std::clamp(b[i], 0.0, 1.0);",
     "a minimum of counters": "a[i] = b[std::min(i, 7)];",
-    "what a type can hold": "a[i] = b[i] + std::numeric_limits<double>::epsilon();",
+    "what a type can hold": "a[i] = b[i] / std::numeric_limits<unsigned long>::max();",
     "operators as words": "if (b[i] > 0 and not (b[i] > 1 or i == 3)) a[i] = i bitand 3;",
 }
 PRINTED = {
@@ -36,6 +36,14 @@ PRINTED = {
     "operators as words": "if (b[i] > 0 && !(b[i] > 1 || i == 3)) {",
 }
 """Those that are printed in another form where nothing says how lines were before the preprocessor."""
+BESIDE = (
+    "std::vector<double> w(5);",
+    "std::vector<double> w{1, 2};",
+    "auto w{3};",
+    "const double &w = std::max(a[0], 1.0);",
+    "double w[2]{1, 2};",
+)
+"""Declarations of other kinds than numbers."""
 CLOSED = {
     "a function that is handed out": "a[i] = std::exchange(a[i + 1], b[i]);",
     "a reference": "a[i] = static_cast<const double &>(b[i]);",
@@ -67,6 +75,18 @@ def test_they_are_open_and_keep_their_spelling(name: str) -> None:
     shown = program.sources(presentable=True)[0].text
     assert "i_tile += T" in shown
     assert PRINTED.get(name, OPEN[name].split("; ")[-1]) in shown
+
+
+@needs.cc
+@pytest.mark.integration
+def test_declarations_of_other_things_stay_as_they_are(tmp_path: Path) -> None:
+    for number, line in enumerate(BESIDE):
+        text = function("a[i] = b[i] * 2;").replace("#include <utility>", "#include <vector>")
+        program = program_of(text.replace("    for", f"    {line}\n    for"), "f", "c++")
+        made = variants_of(program, 1, chains=1)
+        assert len(made) > 4
+        (folder := tmp_path / str(number)).mkdir()
+        assert not same(program, "f", made, folder, trials=10)
 
 
 @pytest.mark.parametrize("name", CLOSED)
