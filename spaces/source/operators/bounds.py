@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from tuner.spaces.source.affine import polynomial
+from tuner.core.polynomials import constant
+from tuner.spaces.source.affine import never, polynomial
+from tuner.spaces.source.facts import facts_at
 from tuner.spaces.source.kinds import (
     is_floating,
     is_integer,
@@ -18,8 +20,10 @@ from tuner.spaces.source.kinds import (
     is_unsigned,
     plain_type,
     types_of,
+    writable,
 )
 from tuner.spaces.source.operators.base import Refused, counter_type, loops_of
+from tuner.spaces.source.operators.naming import fresh_name
 from tuner.spaces.source.syntax import (
     Binary,
     Block,
@@ -58,17 +62,27 @@ def upper_end(loop: For) -> Expr:
     return loop.limit if loop.op == "<" else add(loop.limit, Number("1"))
 
 
-def left_over(function: Function, loop: For, size: Expr, end: Expr) -> Expr:
-    """Where whole tiles of a loop end: ``end - (end - start) % size``.
+def left_over(function: Function, loop: For, size: Expr, end: Expr) -> tuple[tuple[Decl, ...], Expr]:
+    """Where whole tiles of a loop end, ``end - (end - start) % size``, and what is declared before the loop for that.
 
     Without a sign the length of a loop that ends before its start is a large number, so that is asked first.
     """
-    count = length(loop, end)
+    count, kind = length(loop, end), counter_type(function, loop)
     whole = Binary("-", end, Binary("%", count, size))
-    kinds = {**types_of(function), loop.var: counter_type(function, loop)}
-    if loop.start != Number("0") and is_without_sign(Binary("+", Name(loop.var), count), kinds):
-        return Ternary(Binary("<", loop.start, end), whole, loop.start)
-    return whole
+    kinds = {**types_of(function), loop.var: kind}
+    if loop.start == Number("0") or not is_without_sign(Binary("+", Name(loop.var), count), kinds):
+        return (), whole
+    first, last = polynomial(loop.start, ()), polynomial(end, ())
+    if (
+        first is not None
+        and last is not None
+        and never([*facts_at(function, [loop]), first - last - constant(1)])
+    ):
+        return (), whole
+    # Named, as what is left over may be taken apart again.
+    name = fresh_name(function, f"{loop.var}_whole")
+    asked = Ternary(Binary("<", loop.start, end), whole, loop.start)
+    return (Decl(f"const {writable(kind)}", name, (), asked),), Name(name)
 
 
 def length(loop: For, end: Expr) -> Expr:
