@@ -80,7 +80,7 @@ def left_over(function: Function, loop: For, size: Expr, end: Expr) -> tuple[tup
     ):
         return (), whole
     # Named, as what is left over may be taken apart again.
-    name = fresh_name(function, f"{loop.var}_whole")
+    name = fresh_name(function, f"{loop.var}_rest")
     asked = Ternary(Binary("<", loop.start, end), whole, loop.start)
     return (Decl(f"const {writable(kind)}", name, (), asked),), Name(name)
 
