@@ -17,7 +17,7 @@ from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.base import Operator
 from tuner.spaces.source.operators.loop_pragmas import is_fully_unrolled
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import Binary, For, Function
+from tuner.spaces.source.syntax import Binary, For, Function, Ternary
 from tuner.spaces.source.walks import offered, statements
 
 __all__ = [
@@ -220,6 +220,5 @@ def _rest_keys(function: Function) -> set[str]:
 
 
 def _is_rest(loop: For) -> bool:
-    return (
-        isinstance(loop.start, Binary) and isinstance(loop.start.right, Binary) and loop.start.right.op == "%"
-    )
+    start = loop.start.then if isinstance(loop.start, Ternary) else loop.start
+    return isinstance(start, Binary) and isinstance(start.right, Binary) and start.right.op == "%"

@@ -15,6 +15,7 @@ from tuner.core.dtypes import C_TYPES
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Variable
 from tuner.spaces.source.cutting import SourceFile
+from tuner.spaces.source.deduced_types import with_deduced_types
 from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_type
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.number_types import number_types, with_number_types
@@ -80,7 +81,7 @@ def read_function(
     signature = data[start : node.end_byte if block is None else block.start_byte].decode()
     types = number_types(text)
     found = with_number_types(parameters(node) if declarator is not None else (), types)
-    return Function(
+    function = Function(
         name=name,
         head=data[start : name_start(node)].decode(),
         signature=signature,
@@ -90,6 +91,7 @@ def read_function(
         outer=with_number_types(outer, types),
         source=text,
     )
+    return with_deduced_types(function)
 
 
 def functions_inside(

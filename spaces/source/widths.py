@@ -30,6 +30,7 @@ _HELD = {
 _KEPT = {**_HELD, "u32": ("u32",), "u64": ("u32", "u64")}
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)([uUlL]*)|'.*'|true|false")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\.?([eE][-+]?[0-9]+)?[fF]?|0[xX].*[pP][-+]?[0-9]+[fF]?")
+_OF_FRACTIONS = re.compile(r"std::(?!is|signbit|numeric)\w+")
 _CHOOSING = ("std::min", "std::max", "std::clamp")
 _OCTAL = re.compile(r"[0-7]+")
 _LOGICAL = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
@@ -142,6 +143,10 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
             return one_type(operand, types)
         case Call(function=name, arguments=arguments) if name.startswith(_CHOOSING):
             return reduce(_same, (one_type(a, types) for a in arguments))
+        case Call(function=name, arguments=arguments) if _OF_FRACTIONS.fullmatch(name):
+            # Those of C++'s library have the type of their arguments; whole ones become fractions.
+            made = reduce(_same, (one_type(a, types) for a in arguments))
+            return made if made in ("float", "double") else ""
     return ""
 
 

@@ -244,8 +244,8 @@ IN_CUDA: dict[str, tuple[Program, dict[str, Any], str]] = {
         LOADS,
         "the function names A, a macro",
     ),
-    "a deduced type": (
-        cuda(IN_PLANE + "auto v = a[y * n + x];\n" + SUM.replace("a[x]", "v"), PLANE),
+    "a type that is not read": (
+        cuda(IN_PLANE + "decltype(a[0] + 0) v = a[y * n + x];\n" + SUM.replace("a[x]", "v"), PLANE),
         STAGE,
         "v is no number",
     ),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import needs
 import pytest
 from same_results import program_of, same, variants_of
 
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import EditRefused, apply_edit, apply_edits
 
 HEAD = "#include <algorithm>\n#include <cmath>\n#include <cstddef>\n#include <limits>\n"
@@ -104,3 +106,41 @@ def test_conversions_that_are_changed_stay_those_of_cpp() -> None:
     made = apply_edits(program_of(function(body), "f", "c++"), [copies])
     text = made.variant.files[0].text
     assert "static_cast<double>(i + 1 + 1) * double(i + 1) + (double)(i + 1)" in text
+
+
+DEDUCED = {
+    "auto x = b[i] * 2;": "double",
+    "const auto x = b[i];": "const double",
+    "const auto y = 1.5f, x = 2 * y;": "const float",
+    "const auto y = std::sqrt(b[0]), x = -y;": "const double",
+    "const auto x = i + 1;": "const int",
+    "const auto x = static_cast<unsigned long>(i);": "const unsigned long",
+    "const auto x = i ? 1 : 0.5;": "const double",
+}
+LEFT_AUTO = {
+    "const auto x = b[i] > 0;": "const bool",
+    "const char y = i; const auto x = y;": "const char",
+    "const auto x = 'c';": "const char",
+    "long double y = i; const auto x = y * b[i];": "const long double",
+    "const auto *x = &b[i];": "const double *",
+}
+"""What the compiler deduces where this does not."""
+
+
+@needs.cc
+@pytest.mark.integration
+def test_deduced_types_are_those_of_the_compiler(tmp_path: Path) -> None:
+    for number, (body, kind) in enumerate((DEDUCED | LEFT_AUTO).items()):
+        text = function(f"{body} a[i] = *&x != 0;")
+        made = apply_edits(program_of(text, "f", "c++"), [STRIPS]).variant.files[0].text
+        assert f"{kind} x = " in made if body in DEDUCED else "auto" in made
+        file = tmp_path / f"{number}.cpp"
+        file.write_text(text.replace("a[i] = ", f"static_assert(__is_same(decltype(x), {kind})); a[i] = "))
+        command = [find_toolchain().clang, "-std=c++17", "-fsyntax-only", str(file)]
+        subprocess.run(command, check=True, timeout=60)
+
+
+def test_counters_have_deduced_types() -> None:
+    text = function("a[i] = b[i];").replace("for (int i = 0;", "for (auto i = 0;")
+    made = apply_edits(program_of(text, "f", "c++"), [STRIPS]).variant.files[0].text
+    assert "for (int i = i_tile;" in made

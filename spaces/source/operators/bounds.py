@@ -20,10 +20,8 @@ from tuner.spaces.source.kinds import (
     is_unsigned,
     plain_type,
     types_of,
-    writable,
 )
 from tuner.spaces.source.operators.base import Refused, counter_type, loops_of
-from tuner.spaces.source.operators.naming import fresh_name
 from tuner.spaces.source.syntax import (
     Binary,
     Block,
@@ -38,7 +36,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, substitute, subtrees, written_names
+from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, written_names
 from tuner.spaces.source.widths import is_without_sign, one_type
 
 __all__ = [
@@ -62,27 +60,23 @@ def upper_end(loop: For) -> Expr:
     return loop.limit if loop.op == "<" else add(loop.limit, Number("1"))
 
 
-def left_over(function: Function, loop: For, size: Expr, end: Expr) -> tuple[tuple[Decl, ...], Expr]:
-    """Where whole tiles of a loop end, ``end - (end - start) % size``, and what is declared before the loop for that.
+def left_over(function: Function, loop: For, size: Expr, end: Expr) -> Expr:
+    """Where whole tiles of a loop end: ``end - (end - start) % size``.
 
-    Without a sign the length of a loop that ends before its start is a large number, so that is asked first.
+    Without a sign the length of a loop that ends before its start is a large number: where it may, that is asked first.
     """
-    count, kind = length(loop, end), counter_type(function, loop)
+    count = length(loop, end)
     whole = Binary("-", end, Binary("%", count, size))
-    kinds = {**types_of(function), loop.var: kind}
+    kinds = {**types_of(function), loop.var: counter_type(function, loop)}
     if loop.start == Number("0") or not is_without_sign(Binary("+", Name(loop.var), count), kinds):
-        return (), whole
+        return whole
     first, last = polynomial(loop.start, ()), polynomial(end, ())
-    if (
-        first is not None
-        and last is not None
-        and never([*facts_at(function, [loop]), first - last - constant(1)])
-    ):
-        return (), whole
-    # Named, as what is left over may be taken apart again.
-    name = fresh_name(function, f"{loop.var}_rest")
-    asked = Ternary(Binary("<", loop.start, end), whole, loop.start)
-    return (Decl(f"const {writable(kind)}", name, (), asked),), Name(name)
+    given = [s for s in statements(function.body) if isinstance(s, For) and s.key == loop.key][:1]
+    facts = facts_at(function, given) if given else ()
+    if first is not None and last is not None and never([*facts, first - last - constant(1)]):
+        return whole
+    # An expression that LLVM makes a subtraction that saturates is one that Oclgrind does not know.
+    return Ternary(Binary("<", loop.start, end), whole, loop.start)
 
 
 def length(loop: For, end: Expr) -> Expr:

@@ -106,7 +106,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
     keys = Keys(function)
     size = Number(str(count))
     end = upper_end(loop)
-    asked, whole = left_over(function, loop, size, end)
+    whole = left_over(function, loop, size, end)
     scoped = any(isinstance(s, Decl) for s in loop.body)
     body: list[Stmt] = []
     for number in range(count):
@@ -114,7 +114,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
         part = part if number == 0 else keys.again(part)
         body += [Block(part)] if scoped else part
     main = replace(loop, limit=whole, op="<", step=size, body=tuple(body))
-    return replace_statement(function, loop, [*asked, main, keys.over(loop, whole, end)])
+    return replace_statement(function, loop, [main, keys.over(loop, whole, end)])
 
 
 @for_each_loop

@@ -158,7 +158,7 @@ def vector_loads(function: Function, args: Args) -> Function:
     keys = Keys(function)
     four = fresh_name(function, f"{array}_four")
     end, size = upper_end(loop), Number(str(_VECTOR))
-    asked, whole = left_over(function, loop, size, end)
+    whole = left_over(function, loop, size, end)
     limit = fresh_name(function, f"{loop.var}_whole")
     kind = loop.type or "int"
     body: list[Stmt] = [Decl(f"const {_OF_FOUR[element]}", four, (), _load(function, element, read))]
@@ -174,7 +174,7 @@ def vector_loads(function: Function, args: Args) -> Function:
     main = replace(loop, op="<", limit=Name(limit), step=size, body=tuple(body), pragmas=())
     rest = keys.over(loop, Name(limit), end)
     before = Decl(f"const {kind}", limit, (), bound)
-    return replace_statement(function, loop, [Block((*asked, before, main, rest))])
+    return replace_statement(function, loop, [Block((before, main, rest))])
 
 
 def _require_lanes(function: Function, loop: For, array: str, read: Index) -> None:

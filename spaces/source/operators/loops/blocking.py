@@ -190,7 +190,7 @@ def _split(
         before = (Decl(f"const {point.type}", name, (), end),)
         end = Name(name)
     size = point.size
-    asked, whole = left_over(function, loop, size, end)
+    whole = left_over(function, loop, size, end)
     main_key = keys.new(point.base)
     main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
     plain = replace(loop, type=point.type, body=rest, pragmas=())
@@ -199,7 +199,7 @@ def _split(
         limit = Binary("+", Name(rows.base), rows.size)
         around = replace(rows.loop, key=keys.new(rows.loop.key), type=rows.type, pragmas=())
         tail = replace(around, start=Name(rows.base), op="<", limit=limit, body=(tail,))
-    return (*before, *asked, main, tail)
+    return (*before, main, tail)
 
 
 def _emit(parts: Sequence[Piece], build: _Build) -> tuple[Stmt, ...]:

@@ -106,9 +106,9 @@ def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> t
         over(late, last, guarded=True),
     )
     bottom = upper_end(outer)
-    asked, whole = left_over(function, outer, rows, bottom)
+    whole = left_over(function, outer, rows, bottom)
     main = For(keys.new(block), row_kind, block, outer.start, "<", whole, rows, waves)
-    return (*asked, main, keys.over(replace(outer, type=row_kind), whole, bottom))
+    return (main, keys.over(replace(outer, type=row_kind), whole, bottom))
 
 
 @for_each_loop

@@ -221,7 +221,7 @@ def _around(function: Function, loop: For, vectors: For, distance: Expr) -> list
     end = upper_end(loop)
     keys = Keys(function)
     width = vectors.step
-    asked, rest = left_over(function, replace(loop, start=Name(head)), width, end)
+    rest = left_over(function, replace(loop, start=Name(head)), width, end)
     main = replace(vectors, start=Name(head), op="<", limit=rest)
     first, last = (
         keys.over(replace(loop, pragmas=()), start, limit)
@@ -231,7 +231,6 @@ def _around(function: Function, loop: For, vectors: For, distance: Expr) -> list
         Decl(f"const {bare}", whole, (), add(Cast(bare, Binary("%", distance, width)), loop.start)),
         Decl(f"const {bare}", head, (), minimum(Name(whole), end)),
         first,
-        *asked,
         main,
         last,
     ]

@@ -140,7 +140,7 @@ def _summed(
         turned, lanes = vector_statement(stmt, lanes)
         body.append(turned)
     end = upper_end(loop)
-    asked, whole = left_over(function, loop, size, end)
+    whole = left_over(function, loop, size, end)
     unroll = fully_unrolled(function)
     limit = Binary("+", Name(base), size)
     keys = Keys(function)
@@ -162,7 +162,7 @@ def _summed(
     join = [ExprStmt(Assign("+=", target, parts[old])) for old, target in sums.items()]
     inner = each(lane, width, *join)
     cleared, joined = (each(part, vectors, *stmts, pragmas=unroll) for stmts in (clear, [inner]))
-    return [*declare, cleared, *asked, main, joined, tail]
+    return [*declare, cleared, main, joined, tail]
 
 
 def several_sums(function: Function, args: Args) -> Function:
@@ -194,12 +194,12 @@ def several_sums(function: Function, args: Args) -> Function:
             part = substitute(part, name, Name(copy))
         copies.append(Block(keys.again(part)))
     kind, end = counter_type(function, loop), upper_end(loop)
-    asked, whole = left_over(function, loop, Number(str(count)), end)
+    whole = left_over(function, loop, Number(str(count)), end)
     main = replace(
         loop, type=kind, op="<", limit=whole, step=Number(str(count)), body=tuple(copies), pragmas=()
     )
     rest = replace(keys.over(loop, whole, end), type=kind)
-    return replace_statement(function, loop, [*before, *asked, main, *join, rest])
+    return replace_statement(function, loop, [*before, main, *join, rest])
 
 
 def _scalar_sums(function: Function, loop: For) -> list[str]:
