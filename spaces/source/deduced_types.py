@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import is_narrow, plain_type, types_of
+from tuner.spaces.source.kinds import is_narrow, is_number, plain_type, types_of
 from tuner.spaces.source.syntax import (
     Binary,
     Cast,
@@ -95,6 +95,6 @@ def _operand(expr: Expr, types: Mapping[str, str]) -> str:
 
 def _joined(left: str, right: str) -> str:
     """The type of a sum or product of two."""
-    if not left or not right or "long double" in (left, right):
+    if not is_number(left) or not is_number(right) or "long double" in (left, right):
         return ""
     return next((kind for kind in _FRACTIONS if kind in (left, right)), left if left == right else "")

@@ -117,12 +117,14 @@ DEDUCED = {
     "const auto x = static_cast<unsigned long>(i);": "const unsigned long",
     "const auto x = i ? 1 : 0.5;": "const double",
 }
+PAIR = "struct pair { double a, b; }; inline pair operator*(pair x, double y) { return {x.a * y, x.b * y}; }"
 LEFT_AUTO = {
     "const auto x = b[i] > 0;": "const bool",
     "const char y = i; const auto x = y;": "const char",
     "const auto x = 'c';": "const char",
     "long double y = i; const auto x = y * b[i];": "const long double",
     "const auto *x = &b[i];": "const double *",
+    "const pair y = {b[i], 1}; const auto x = y * 2.0;": "const pair",
 }
 """What the compiler deduces where this does not."""
 
@@ -131,7 +133,7 @@ LEFT_AUTO = {
 @pytest.mark.integration
 def test_deduced_types_are_those_of_the_compiler(tmp_path: Path) -> None:
     for number, (body, kind) in enumerate((DEDUCED | LEFT_AUTO).items()):
-        text = function(f"{body} a[i] = *&x != 0;")
+        text = function(f"{body} a[i] = sizeof(x);").replace("typedef", f"{PAIR}\ntypedef", 1)
         made = apply_edits(program_of(text, "f", "c++"), [STRIPS]).variant.files[0].text
         assert f"{kind} x = " in made if body in DEDUCED else "auto" in made
         file = tmp_path / f"{number}.cpp"
