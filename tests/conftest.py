@@ -196,6 +196,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests over clusters begin: they take longest, and one that is begun last is waited for by all workers."""
+    items.sort(key=lambda item: "nodes" not in getattr(item, "fixturenames", ()))
+
+
 def pytest_collection_finish() -> None:
     """Thousands of collected tests stay: no collection of garbage needs to look through them again."""
     gc.collect()
