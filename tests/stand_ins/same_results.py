@@ -53,6 +53,13 @@ int main(void)
     return 0;
 }
 """
+STRIPS = {
+    "op": "strip_mine",
+    "function": "f",
+    "loops": ["i"],
+    "parameters": [{"name": "T", "values": [4], "default": 4}],
+}
+"""An edit that every loop takes which operators read."""
 PLAIN = ("-ffp-contract=off",)
 WRAPPING = ("-ffp-contract=off", "-fwrapv")
 """Whole numbers wrap around: what is made up may overflow."""

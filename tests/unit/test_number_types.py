@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from same_results import program_of
+from same_results import STRIPS, program_of
 
 from tuner.spaces.source.edits import EditRefused, apply_edit, apply_edits
 from tuner.spaces.source.number_types import number_types
 
-SIZE = {"name": "T", "values": [4], "default": 4}
-STRIPS = {"op": "strip_mine", "function": "f", "loops": ["i"], "parameters": [SIZE]}
 SCALED = """\
 %s
 void f(count_t n, real *a, const real *b)

@@ -6,16 +6,10 @@ from pathlib import Path
 
 import needs
 import pytest
-from same_results import WRAPPING, program_of, same, variants_of
+from same_results import STRIPS, WRAPPING, program_of, same, variants_of
 
 from tuner.spaces.source.edits import EditRefused, apply_edits
 
-STRIPS = {
-    "op": "strip_mine",
-    "function": "f",
-    "loops": ["i"],
-    "parameters": [{"name": "T", "values": [4], "default": 4}],
-}
 OPEN = {
     "not equal": "for (int i = 0; i != n; i++) a[i] += b[i];",
     "not equal, declared before": "int i; for (i = 0; i != n; ++i) a[i] += b[i];",
