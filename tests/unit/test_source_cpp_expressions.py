@@ -89,7 +89,7 @@ def test_declarations_of_other_things_stay_as_they_are(tmp_path: Path) -> None:
 def test_what_may_do_anything_stays_text(name: str) -> None:
     edit = {"op": "reverse", "function": "f", "loop": "i"}
     apply_edits(program_of(function("a[i] = b[i];"), "f", "c++"), [edit])
-    with pytest.raises(EditRefused, match="loop i holds|effects that are not known"):
+    with pytest.raises(EditRefused, match=r"loop i holds|effects that are not known"):
         apply_edits(program_of(function(CLOSED[name]), "f", "c++"), [edit])
 
 
