@@ -8,7 +8,7 @@ the place with the likest role. May not judge speed: what comes of it is a varia
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -75,8 +75,9 @@ def port(
     moves: Sequence[str],
     numerics: str,
     rng: np.random.Generator,
+    going: Callable[[], bool] = lambda: True,
 ) -> Applied | None:
-    """Another kernel's edits in this one; ``None`` where nothing but promises is left of them.
+    """Another kernel's edits in this one; ``None`` where nothing but promises is left of them, or time is over.
 
     Args:
         original: this kernel's sources as given.
@@ -84,6 +85,7 @@ def port(
         moves: origins of the other kernel's variant and of those before it, oldest first.
         numerics: ``exact``, ``reassociate`` or ``approximate``.
         rng: the only source of chance.
+        going: whether there is time left; asked before each edit.
     """
     start = Attempt(program=original, edits=(), rng=rng, reassociate=numerics != "exact")
     known = recipes_for(original.language, openmp=original.entry.openmp)
@@ -91,7 +93,7 @@ def port(
     named = [n for n in named if n in known]
     made = _followed(start, [known[n] for n in named], steps)
     if made is None or not _says(start, made, numerics):
-        made = _restaged(start, steps, numerics)
+        made = _restaged(start, steps, numerics, going)
     if made is None or not _says(start, made, numerics):
         return None
     return applied(made.program, made.edits)
@@ -152,14 +154,16 @@ def _agreed(parameter: Mapping[str, Any], number: int, steps: Sequence[Mapping[s
     return {**parameter, "default": values[places[len(places) // 2]]} if places else dict(parameter)
 
 
-def _restaged(attempt: Attempt, steps: Sequence[Mapping[str, Any]], numerics: str) -> Attempt | None:
-    """Stage by stage by roles; ``None`` where less than half of the stages find a place."""
+def _restaged(
+    attempt: Attempt, steps: Sequence[Mapping[str, Any]], numerics: str, going: Callable[[], bool]
+) -> Attempt | None:
+    """Stage by stage by roles; ``None`` where less than half of the stages find a place in time."""
     program, edits = attempt.program, list[Edit]()
     carried = stages = 0
     for operator, group in groupby(steps, key=lambda step: step["op"]):
         if operator not in OPERATORS:
             continue
-        program, added = _staged(program, operator, list(group), numerics)
+        program, added = _staged(program, operator, list(group), numerics, going)
         edits += added
         stages += operator not in _PROMISES
         carried += bool(added) and operator not in _PROMISES
@@ -167,13 +171,19 @@ def _restaged(attempt: Attempt, steps: Sequence[Mapping[str, Any]], numerics: st
 
 
 def _staged(
-    program: Program, operator: str, stage: Sequence[Mapping[str, Any]], numerics: str
+    program: Program,
+    operator: str,
+    stage: Sequence[Mapping[str, Any]],
+    numerics: str,
+    going: Callable[[], bool],
 ) -> tuple[Program, list[Edit]]:
     """One operator wherever a place has a role like one of the stage's."""
     edits, used = list[Edit](), set[str]()
-    while len(edits) < _MOST:
+    while len(edits) < _MOST and going():
         before = len(edits)
         for _, place, step in _ranked(program, operator, stage, used)[:_TRIED]:
+            if not going():
+                break
             site = _sized(place.site, step)
             edit = edit_at(program, operator, place.function, site)
             if not permitted([edit], numerics):

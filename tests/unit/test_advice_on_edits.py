@@ -27,7 +27,7 @@ from tuner.driver.state.lineage import VariantState
 from tuner.driver.state.settings import Evolution
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
-from tuner.search.offers import offers
+from tuner.search.offers import Winner, offers
 from tuner.search.porting import port, stages_of
 from tuner.search.recipes import RECIPES
 from tuner.search.remix import RECIPE
@@ -192,6 +192,25 @@ def test_edits_are_carried_over() -> None:
         block = next(e for e in made.variant.edits if e["op"] == "vector_block")
         assert [p["default"] for p in block["parameters"]] == list(best.values())
         assert port(program(SWEEP, "sweep"), steps, moves, "reassociate", np.random.default_rng(0)) is None
+
+
+@pytest.mark.parametrize("asked", [0, 1, 3, 6])
+def test_making_ends_when_time_is_over(asked: int) -> None:
+    """Each edit and each variant asks whether there is time, so that none of them holds a run that has no more."""
+    target = program(KERNEL, "product")
+    edit = {"op": "interchange", "function": "product", "loops": ["i", "j"]}
+    winner = Winner(steps=stages_of(target, [edit], {}), moves=())
+    answers: list[bool] = []
+
+    def going() -> bool:
+        answers.append(len(answers) < asked)
+        return answers[-1]
+
+    made = offers(target, "exact", [winner], np.random.default_rng(0), going)
+    every = offers(target, "exact", [winner], np.random.default_rng(0))
+    assert len(made) <= min(asked, len(every) - 1)
+    # What is asked after the first no only leaves what has begun.
+    assert answers.count(True) == asked
 
 
 def test_edits_of_a_looser_version_are_not_carried_over() -> None:
@@ -454,6 +473,35 @@ def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Pa
     shutil.rmtree(library)
     outcome = resume(path, backend=quiet)
     assert [v.edits for v in variants_of(outcome)] == [v.edits for v in variants_of(helped)]
+
+
+def test_an_interruption_is_heeded_while_advice_is_made(library: Path, tmp_path: Path) -> None:
+    class Within(Interruption):
+        """Comes within an action: with the second question after an event."""
+
+        asked = 0
+
+        @property
+        def wanted(self) -> bool:
+            self.asked += 1
+            return self.asked > 1
+
+        @wanted.setter
+        def wanted(self, value: bool) -> None:
+            pass
+
+        def event(self, kind: str, body: object) -> None:
+            # What has come stays.
+            self.asked = 0 if self.asked < 2 else self.asked
+
+    options = Options(seed=5, evaluations=30, workers=2, library=library)
+    quiet = backend(of_variant=swaps_help, process_noise=0.001, call_noise=0.001)
+    path, within = tmp_path / "cut.run", Within()
+    begin(spec_of(tmp_path / "cut"), path, options, backend=quiet, observers=[within], interruption=within)
+    (*_, (last, _, body), (end, _, _)) = events(path)
+    assert (last, end) == ("recall", "interrupt")
+    assert "advice" not in body
+    assert resume(path, backend=quiet).summary.improved
 
 
 def code_of(variant: Variant) -> dict[str, float]:

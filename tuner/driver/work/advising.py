@@ -65,7 +65,13 @@ class Advised:
 
 
 def advise(
-    task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int, examine: Examine
+    task: Task,
+    space: Space,
+    like: Entry,
+    entries: Sequence[Entry],
+    seed: int,
+    examine: Examine,
+    going: Callable[[], bool],
 ) -> list[Advised]:
     """Variants by what earlier runs found, the most promising first, :data:`MOST` at most.
 
@@ -80,8 +86,9 @@ def advise(
         entries: of the library.
         seed: of the run.
         examine: builds variants.
+        going: whether there is time left to make variants.
     """
-    pool = Pool.of(task, space, like, entries, seed)
+    pool = Pool.of(task, space, like, entries, seed, going)
     if not pool.near:
         return []
     program = read_program(task.kernel, launch=task.launch)
@@ -111,14 +118,22 @@ class Pool:
     configuration: Configuration = field(default_factory=dict)
 
     @classmethod
-    def of(cls, task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int) -> Pool:
+    def of(
+        cls,
+        task: Task,
+        space: Space,
+        like: Entry,
+        entries: Sequence[Entry],
+        seed: int,
+        going: Callable[[], bool] = lambda: True,
+    ) -> Pool:
         """Arguments as :func:`advise`; empty where no earlier run can say anything."""
         near = _near(like, entries)
         if not near:
             return cls(like=like, near=())
         program = read_program(task.kernel, launch=task.launch)
         winners = [Winner(steps=e.steps, moves=e.moves) for _, e in near[:_LOOKED]]
-        made = offers(program, task.verify.numerics, winners, stream(seed, "advice"))
+        made = offers(program, task.verify.numerics, winners, stream(seed, "advice"), going)
         return cls(
             like=like,
             near=near,

@@ -106,9 +106,15 @@ class Engine:
         self._lesser = Lesser(state, lineup, evaluation)
         self._open: _Open | None = None
         self._thinking = Thinking(
-            state, lineup, memory, build=self._builds.beside, clock=clock, now_s=self._now_s
+            state,
+            lineup,
+            memory,
+            build=self._builds.beside,
+            clock=clock,
+            now_s=self._now_s,
+            interrupted=self._interrupted,
         )
-        self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
+        self._desk = Desk(state, lineup, correspondent, self._now_s, self._interrupted)
 
     def run(self) -> None:
         """Goes on until the run has ended, is interrupted, or waits for a share of a budget.
@@ -168,6 +174,9 @@ class Engine:
 
     def _now_s(self) -> float:
         return self._base_s + self._clock() - self._start_s
+
+    def _interrupted(self) -> bool:
+        return self._interruption.wanted
 
     def _commit(self, events: Sequence[Event], blobs: Mapping[str, bytes] | None = None) -> None:
         # The state is fed what the record gives back, so it sees exactly what a later reader will see.

@@ -5,7 +5,7 @@ What the library says is an event of the run, so a replay needs no library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,12 +55,13 @@ class Memory:
     def __init__(self, library: Library | None, task: Task, space: Space) -> None:
         self._library, self._task, self._space = library, task, space
 
-    def recall(self, state: RunState, examine: Examine) -> Recalled:
+    def recall(self, state: RunState, examine: Examine, going: Callable[[], bool]) -> Recalled:
         """The near runs and what of theirs may be tried.
 
         Args:
             state: of the run, its baseline timed.
             examine: builds variants, to see what code they give.
+            going: whether there is time left to make variants.
         """
         if self._library is None:
             return Recalled()
@@ -68,7 +69,8 @@ class Memory:
         evolution = state.settings.evolution
         if evolution is not None and not evolution.independent:
             entries = self._library.entries()
-            advice = advise(self._task, self._space, like, entries, state.settings.seed, examine)
+            seed = state.settings.seed
+            advice = advise(self._task, self._space, like, entries, seed, examine, going)
             if advice:
                 return replace(_of_edits(advice), expected=expected(like, entries))
         near = self._library.nearest(like)

@@ -5,6 +5,7 @@ May not time anything; what earlier runs advise is built to be looked at, by who
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tuner.core.canonical import digest
@@ -24,7 +25,10 @@ _AT_ONCE = 8
 """Variants that are built between two looks at the clock."""
 
 _SHARE = 0.02
-"""Part of a run's time that building what is advised may take, but for the last few builds."""
+"""Part of a run's time that making what is advised may take, and building it again, but for the last few builds."""
+
+_MAKING_S = 30.0
+"""Making what is advised takes no longer than this where a run has much time or only counts trials."""
 
 
 class Thinking:
@@ -37,6 +41,7 @@ class Thinking:
         build: compiles what is no trial.
         clock: seconds, monotonic.
         now_s: active seconds of the run.
+        interrupted: whether the user wants the run to end.
     """
 
     def __init__(
@@ -48,9 +53,11 @@ class Thinking:
         build: Callable[[Sequence[tuple[Variant, Resolved]]], Sequence[Build]],
         clock: Callable[[], float],
         now_s: Callable[[], float],
+        interrupted: Callable[[], bool],
     ) -> None:
         self._state, self._lineup, self._memory = state, lineup, memory
         self._build, self._clock, self._now_s = build, clock, now_s
+        self._interrupted = interrupted
 
     def ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
         """What a searcher proposes."""
@@ -83,8 +90,11 @@ class Thinking:
         return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
 
     def recall(self) -> tuple[list[Event], dict[str, bytes]]:
-        """What earlier runs of similar kernels say."""
-        recalled = Recalled() if self._memory is None else self._memory.recall(self._state, self._examine)
+        """What earlier runs of similar kernels say; what was made of it by the time that a user ends the run."""
+        recalled = Recalled()
+        if self._memory is not None:
+            going = self._time_left(_MAKING_S)
+            recalled = self._memory.recall(self._state, self._examine, going)
         blobs: dict[str, bytes] = {}
         body = {
             "sources": recalled.sources,
@@ -101,10 +111,10 @@ class Thinking:
         ``None`` for what does not build or is known code, and for all that is left when time is over.
         """
         known = {(self._state.trials[BASELINE].build or {}).get("key")}
-        minutes, started = self._state.settings.minutes, self._clock()
+        going = self._time_left(math.inf)
         found: list[Mapping[str, float] | None] = []
         for first in range(0, len(offered), _AT_ONCE):
-            if minutes is not None and self._clock() - started > _SHARE * 60.0 * minutes:
+            if not going():
                 break
             begun = [self._lineup.breeding.begun(*one) for one in offered[first : first + _AT_ONCE]]
             builds = iter(self._build([one for one in begun if one is not None]))
@@ -114,6 +124,13 @@ class Thinking:
                 found.append(build.features if build is not None and fresh else None)
                 known |= {build.key} if build is not None else set()
         return found + [None] * (len(offered) - len(found))
+
+    def _time_left(self, most_s: float) -> Callable[[], bool]:
+        """Whether, from now, what is advised may take longer: a share of the run's time, and no more than given."""
+        minutes = self._state.settings.minutes
+        limit_s = most_s if minutes is None else min(most_s, _SHARE * 60.0 * minutes)
+        until_s = self._clock() + limit_s
+        return lambda: self._clock() <= until_s and not self._interrupted()
 
     def simplify(self, action: Simplify) -> tuple[list[Event], dict[str, bytes]]:
         """The best with less changed."""
