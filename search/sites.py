@@ -10,12 +10,13 @@ from typing import Any
 
 from tuner.search.cooking import Filter, sites_of
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.operators.base import sibling_after
-from tuner.spaces.source.syntax import Assign, Block, For, Function, Index, Name
+from tuner.spaces.source.operators.base import body_of, sibling_after
+from tuner.spaces.source.syntax import Assign, Block, Decl, For, Function, Index, Name
 from tuner.spaces.source.walks import names_in, statements, subtrees
 
 __all__ = [
     "all_axes",
+    "copies_no_value",
     "depth",
     "in_rectangle",
     "innermost_ends",
@@ -50,6 +51,14 @@ def not_over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
     return not any(
         isinstance(n.step, Name) for n in statements(function.body) if isinstance(n, For) and n.key in keys
     )
+
+
+def copies_no_value(function: Function, site: Mapping[str, Any]) -> bool:
+    """Whether a loop that is split computes no value in both of its parts."""
+    loop = next(n for n in statements(function.body) if isinstance(n, For) and n.key == site["loop"])
+    body = body_of(loop)
+    declared = {s.name for s in body[: site["at"]] if isinstance(s, Decl)}
+    return declared.isdisjoint(names_in(body[site["at"] :]))
 
 
 def two_points(function: Function, site: Mapping[str, Any]) -> bool:

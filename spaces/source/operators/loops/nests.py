@@ -37,7 +37,7 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.scan import Leaf
-from tuner.spaces.source.syntax import Decl, For, Function, Name, Number
+from tuner.spaces.source.syntax import Decl, For, Function, Name, Number, Stmt
 from tuner.spaces.source.walks import names_in, substitute, written_names
 from tuner.spaces.source.widths import holds, width
 
@@ -185,19 +185,69 @@ def fission(function: Function, args: Args) -> Function:
     at = argument(args, "at", int)
     if not 0 < at < len(body):
         raise Refused(f"loop {loop.key} cannot be split after {at} of {len(body)} statements")
-    head, tail = body[:at], body[at:]
-    declared = {s.name for s in head if isinstance(s, Decl)}
-    if not declared.isdisjoint(names_in(tail)):
-        raise Refused(f"the second part of {loop.key} uses variables that the first declares")
-    places = {place for place, s in enumerate(loop.body) if any(s is t for t in tail)}
+    split = next(place for place, s in enumerate(loop.body) if s is body[at])
+    head, tail = loop.body[:split], loop.body[split:]
+    values = _values_needed(loop, head, tail)
+    part, within = loop, function
+    if values:
+        part = replace(loop, body=(*head, *_renamed(function, values, tail)))
+        within = replace_statement(function, loop, [part])
 
     def order(leaf: Leaf) -> tuple[int | str, ...]:
-        return (int(leaf.position[2] in places), *leaf.position[1:])
+        place = leaf.position[2]
+        return (int(isinstance(place, int) and place >= split), *leaf.position[1:])
 
-    analyse(function, [loop], args).check(order)
-    split = next(place for place, s in enumerate(loop.body) if s is tail[0])
-    second = replace(loop, key=Keys(function).new(loop.key), body=loop.body[split:])
-    return replace_statement(function, loop, [replace(loop, body=loop.body[:split]), second])
+    analyse(within, [part], args).check(order)
+    second = replace(loop, key=Keys(function).new(loop.key), body=(*values, *tail))
+    return replace_statement(function, loop, [replace(loop, body=_without_idle(head, values)), second])
+
+
+def _values_needed(loop: For, head: tuple[Stmt, ...], tail: tuple[Stmt, ...]) -> tuple[Decl, ...]:
+    """What a loop's first part declares and its second uses, where each has the same value at the second's beginning.
+
+    Raises:
+        Refused: one of them is no value that can be computed again.
+    """
+    found: list[Decl] = []
+    needed, written = names_in(tail) | written_names(tail), set[str]()
+    for stmt in reversed(head):
+        if isinstance(stmt, Decl) and stmt.name in needed:
+            init = stmt.init
+            if init is None or stmt.dims or stmt.name in written | written_names(tail):
+                raise Refused(
+                    f"the second part of {loop.key} uses {stmt.name}, which the first declares and changes"
+                )
+            if not written.isdisjoint(names_in(init)):
+                raise Refused(
+                    f"the first part of {loop.key} changes what {stmt.name} of the second is computed from"
+                )
+            needed |= names_in(init)
+            found.append(stmt)
+        else:
+            written |= written_names(stmt)
+    return tuple(reversed(found))
+
+
+def _renamed(function: Function, values: tuple[Decl, ...], tail: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Values under names of their own, and the statements that use them."""
+    made: tuple[Stmt, ...] = (*values, *tail)
+    taken: set[str] = set()
+    for at, value in enumerate(values):
+        name = fresh_name(function, value.name, taken)
+        taken.add(name)
+        made = substitute(made, value.name, Name(name))
+        declared = made[at]
+        assert isinstance(declared, Decl)
+        made = (*made[:at], replace(declared, name=name), *made[at + 1 :])
+    return made
+
+
+def _without_idle(head: tuple[Stmt, ...], values: tuple[Decl, ...]) -> tuple[Stmt, ...]:
+    """Statements without the values that only others need."""
+    for value in reversed(values):
+        if value.name not in names_in(tuple(s for s in head if s is not value)):
+            head = tuple(s for s in head if s is not value)
+    return head
 
 
 @for_each_loop
