@@ -49,6 +49,8 @@ def offers(
     """
     found: dict[str, Applied] = {}
     for winner in winners:
+        if not going():
+            break
         made = port(original, winner.steps, winner.moves, numerics, rng, going)
         if made is not None:
             found.setdefault(structure_digest(made.program), made)

@@ -85,13 +85,13 @@ def port(
         moves: origins of the other kernel's variant and of those before it, oldest first.
         numerics: ``exact``, ``reassociate`` or ``approximate``.
         rng: the only source of chance.
-        going: whether there is time left; asked before each edit.
+        going: whether there is time left; asked before each recipe and each edit.
     """
     start = Attempt(program=original, edits=(), rng=rng, reassociate=numerics != "exact")
     known = recipes_for(original.language, openmp=original.entry.openmp)
     named = [m.removeprefix("recipe/") for m in moves]
     named = [n for n in named if n in known]
-    made = _followed(start, [known[n] for n in named], steps)
+    made = _followed(start, [known[n] for n in named], steps, going)
     if made is None or not _says(start, made, numerics):
         made = _restaged(start, steps, numerics, going)
     if made is None or not _says(start, made, numerics):
@@ -108,13 +108,18 @@ def _says(start: Attempt, made: Attempt, numerics: str) -> bool:
 
 
 def _followed(
-    attempt: Attempt, recipes: Sequence[Sequence[Step]], steps: Sequence[Mapping[str, Any]]
+    attempt: Attempt,
+    recipes: Sequence[Sequence[Step]],
+    steps: Sequence[Mapping[str, Any]],
+    going: Callable[[], bool],
 ) -> Attempt | None:
-    """Recipes in order, with the operators that were used then; ``None`` where the last does not apply."""
+    """Recipes in order, with the operators that were used then; ``None`` where the last does not apply in time."""
     used = {step["op"] for step in steps}
     found = None
     for recipe in recipes:
         found = None
+        if not going():
+            break
         chosen = [
             replace(step, chance=1.0, refined=as_then(step, steps))
             for step in recipe

@@ -132,7 +132,7 @@ def evaluations_to(outcome: Outcome, factor: float) -> int:
 def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library after one run of another kernel that does the same in other words."""
     folder = tmp_path_factory.mktemp("library")
-    assert tuned(folder, folder / "library", "other").summary.improved
+    assert tuned(folder, folder / "library", "other", seed=3).summary.improved
     return folder / "library"
 
 
@@ -475,32 +475,25 @@ def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Pa
     assert [v.edits for v in variants_of(outcome)] == [v.edits for v in variants_of(helped)]
 
 
-def test_an_interruption_is_heeded_while_advice_is_made(library: Path, tmp_path: Path) -> None:
-    class Within(Interruption):
-        """Comes within an action: with the second question after an event."""
+@pytest.mark.integration
+def test_an_interruption_is_heeded_while_advice_is_made(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when the library has been read."""
+    interruption, entries = Interruption(), Library.entries
 
-        asked = 0
+    def read(kept: Library) -> list[Entry]:
+        interruption.set()
+        return entries(kept)
 
-        @property
-        def wanted(self) -> bool:
-            self.asked += 1
-            return self.asked > 1
-
-        @wanted.setter
-        def wanted(self, value: bool) -> None:
-            pass
-
-        def event(self, kind: str, body: object) -> None:
-            # What has come stays.
-            self.asked = 0 if self.asked < 2 else self.asked
-
+    monkeypatch.setattr(Library, "entries", read)
     options = Options(seed=5, evaluations=30, workers=2, library=library)
     quiet = backend(of_variant=swaps_help, process_noise=0.001, call_noise=0.001)
-    path, within = tmp_path / "cut.run", Within()
-    begin(spec_of(tmp_path / "cut"), path, options, backend=quiet, observers=[within], interruption=within)
-    (*_, (last, _, body), (end, _, _)) = events(path)
-    assert (last, end) == ("recall", "interrupt")
-    assert "advice" not in body
+    path = tmp_path / "cut.run"
+    begin(spec_of(tmp_path / "cut"), path, options, backend=quiet, interruption=interruption)
+    kinds = {kind: body for kind, _, body in events(path)}
+    assert list(kinds)[-1] == "interrupt"
+    assert "advice" not in kinds["recall"]
     assert resume(path, backend=quiet).summary.improved
 
 
