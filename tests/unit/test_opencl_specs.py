@@ -54,16 +54,15 @@ def test_an_example_loads_with_its_defaults_in_the_source(path: Path) -> None:
 
 SMALLER = {
     "convolution": {"nx": 64, "ny": 64},
-    "matmul": {"n": 64},
-    "reduction": {"rows": 16, "columns": 2000},
-    "softmax": {"rows": 8, "columns": 300},
+    "reduction": {"rows": 4, "columns": 700},
+    "softmax": {"rows": 4, "columns": 100},
 }
-"""Sizes at which a launch takes little; the transposition has its own."""
+"""Sizes at which a launch takes little; the transposition has its own. The documentation's tests tune the product."""
 
 
 @needs.pocl
 @needs.oclgrind
-@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [p for p in SPECS if p.stem != "matmul"], ids=lambda p: p.stem)
 def test_an_example_checks_on_pocl(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its verification catches what is planted: faults until one is caught, however long they take."""
     monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 6)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import needs
-import product_runs
 import pytest
 from on_nodes import Broken, Held, outcome, scattered_s
 from pages import ROOT, block
@@ -37,7 +36,6 @@ from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.run import RunState
 from tuner.driver.work.fleets import fleets, over_cluster
-from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -46,8 +44,6 @@ from tuner.testing import SimulatedBackend
 SpecWriter = Callable[..., Path]
 
 pytestmark = [*needs.ray, pytest.mark.filterwarnings("default")]
-
-QUICK = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
 
 
 @pytest.fixture(scope="module")
@@ -102,54 +98,19 @@ def used(path: Path) -> set[int | None]:
     return {t.lane for t in state_of(path).trials.values() if t.rounds}
 
 
-def space(folder: Path, name: str, *, room: bool, energy: bool = False) -> Path:
+def space(folder: Path, name: str, *, room: bool) -> Path:
     """A recorded space's spec: with room, times fall slowly towards a corner; without, all are equal."""
     rows, axis = {}, tuple(range(24))
     for x in axis:
         for y in axis:
             time_s = 1e-3 * (1.0 + 0.03 * math.hypot(x - 19, y - 5)) if room else 1e-3
-            joules = 1.0 + 0.05 * math.hypot(x - 5, y - 5) if energy else None
-            rows[key_of((x, y))] = Row(
-                status=Status.OK, times_s=(time_s,) * 8, compile_s=0.1, run_s=0.01, energy_j=joules
-            )
+            rows[key_of((x, y))] = Row(status=Status.OK, times_s=(time_s,) * 8, compile_s=0.1, run_s=0.01)
     made = RecordedSpace(
         kernel=name, device="A card", parameters={"X": axis, "Y": axis}, rows=rows, restrictions=()
     )
     data = folder / f"{name}.json.gz"
     data.write_bytes(gzip.compress(made.to_text().encode()))
     return import_file(data, folder).spec
-
-
-def test_a_run_that_evolves_its_source(nodes: Nodes, tmp_path: Path) -> None:
-    (tmp_path / "product.c").write_text(product_runs.KERNEL)
-    (tmp_path / "product.yaml").write_text(product_runs.SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
-    path = tmp_path / "a.run"
-    many = begin(
-        spec,
-        path,
-        Options(seed=3, evaluations=20, settings=QUICK),
-        backend=product_runs.backend(),
-        executor=over_cluster(product_runs.backend(), nodes.address),
-    )
-    assert many.summary.improved
-    state = state_of(path)
-    assert len([v for v in state.variants.values() if v.trials]) > 2
-    report = audit(path, backend=product_runs.backend())
-    assert report.clean, report.differences
-
-
-def test_several_objectives(nodes: Nodes, tmp_path: Path) -> None:
-    path = space(tmp_path, "both", room=True, energy=True)
-    path.write_text(path.read_text() + "objective: [time, energy]\n")
-    (spec,) = load_spec(path)
-    run = tmp_path / "a.run"
-    given = Options(seed=1, evaluations=24, workers=1)
-    result = begin(spec, run, given, executor=over_cluster(RecordedBackend(), nodes.address))
-    values = [p.values for p in result.summary.pareto]
-    assert len(values) > 2
-    assert sorted(values, key=lambda v: v["time_s"]) == sorted(values, key=lambda v: -v["energy_j"])
-    assert audit(run).clean
 
 
 def test_several_specs_share_by_expected_gain(
