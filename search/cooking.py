@@ -50,12 +50,14 @@ class Attempt:
         edits: that were added.
         rng: the only source of chance.
         reassociate: whether floating-point sums may be added up in another order.
+        past: programs that it has been, which no edit may lead back to.
     """
 
     program: Program
     edits: tuple[Edit, ...]
     rng: np.random.Generator
     reassociate: bool
+    past: tuple[Program, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +138,10 @@ def try_operator(
             program = apply_edit(attempt.program, edit)
         except Refused:
             continue
-        return replace(attempt, program=program, edits=(*attempt.edits, edit))
+        if any(program.functions == former.functions for former in attempt.past):
+            continue
+        past = (*attempt.past, attempt.program)
+        return replace(attempt, program=program, edits=(*attempt.edits, edit), past=past)
     return None
 
 

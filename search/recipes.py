@@ -12,8 +12,8 @@ from tuner.search.cooking import Step
 from tuner.search.panels import panel_read, rows_inwards, sized, sums_in_tiles, untiled, whole_blocks
 from tuner.search.sites import (
     all_axes,
-    copies_no_value,
     depth,
+    distinct_parts,
     in_rectangle,
     innermost_ends,
     longest,
@@ -34,7 +34,7 @@ _MOST_HINTS = 16
 
 _PERFECT = (
     Step(operators=("accumulate_in_place",), everywhere=True),
-    Step(operators=("fission",), wanted=copies_no_value, everywhere=True),
+    Step(operators=("fission",), wanted=distinct_parts, everywhere=True),
 )
 
 
@@ -159,7 +159,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         ),
         "swept": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
-            Step(operators=("fission",), wanted=copies_no_value, everywhere=True, chance=0.5),
+            Step(operators=("fission",), wanted=distinct_parts, everywhere=True, chance=0.5),
             Step(operators=("sweep",), everywhere=True, needed=True),
             Step(operators=("interchange",), wanted=sum_outwards, everywhere=True),
             *_ALONG,

@@ -12,12 +12,12 @@ from tuner.search.cooking import Filter, sites_of
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.operators.base import body_of, sibling_after
 from tuner.spaces.source.syntax import Assign, Block, Decl, For, Function, Index, Name
-from tuner.spaces.source.walks import names_in, statements, subtrees
+from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
 
 __all__ = [
     "all_axes",
-    "copies_no_value",
     "depth",
+    "distinct_parts",
     "in_rectangle",
     "innermost_ends",
     "longest",
@@ -53,12 +53,18 @@ def not_over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
     )
 
 
-def copies_no_value(function: Function, site: Mapping[str, Any]) -> bool:
-    """Whether a loop that is split computes no value in both of its parts."""
+def distinct_parts(function: Function, site: Mapping[str, Any]) -> bool:
+    """Whether a split loop's parts share no value and, where neither holds a loop, write different arrays.
+
+    Statements that add to one element in turn gain nothing apart: each part would go through the array again.
+    """
     loop = next(n for n in statements(function.body) if isinstance(n, For) and n.key == site["loop"])
     body = body_of(loop)
-    declared = {s.name for s in body[: site["at"]] if isinstance(s, Decl)}
-    return declared.isdisjoint(names_in(body[site["at"] :]))
+    first, second = body[: site["at"]], body[site["at"] :]
+    if not {s.name for s in first if isinstance(s, Decl)}.isdisjoint(names_in(second)):
+        return False
+    nested = any(isinstance(s, For) for s in statements(body))
+    return nested or written_names(first).isdisjoint(written_names(second))
 
 
 def two_points(function: Function, site: Mapping[str, Any]) -> bool:

@@ -6,9 +6,12 @@ import random
 from pathlib import Path
 
 import needs
+import numpy as np
 import pytest
 from same_results import WRAPPING, program_of, same
 
+from tuner.search.cooking import Attempt, cook
+from tuner.search.recipes import RECIPES
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 
 LOOP = """\
@@ -21,11 +24,32 @@ void f(int n, int *a, int *b, int *c, int *d)
 """
 
 
+NEST = """\
+void f(int n, int a[n][n], int *b, int c[n][n], int *d)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            %s
+        }
+}
+"""
+
+
 def split(body: str, at: int) -> str:
     """The two loops."""
     edit = {"op": "fission", "function": "f", "loop": "i", "at": at}
     text = apply_edits(program_of(LOOP % body, "f"), [edit]).variant.files[0].text
     return " ".join(text.partition("{")[2].rpartition("}")[0].split())
+
+
+def reordered(body: str, seed: int) -> list[str]:
+    """What a recipe that swaps two loops does to a nest with these statements."""
+    text = NEST % body
+    rng = np.random.default_rng(seed)
+    start = Attempt(program=program_of(text, "f"), edits=(), rng=rng, reassociate=False)
+    made = cook(RECIPES["reordered"], start)
+    assert made is not None
+    return [str(e["op"]) for e in made.edits]
 
 
 HEAD = "for (int i = 0; i < n; i++)"
@@ -96,6 +120,22 @@ def test_what_may_be_another_value_then_is_refused(body: str, at: int, reason: s
     with pytest.raises(EditRefused) as refused:
         split(body, at)
     assert reason in refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("body", "split_up"),
+    [
+        ("a[j][i] = b[i]; a[j][i] += c[j]; a[j][i] += d[i];", False),
+        ("int t = b[i] * 2; a[j][i] = t; c[j][i] = t + 1;", False),
+        ("a[j][i] = b[i]; c[i][j] = d[j];", True),
+    ],
+)
+def test_recipes_split_what_has_parts_and_do_not_go_back(body: str, split_up: bool) -> None:
+    """Not sums in one element, nor what would be computed twice; and no swap undoes the one before."""
+    for seed in range(6):
+        done = reordered(body, seed)
+        assert ("fission" in done) == split_up
+        assert split_up or done.count("interchange") == 1
 
 
 def invented(rng: random.Random) -> str:
