@@ -10,7 +10,7 @@ import pytest
 
 from tuner.core.errors import UsageError
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.spec.first.compile_commands import LIST_FILE, compiled_as
+from tuner.spec.first.compile_commands import LIST_FILE, Compiled, compiled_as
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
 
@@ -198,3 +198,21 @@ def test_a_compiler_that_cannot_be_named_is_refused(
         first_spec(tmp_path / file, compiler=compiler.replace("CLANG", find_toolchain().clang))
     assert "\n" not in refused.value.message
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("command", "optimised"),
+    [
+        ("gcc -g", False),
+        ("/usr/bin/x86_64-linux-gnu-g++-12", False),
+        ("clang -O3 -O0", False),
+        ("cc -Og", False),
+        ("cc -O", True),
+        ("cc -O0 -Ofast", True),
+        ("icx", True),
+        ("nvc -fast", True),
+        ("", True),
+    ],
+)
+def test_whether_the_build_asks_for_fast_code(command: str, optimised: bool) -> None:
+    assert Compiled(list=None, include=(), flags=(), command=tuple(command.split())).optimised == optimised

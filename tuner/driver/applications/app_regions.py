@@ -6,7 +6,7 @@ May not record or tune.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,15 @@ def as_it_is(
             return seen, _run_s(tree, application)
 
 
+def _unoptimised(regions: Sequence[Region], seen: Mapping[Path, Compiled]) -> Iterator[str]:
+    """Sources of regions that the build compiles to slow code: what is gained over that says little."""
+    for source in dict.fromkeys(region.source for region in regions):
+        compiled = seen.get(source)
+        if compiled is not None and not compiled.optimised:
+            told = f"{source.name} is compiled without optimisation: a gain over that says little"
+            yield f"{told}, build it with -O2 or -O3"
+
+
 def _run_s(tree: Tree, application: Rebuilt) -> float:
     """Of the fastest of a few runs where one is short: what else the machine does counts for more there."""
     runs = [tree.run(application.command, folder=application.here)]
@@ -205,7 +214,7 @@ def examine_application(
         run_s=min(first.undisturbed_s, again.undisturbed_s),
         listing=listing,
         hot=hot,
-        doubts=doubts,
+        doubts=(*doubts, *_unoptimised(hot.regions, seen)),
         compiled=seen,
         varies=rebuilt.varies,
     )

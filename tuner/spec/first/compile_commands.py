@@ -34,6 +34,9 @@ __all__ = [
     "with_responses",
 ]
 
+_LEVEL = re.compile(r"-O\w*|-fast")
+_SLOW_BY_DEFAULT = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-[\d.]+)?")
+"""Others, such as Intel's, optimise where nothing is said."""
 _THREADS = re.compile(r"-(?:fopenmp(?:=.*)?|f?iopenmp|qopenmp|mp(?:=.*)?|xopenmp(?:=.*)?)")
 LIST_FILE = "compile_commands.json"
 
@@ -64,6 +67,14 @@ class Compiled:
     def openmp(self) -> bool:
         """Whether directives of OpenMP have threads in it."""
         return any(_THREADS.fullmatch(word) for word in self.command)
+
+    @property
+    def optimised(self) -> bool:
+        """Whether the compiler is told to make fast code, or nothing is known of what it is told."""
+        levels = [word for word in self.command if _LEVEL.fullmatch(word)]
+        if not levels:
+            return not self.command or not _SLOW_BY_DEFAULT.fullmatch(Path(self.command[0]).name)
+        return levels[-1] not in ("-O0", "-Og")
 
 
 def compiled_by(commands: Sequence[tuple[Sequence[str], Path]], listed: Path | None) -> Compiled | None:
