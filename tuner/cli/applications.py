@@ -51,6 +51,13 @@ def init(
             help="By how much numbers may differ in what it prints; then sums may be in another order, too.",
         ),
     ] = 0.0,
+    varies: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A line that differs from run to run, * for what is not compared; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write.")] = DEFAULT_FILE,
     as_json: Json = False,
 ) -> None:
@@ -65,6 +72,9 @@ def init(
         raise UsageError("no command is given", "write it after --, for example -- ./app --size 10")
     if output.exists():
         raise UsageError(f"{output} exists already", "name another file with -o, or remove it")
+    for line in varies or ():
+        if not line.strip("* \t"):
+            raise UsageError(f"--varies {line!r} is like any line", "write the line, with * for its numbers")
     end_when_told()
     given = ApplicationFile(
         path=output,
@@ -74,6 +84,7 @@ def init(
         folder=Path.cwd(),
         check=check,
         rtol=rtol,
+        varies=tuple(varies or ()),
     )
     with tempfile.TemporaryDirectory(prefix="tuner-app-") as headers:
         found = examine_application(given, Path(headers), note=_say)

@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 _DIFFERS = (
-    "give --rtol for numbers, a command that judges with --check, or name in varies of app.yaml the line, "
-    "or a whole file as 'FILE: *'"
+    "give --rtol for numbers, a command that judges with --check, or the line with * for what differs, or a whole file "
+    "as 'FILE: *', with --varies (rtol, check and varies of app.yaml)"
 )
 _CURE = "--check COMMAND (check: in app.yaml) would judge a run"
 _MOST_LINES = 16
