@@ -135,7 +135,7 @@ def test_survivors_get_more_and_failures_little_and_each_begins_where_its_parent
 @pytest.mark.integration
 def test_killed_at_events_and_resumed_ends_the_same(spec: LoadedSpec, tmp_path: Path) -> None:
     settings = {"choose_processes": 2, "confirm_processes": 4, "control_every": 8}
-    options = Options(seed=5, workers=2, strategy="auto", evaluations=30, settings=settings)
+    options = Options(seed=5, workers=2, strategy="auto", evaluations=22, settings=settings)
     whole = begin(spec, tmp_path / "whole.run", options, backend=backend())
     expected = decided(whole.path)
     kinds = [k for k, _, _ in events(whole.path)]
