@@ -68,7 +68,7 @@ def meaning(found: list[Rule], number: int, arguments: list[int], default: int) 
 
 @pytest.mark.integration
 @given(found=rules, number=numbers, arguments=st.lists(words, min_size=6, max_size=6), default=actions)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_filter_means_what_its_rules_say(
     found: list[Rule], number: int, arguments: list[int], default: int
 ) -> None:

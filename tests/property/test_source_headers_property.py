@@ -126,7 +126,7 @@ def printed(files: dict[str, str], folder: Path) -> bytes | None:
 
 @pytest.mark.integration
 @settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 @given(projects())
 def test_a_project_with_headers_computes_the_same(files: dict[str, str]) -> None:

@@ -46,7 +46,7 @@ def variants(text: str, language: str) -> tuple[list[Applied], list[Applied]]:
 @needs.cc
 @pytest.mark.integration
 @given(seed=st.integers(0, 1 << 20), language=st.sampled_from(["c", "c++"]))
-@settings(deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_functions_with_calls_write_the_same(seed: int, language: str, tmp_path: Path) -> None:
     text = made_calls(seed, language)
     opening, following = variants(text, language)

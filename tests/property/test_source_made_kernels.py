@@ -18,7 +18,7 @@ from tuner.search.opening import opened
 
 @needs.cc
 @given(seed=st.integers(0, 1 << 20))
-@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.integration
 def test_variants_of_made_up_programs_give_the_same(seed: int, tmp_path: Path) -> None:
     text = made_kernel(seed)
@@ -29,7 +29,7 @@ def test_variants_of_made_up_programs_give_the_same(seed: int, tmp_path: Path) -
 
 @needs.cc
 @given(seed=st.integers(0, 1 << 20))
-@settings(deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.integration
 def test_variants_of_made_up_programs_over_rows_give_the_same(seed: int, tmp_path: Path) -> None:
     """Arrays whose rows are found by their addresses, by themselves or through local pointers."""

@@ -16,7 +16,7 @@ from tuner.spaces.source.edits import EditRefused, apply_edits
 
 @needs.cc
 @given(seed=st.integers(0, 1 << 20))
-@settings(deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.integration
 def test_variants_of_made_up_programs_with_structures_give_the_same(seed: int, tmp_path: Path) -> None:
     text = made_structures(seed)

@@ -214,7 +214,7 @@ def printed(versions: list[dict[str, str]], values: dict[str, int], folder: Path
 
 
 @pytest.mark.integration
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sources())
 def test_an_opened_source_computes_the_same_bits(made: tuple[dict[str, str], dict[str, int]]) -> None:
     """For every size, empty ones included; its edits alone give it again."""

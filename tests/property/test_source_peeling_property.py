@@ -76,7 +76,7 @@ def peeled(program: Program, edits: tuple[dict[str, object], ...] = ()) -> list[
 @pytest.mark.integration
 @needs.cc
 @given(texts=st.lists(boundaries(), min_size=2, max_size=2))
-@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_loop_without_its_ends_is_the_loop(texts: list[str], tmp_path: Path) -> None:
     """Sizes from none on, so that ends meet or are all there is."""
     for text in texts:

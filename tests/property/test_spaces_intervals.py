@@ -70,7 +70,7 @@ def outcome(expression, env):
         return None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(truths(1), st.lists(VALUES, min_size=3, max_size=3))
 @example("b >= ((c / a) ** a)", [[1000], [0], [1]])
 @example("b < ((c / a) ** a)", [[1000], [0], [1]])
@@ -90,7 +90,7 @@ def test_a_verdict_on_known_values_is_never_wrong(text, domains):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(truths(1), st.lists(VALUES, min_size=3, max_size=3), st.integers(0, 2))
 def test_an_open_name_never_rules_out_what_is_valid(text, domains, bound):
     expression = parse(text)
@@ -108,7 +108,7 @@ def test_an_open_name_never_rules_out_what_is_valid(text, domains, bound):
             assert outcome(expression, dict(zip(NAMES, row, strict=True))) is not True
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(
     st.lists(truths(1), min_size=1, max_size=3), st.lists(VALUES, min_size=3, max_size=3), st.integers(0, 99)
 )

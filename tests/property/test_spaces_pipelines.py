@@ -54,7 +54,7 @@ def test_any_text_is_read_unchanged_or_refused(text):
     assert pipeline.text == text
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32), st.integers(1, 8), st.booleans())
 def test_a_distance_is_never_more_than_the_edits_made(seed, count, flat):
     draw = np.random.default_rng(seed)

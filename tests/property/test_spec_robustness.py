@@ -79,7 +79,7 @@ def _changed(data: Any, path: tuple[Any, ...], value: Any, how: str) -> None:
         data[path[-1]] = value
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 @pytest.mark.integration
 def test_a_changed_spec_loads_or_says_why_in_one_line(data: st.DataObject) -> None:
@@ -105,7 +105,7 @@ def test_a_changed_spec_loads_or_says_why_in_one_line(data: st.DataObject) -> No
         assert again.task == loaded.task
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(st.text(alphabet=st.sampled_from("ab:-[]{}&*!|>'\"#%@ \n\t0.1e?,<"), max_size=60))
 def test_any_text_is_yaml_or_a_message(text: str) -> None:
     complaint = ""
@@ -128,7 +128,7 @@ plain = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(plain)
 @pytest.mark.integration
 def test_pyyaml_output_is_read_back(value: Any) -> None:

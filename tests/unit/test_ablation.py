@@ -102,7 +102,7 @@ def test_off_and_short_runs_do_nothing(scale_spec: SpecWriter, tmp_path: Path) -
     """Off means off; a run of a dozen evaluations has nothing to spare."""
     short = run_of(scale_spec(evaluations=12), tmp_path / "short.run")
     assert short.summary.ablation == ()
-    off = spec_with(scale_spec(evaluations=60), search={"ablate": "off"})
+    off = spec_with(scale_spec(evaluations=30), search={"ablate": "off"})
     assert run_of(off, tmp_path / "off.run").summary.ablation == ()
     assert not {"dissect", "without", "weighed"} & set(kinds(tmp_path / "off.run"))
 

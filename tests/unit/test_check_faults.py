@@ -179,7 +179,7 @@ def check(folder: Path, verify: str) -> Path:
 def test_good_verification_catches_what_is_planted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 8)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 6)
     with pytest.raises(SystemExit) as ended:
         main(["check", str(check(tmp_path, "assume: ['n >= 1'], problems: [{n: 37}, {n: 2}]")), "--json"])
     assert ended.value.code == 0
@@ -198,7 +198,7 @@ def test_good_verification_catches_what_is_planted(
 def test_poor_verification_is_warned_of_with_what_to_add(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 8)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 5)
     with pytest.raises(SystemExit) as ended:
         main(["check", str(check(tmp_path, "rtol: 0.5, atol: 0.5"))])
     assert ended.value.code == 0
@@ -317,7 +317,7 @@ def test_faults_are_planted_in_cuda_kernels_under_emulation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 60.0)
-    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 5)
+    monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 3)
     (tmp_path / "turn.cu").write_text(TURN)
     (tmp_path / "turn.yaml").write_text(CUDA_SPEC)
     (spec,) = load_spec(tmp_path / "turn.yaml")

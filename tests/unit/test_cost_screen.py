@@ -96,11 +96,11 @@ def test_failures_are_foreseen_and_change_no_ranking() -> None:
 
 @pytest.mark.integration
 def test_answers_do_not_depend_on_how_calls_were_split() -> None:
-    known = trials(140)
+    known = trials(110)
     often = Screen()
-    for upto in range(FIRST, 141, 3):
+    for upto in range(FIRST, 111, 3):
         often.screen(known[:upto], candidates(3), POOL)
-    for upto in (90, 140):
+    for upto in (80, 110):
         assert Screen().screen(known[:upto], candidates(9), POOL) == _after(known, upto)
 
 

@@ -142,9 +142,9 @@ def test_names_in_capitals_that_are_no_macros_of_the_builds_are_left_alone(tmp_p
 
 @pytest.mark.integration
 @needs.nvrtc
-@pytest.mark.parametrize("text", [SOURCE + HOST.replace("BEGUN", "{width, height}"), VIEWS])
-def test_such_specs_check_as_they_are(tmp_path: Path, text: str) -> None:
-    first(tmp_path, text)
+def test_such_a_spec_checks_as_it_is(tmp_path: Path) -> None:
+    """Templates of structures are checked in ``test_cuda_structures``."""
+    first(tmp_path, SOURCE + HOST.replace("BEGUN", "{width, height}"))
     path = tmp_path / "k.yaml"
     path.write_text(smaller_problem(path.read_text()))
     (loaded,) = load_spec(path)

@@ -29,10 +29,10 @@ arguments:
   - {name: y, dtype: float32, shape: [n], role: inout}
   - {name: z, dtype: float32, shape: [n], role: output}
   - {name: n, dtype: int32, value: n}
-launch: {grid: ["ceil(n / BLOCK)"], block: [BLOCK]}
+launch: {grid: ["ceil(n / 64)"], block: [64]}
 space:
-  parameters: {BLOCK: [64, 128], WORK: [9, 1, 0]}
-search: {strategy: random, budget: {evaluations: 6}}
+  parameters: {WORK: [9, 1, 0]}
+search: {strategy: random, budget: {evaluations: 3}}
 """
 SLOW = "work_us(WORK * 100); if (WORK == 0) return 700;"
 # At work as the device is, without this host's processor.
@@ -77,7 +77,7 @@ def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None
     (tmp_path / "axpy.yaml").write_text(SPEC)
     (spec,) = load_spec(tmp_path / "axpy.yaml")
     backend: Any = stand_in.StandInBackend(tmp_path)
-    few = {"choose_processes": 2, "confirm_processes": 6}
+    few = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
     outcome = begin(spec, tmp_path / "axpy.run", Options(workers=2, settings=few), backend=backend)
     assert not outcome.failed
     trials = outcome.summary.trials

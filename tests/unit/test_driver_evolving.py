@@ -135,12 +135,12 @@ def test_survivors_get_more_and_failures_little_and_each_begins_where_its_parent
 @pytest.mark.integration
 def test_killed_at_events_and_resumed_ends_the_same(spec: LoadedSpec, tmp_path: Path) -> None:
     settings = {"choose_processes": 2, "confirm_processes": 4, "control_every": 8}
-    options = Options(seed=5, workers=2, strategy="auto", evaluations=30, settings=settings)
+    options = Options(seed=5, workers=2, strategy="auto", evaluations=22, settings=settings)
     whole = begin(spec, tmp_path / "whole.run", options, backend=backend())
     expected = decided(whole.path)
     kinds = [k for k, _, _ in events(whole.path)]
     assert {"variant", "promote", "minimise"} <= set(kinds)
-    for kill_at in [_middle(kinds, kind) for kind in ("variant", "minimise", "promote", "trial")]:
+    for kill_at in [_middle(kinds, kind) for kind in ("variant", "minimise", "promote")]:
         path = tmp_path / f"killed-{kill_at}.run"
         _run_and_kill(spec, path, options, kill_at)
         result = resume(path, backend=backend())
@@ -180,7 +180,7 @@ def test_a_changed_variant_is_found_by_the_replay(spec: LoadedSpec, tmp_path: Pa
     """A record written anew with a valid chain but another promotion does not pass."""
     from tuner.recorders.record import Event
 
-    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=30), backend=backend())
+    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=12), backend=backend())
     forged = tmp_path / "forged.run"
     with RunRecord.read(result.path) as source, RunRecord.create(forged) as target:
         done = False

@@ -86,7 +86,7 @@ def flat(_: Any) -> float:
 def test_only_runs_over_pipelines_are_priced(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     backend = SimulatedBackend(seconds=flat, catalogue=catalogue(), features=code)
     for passes, priced in (("off", False), ('{base: "default<O3>", max_edits: 8}', True)):
-        (spec,) = load_spec(scale_spec(passes=passes, evaluations=40))
+        (spec,) = load_spec(scale_spec(passes=passes, evaluations=20))
         done = begin(spec, tmp_path / f"{priced}.run", Options(seed=2, workers=1), backend=backend)
         assert done.path is not None
         with RunRecord.read(done.path) as record:

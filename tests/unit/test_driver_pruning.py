@@ -40,7 +40,7 @@ arguments:
 """
 VALUES = [1, 2, 4, 8, 16, 32, 64, 128]
 PLAIN = Options(seed=5, workers=1, settings={"simpler": 0})
-BOTH = Options(seed=5, workers=2)
+BOTH = Options(seed=5, workers=2, evaluations=70)
 
 
 def seconds(resolved: Resolved) -> float:
@@ -149,7 +149,7 @@ def test_prunes_after_the_build_by_what_shows_in_the_code(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     found = begin(
-        write(strategy="surrogate", budget={"evaluations": 70}),
+        write(strategy="surrogate", budget={"evaluations": 40}),
         tmp_path / "a.run",
         Options(seed=2, workers=2),
         backend=backend(features=code),
@@ -192,7 +192,7 @@ def test_a_killed_run_goes_on_as_it_would_have(
         def die(what: str) -> None:
             nonlocal calls
             calls += what == "measure"
-            if calls == 120:
+            if calls == 80:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         try:
@@ -210,6 +210,7 @@ def test_a_killed_run_goes_on_as_it_would_have(
 
 @pytest.mark.integration
 def test_a_changed_judgement_is_a_difference(searched: Outcome) -> None:
+    """The record as it is has none, which the audit above finds."""
     from tuner.driver.opening import make_lineup, spec_of
     from tuner.driver.replay import replay_events
     from tuner.driver.state.run import RunState
@@ -221,11 +222,9 @@ def test_a_changed_judgement_is_a_difference(searched: Outcome) -> None:
         body = json.loads(json.dumps(recorded[at].body))
         body["judged"][0]["place"] += 0.25
         changed = [*recorded[:at], _with_body(recorded[at], body), *recorded[at + 1 :]]
-        for every, clean in ((recorded, True), (changed, False)):
-            state = RunState(record.blob)
-            lineup = make_lineup(record, state, spec, spec.space(None), recorded[0].body)
-            replay = replay_events(state, lineup, every, record.blob)
-            assert (replay.differences == []) is clean
+        state = RunState(record.blob)
+        lineup = make_lineup(record, state, spec, spec.space(None), recorded[0].body)
+        assert replay_events(state, lineup, changed, record.blob).differences
 
 
 def _with_body(event: Any, body: Mapping[str, Any]) -> Any:
@@ -258,7 +257,7 @@ def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(t
     simulated = SimulatedBackend(
         seconds=time_s, of_variant=worth, features=lambda r: {"loads_count": 1e3 * time_s(r)}
     )
-    found = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=110), backend=simulated)
+    found = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=70), backend=simulated)
     assert {body["stage"] for body in events(found.path, "judge")} == {"build"}
     assert found.path is not None
     assert audit(found.path, backend=simulated).clean

@@ -47,7 +47,7 @@ def survive(write: Callable[..., Path], folder: Path, count: int) -> None:
 
 @pytest.mark.parametrize(
     "kills",
-    [pytest.param(12, marks=pytest.mark.integration), pytest.param(300, marks=pytest.mark.measured)],
+    [pytest.param(6, marks=pytest.mark.integration), pytest.param(300, marks=pytest.mark.measured)],
 )
 def test_kills_at_any_instant(scale_spec: Callable[..., Path], tmp_path: Path, kills: int) -> None:
     survive(scale_spec, tmp_path, kills)

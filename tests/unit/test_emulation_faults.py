@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,24 +40,12 @@ FAULTS = [
         r"matmul\.cu:\d+: uninitialised: thread \(0, 0, 0\) .* shared left, byte 4 .*barrier",
     ),
     Fault(
-        "edge of a load", "matmul", "row < n && at + threadIdx.x < n ? ", "at + threadIdx.x < n ? ", CRASHED,
-        r"out of bounds: .* reads a\[1089\] of 1089 elements",
-    ),
-    Fault(
         "edge of a store, inside of the array", "matmul", "if (row < n && column < n) c", "if (row < n) c", WRONG,
         r"data race: .* writes c\[\d+, 0\].*nothing orders the two blocks",
     ),
     Fault(
-        "edge of a store, outside", "matmul", "if (row < n && column < n) c", "if (column < n) c", CRASHED,
-        r"out of bounds: .* writes c\[\d+\] of 1089 elements",
-    ),
-    Fault(
         "shared write too far", "matmul", "left[y][threadIdx.x] = row", "left[y][threadIdx.x + 1] = row", CRASHED,
         r"out of bounds: thread \(15, 0, 0\) .* index 16",
-    ),
-    Fault(
-        "shared memory read before it is written", "transpose", "tile[threadIdx.y + j][threadIdx.x] = in",
-        "if (j) tile[threadIdx.y + j][threadIdx.x] = in", WRONG, r"uninitialised: .* reads shared tile, byte 0",
     ),
     Fault(
         "no atomic operation between blocks", "reduction", "atomicAdd(total, sum)", "*total += sum", WRONG,
@@ -70,10 +58,6 @@ FAULTS = [
     Fault(
         "no tail", "reduction", "for (int at = n / VECTOR * VECTOR", "for (int at = n + n / VECTOR * VECTOR", WRONG,
         r"^total\[0\] is .* in n=1001", {"VECTOR": 4},
-    ),
-    Fault(
-        "wrong lane of a shuffle", "reduction", "__shfl_down_sync(0xffffffffu, sum, by)",
-        "__shfl_down_sync(0xffffffffu, sum, by + 1)", WRONG, r"^total\[0\] is ",
     ),
     Fault(
         "barrier in divergent code", "softmax", "    __syncthreads();\n    if (threadIdx.x % 32",
@@ -117,7 +101,8 @@ class Bench:
     def get(self, example: str) -> tuple[Emulator, LoadedSpec, Space]:
         if example not in self._made:
             loaded = load_spec(FOLDER / f"{example}.yaml")[0]
-            emulator, space = Emulator(loaded.task), loaded.space(None)
+            verify = replace(loaded.task.verify, problems=loaded.task.verify.problems[:1])
+            emulator, space = Emulator(replace(loaded.task, verify=verify)), loaded.space(None)
             self._made[example] = (emulator, loaded, space)
             report = emulator.set_baseline(space.resolve(space.default()), loaded.task.kernel.variant)
             assert report.status is OK, report.message

@@ -128,7 +128,7 @@ def test_a_null_pointer_is_not_called_an_element_of_an_array(tmp_path: Path) -> 
 
 @pytest.mark.integration
 def test_a_kernel_without_an_end_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulator, "_BASELINE_S", 2.0)
+    monkeypatch.setattr(emulator, "_BASELINE_S", 0.5)
     waited, run = [], emulator.Runner.run
 
     def watched(*arguments: Any) -> list[float]:
@@ -141,5 +141,5 @@ def test_a_kernel_without_an_end_is_waited_for_once(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(emulator.Runner, "run", watched)
     report = verified(tmp_path, "volatile int on = 1; while (on) {} if (i < n) y[i] = x[i];")
     assert report.status is Status.TIMED_OUT
-    assert "no end within 2 s in n=67" in report.message
+    assert "no end within 0.5 s in n=67" in report.message
     assert waited == [Status.TIMED_OUT]

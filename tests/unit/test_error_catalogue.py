@@ -46,7 +46,8 @@ def raised() -> list[Raised]:
             file = str(path.relative_to(ROOT))
             if path.resolve() != path:
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if "Error(" in text else ():
                 if isinstance(node, ast.Call) and _name(node.func) in NAMES:
                     hints = [k.value for k in node.keywords if k.arg == "hint"]
                     hint = node.args[1] if len(node.args) > 1 else hints[0] if hints else None

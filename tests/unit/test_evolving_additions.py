@@ -80,7 +80,7 @@ def only(op: str, factor: float) -> Any:
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A run with simpler searches beside it, which tests only read."""
     folder = tmp_path_factory.mktemp("compared")
-    options = Options(seed=1, workers=2, evaluations=24)
+    options = Options(seed=1, workers=2, evaluations=16)
     return tune_spec(spec_in(folder), options, out=folder / "runs", backend=backend(), baselines=True)
 
 
@@ -92,7 +92,7 @@ def test_simpler_searches_stand_beside_the_result(compared: Result, spec: Loaded
     assert [b["name"] for b in value["baselines"]] == ["parameters", "samples"]
     for found in value["baselines"]:
         trials = found["trials"]
-        assert trials["total"] - trials["duplicate"] - trials["pruned"] <= 24
+        assert trials["total"] - trials["duplicate"] - trials["pruned"] <= 16
         assert result.path.with_name(found["run"]).exists()
     assert events(result.path)[0][2]["rivals"] == value["baselines"]
     assert audit(result.path, backend=backend()).differences == []
@@ -189,7 +189,7 @@ def test_the_worth_of_the_edits_that_stay_is_told(spec: LoadedSpec, tmp_path: Pa
 @pytest.mark.integration
 def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: Path) -> None:
     slow = backend(of_variant=only("restrict", 9.0), process_noise=0.001, call_noise=0.001)
-    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=1, evaluations=40), backend=slow)
+    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=1, evaluations=20), backend=slow)
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)
     tiled = [v for v in state.variants.values() if v.outclassed]
@@ -375,7 +375,7 @@ arguments:
 launch: {grid: ["ceil(n / 4)", "ceil(n / 4)"], block: [4, 4]}
 space: {source: {evolve: true}}
 verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 13}]}
-search: {budget: {evaluations: 5}}
+search: {budget: {evaluations: 4}}
 """
 
 

@@ -106,14 +106,7 @@ def test_the_whole_space_gives_the_same_winner_on_any_number_of_devices(
     assert report.decisions > 50
     used = Counter(t.lane for t in state_of(path).trials.values() if t.rounds)
     assert len(used) == count
-
-
-@pytest.mark.integration
-def test_a_trial_is_timed_on_one_device_and_raced_against_who_was_best_then(
-    spec: LoadedSpec, tmp_path: Path
-) -> None:
-    path = tmp_path / "a.run"
-    begin(spec, path, Options(seed=3), backend=backend(), executor=devices(4, on_event=together(4)))
+    # Each trial is timed on one device, and what confirms on the first.
     placed: dict[int, int] = {}
     with RunRecord.read(path) as record:
         for event in record.events():
@@ -122,7 +115,7 @@ def test_a_trial_is_timed_on_one_device_and_raced_against_who_was_best_then(
                 placed[event.trial] = event.body["lane"]
             if event.kind == "final":
                 assert event.body["lane"] == 0
-    assert set(placed.values()) == {0, 1, 2, 3}
+    assert set(placed.values()) == set(range(count))
 
 
 @pytest.mark.integration

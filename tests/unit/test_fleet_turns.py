@@ -120,9 +120,11 @@ def compare(state: RunState) -> None:
 
 
 @pytest.mark.integration
-def test_queue_notes_match_the_queue(scale_spec: SpecWriter, tmp_path: Path) -> None:
+def test_queue_notes_match_the_queue_and_decisions_are_those_of_a_look_through_all_of_it(
+    scale_spec: SpecWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.run"
-    run(scale_spec, path)
+    backend = run(scale_spec, path)
     kinds = set()
     with RunRecord.read(path) as record:
         state = RunState(record.blob)
@@ -133,14 +135,6 @@ def test_queue_notes_match_the_queue(scale_spec: SpecWriter, tmp_path: Path) -> 
         statuses = {t.status for t in state.trials.values()}
     assert kinds >= {"lane_lost", "abandoned", "judge"}
     assert statuses >= {Status.DUPLICATE, Status.BUILD_ERROR, Status.WRONG_RESULT, Status.OK}
-
-
-@pytest.mark.integration
-def test_decisions_are_those_of_a_look_through_the_whole_queue(
-    scale_spec: SpecWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.run"
-    backend = run(scale_spec, path)
 
     def everything(state: RunState, *, everything: bool) -> list[tuple[int, int]]:
         return [(before, n) for before, n in enumerate(state.queue) if n not in state.turns.away]

@@ -46,7 +46,7 @@ def test_a_run_reaches_loops_behind_headers(tmp_path: Path) -> None:
         return 0.4 if "interchange" in [e["op"] for e in variant.edits] else 1.0
 
     backend = SimulatedBackend(seconds=seconds, of_variant=cost, process_noise=0.001, call_noise=0.001)
-    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1, evaluations=60), backend=backend)
+    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1, evaluations=45), backend=backend)
     lineage = result.summary.evolution
     assert lineage is not None
     assert {e["op"] for e in lineage.edits} >= {"configure", "inline_call", "interchange"}

@@ -166,7 +166,7 @@ def test_a_killed_clang_blames_no_trial(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "wanted",
-    [pytest.param(15, marks=pytest.mark.integration), pytest.param(300, marks=pytest.mark.measured)],
+    [pytest.param(8, marks=pytest.mark.integration), pytest.param(300, marks=pytest.mark.measured)],
 )
 def test_kills_of_any_worker(tmp_path: Path, wanted: int) -> None:
     kinds = ["run worker", "run zygote", "compile worker", "compile zygote"]

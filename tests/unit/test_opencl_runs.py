@@ -172,17 +172,15 @@ def test_local_memory_that_no_code_uses_does_not_count(evaluation: OpenClEvaluat
 
 
 @needs.pocl
-@pytest.mark.parametrize("block", [1, 500])
-def test_right_candidates_of_several_sizes(evaluation: OpenClEvaluation, block: int) -> None:
+def test_a_right_candidate_of_another_size(evaluation: OpenClEvaluation) -> None:
     """Work-groups that divide no size; inout is restored before every call, or the counts were wrong."""
-    assert verdict(evaluation, request(block=block)).status is Status.OK
+    assert verdict(evaluation, request(block=500)).status is Status.OK
 
 
 @needs.pocl
 @pytest.mark.parametrize(
     ("old", "new", "status", "message"),
     [
-        ("f * part[t]", "2 * part[t]", Status.WRONG_RESULT, "y["),
         ("count[i] += 1", "count[i] += 2", Status.WRONG_RESULT, "count["),
         ("y[i] = f", "((__global float *)x)[i] = 1; y[i] = f", Status.WRONG_RESULT, "writes to input x"),
         ("y[i] = f", "y[i + 2000000] = 1; y[i] = f", Status.CRASHED, "SIGSEGV"),

@@ -127,7 +127,6 @@ def test_guards_of_defaults_do_not_decide() -> None:
             {"BODIES": 4, "INTERLEAVE": 2},
             ["i", "at_2", "at_3", "at_4", "j", "b", "b#2", "i#2", "j#2"],
         ),
-        ("histogram", {"COPIES": 1, "WORD": 1, "UNROLL": 0}, ["b", "i"]),
     ],
 )
 def test_the_examples_open(name: str, values: dict[str, int], nests: list[str]) -> None:

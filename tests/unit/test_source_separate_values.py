@@ -228,5 +228,5 @@ def test_functions_compute_what_they_did(tmp_path: Path) -> None:
     made_of = [made(number) for number in range(25)]
     changed = [(text, one) for text in made_of for one in _applied(text)]
     assert len(changed) > 5
-    for text, one in changed[:6]:
+    for text, one in changed[:3]:
         assert not same(program_of(text, "f"), "f", [one], tmp_path, trials=20, how=WRAPPING), text
