@@ -68,7 +68,7 @@ REPLIES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(REPLIES)
 @pytest.mark.integration
 def test_any_reply_gives_a_whole_variant_or_a_reason(text: str) -> None:
@@ -90,7 +90,7 @@ def test_any_reply_gives_a_whole_variant_or_a_reason(text: str) -> None:
     describe(again.program)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(st.text(max_size=300), st.text(max_size=200))
 @pytest.mark.integration
 def test_any_replacement_within_the_form(search: str, replace: str) -> None:
@@ -133,14 +133,14 @@ JSON = st.recursive(
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.one_of(st.binary(max_size=300), JSON.map(lambda v: json.dumps(v).encode())))
 def test_any_body_is_read_or_malformed(body: bytes) -> None:
     _decoded(body)
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(JSON, max_size=5), st.integers(0, 400))
 def test_any_stream_is_read_or_malformed(values: list[Any], cut: int) -> None:
     body = "".join(f"data: {json.dumps(v)}\n\n" for v in values).encode() + b"data: [DONE]\n\n"

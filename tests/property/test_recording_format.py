@@ -22,7 +22,7 @@ from tuner.recorders.recordings.format import (
 
 SETTINGS = settings(
     deadline=None,
-    max_examples=150,
+    max_examples=75,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 MAGIC = b"remix-tuner recording\n"

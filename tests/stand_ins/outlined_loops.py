@@ -34,6 +34,9 @@ public:
     T *data() { return first; }
     const T *data() const { return first; }
     T *begin() { return first; }
+    T *end() { return first + count; }
+    const T *begin() const { return first; }
+    const T *end() const { return first + count; }
     T &operator[](size_t i) { return first[i]; }
     const T &operator[](size_t i) const { return first[i]; }
     void push_back(const T &value);
@@ -43,6 +46,8 @@ public:
     struct reference { reference &operator=(bool); };
     reference operator[](size_t i);
     size_t size() const;
+    const bool *begin() const;
+    const bool *end() const;
 };
 }
 """

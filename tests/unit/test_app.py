@@ -16,12 +16,20 @@ from typer.testing import CliRunner
 
 from tuner.cli.main import app
 from tuner.core.errors import FullDiskError, SpecError, TunerError
+from tuner.driver.applications.app_regions import as_it_is, built_by
 from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.host_functions import HostFunction, HostFunctions
 from tuner.driver.applications.hot_regions import HotRegions, hot_regions, stale
 from tuner.driver.applications.listing import Listing
-from tuner.driver.applications.region_specs import region_specs
-from tuner.driver.applications.tuned_regions import Compared, Tuned, TunedRegion, read_tuned
+from tuner.driver.applications.region_specs import RegionSpec, region_specs
+from tuner.driver.applications.tuned_regions import (
+    Compared,
+    Tuned,
+    TunedRegion,
+    headers_folder,
+    read_tuned,
+    work_folder,
+)
 from tuner.driver.outcome.export import export
 from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import ApplicationFile, Region, application_text, load_application
@@ -294,6 +302,16 @@ def call(*words: object) -> str:
     return done.stdout
 
 
+def described(file: Path) -> RegionSpec:
+    """What the command would tune of the loop at line 9."""
+    application = load_application(file)
+    (region,) = (one for one in application.regions if one.loops[:1] == (9,))
+    rebuilt = built_by(application)
+    compiled, run_s = as_it_is(rebuilt, [region.source], headers_folder(application))
+    work = work_folder(application)
+    return next(region_specs(region, rebuilt, work, compiled.get(region.source), run_s=run_s))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "project"
@@ -334,14 +352,12 @@ def test_from_a_build_to_runs_of_its_regions(folder: Path) -> None:
     assert "rtol: 1.0e-5" in own.read_text()
     own.write_text(own.read_text().replace("rtol: 1.0e-5", "rtol: 1.0e-7").replace("loop: 9", "loop: 7"))
     application.path.write_text(application.path.read_text().replace("[9, 10]", "[9]"))
-    (tuned,) = (
-        one
-        for one in json.loads(call("tune", "--minutes", 0.1, "--json"))["regions"]
-        if one["name"] == "app.c:9"
-    )
-    assert tuned["spec"].endswith("-memory-recorded.yaml")
-    assert tuned["refused"][0].startswith("app.c:9: ")
-    assert tuned["refused"][0].endswith(f"; remove {own} to have it written anew")
+    again = described(application.path)
+    assert again.name == "app.c:9"
+    assert again.path is not None
+    assert again.path.name.endswith("-memory-recorded.yaml")
+    assert again.refused[0].startswith("app.c:9: ")
+    assert again.refused[0].endswith(f"; remove {own} to have it written anew")
     assert "rtol: 1.0e-7" in own.read_text()
     assert not (folder / "app").exists()
 
@@ -354,6 +370,11 @@ def test_runs_that_cannot_be_compared_are_refused_before_the_work(folder: Path) 
         call("init", "--build", "false", "--", "./app")
     with pytest.raises(TunerError, match="prints something else: line 2 is"):
         call("init", "--build", "make", "--", "sh", "-c", "./app 1; date +%N")
+    with pytest.raises(TunerError, match="--varies ' \\*' is like any line"):
+        call("init", "--build", "make", "--varies", " *", "--", "./app")
+    counted = ("sh", "-c", "./app 1; echo 7, $(date +%N)")
+    call("init", "-o", "varies.yaml", "--build", "make", "--varies", "7, *", "--", *counted)
+    assert load_application(folder / "varies.yaml").varies == ("7, *",)
     with pytest.raises(TunerError, match="sh ends with status 7: no input; its standard input is empty"):
         call("init", "--build", "make", "--", "sh", "-c", "read line || { echo no input >&2; exit 7; }")
     assert not (folder / "app.yaml").exists()
@@ -392,9 +413,18 @@ def test_a_failed_run_and_one_without_output_are_noted(folder: Path) -> None:
     listed = json.loads(call("list", "--json"))
     assert listed["varies"] == ["out: *"]
     assert listed["notes"][1].startswith("all that sh prints and writes differs from run to run by itself")
-    data = load_application(folder / "app.yaml")
-    data.path.write_text(application_text(replace(data, check="test -s src/sizes.h", regions=())))
-    (ended, slow) = json.loads(call("list", "--json"))["notes"]
+    words = (
+        "--check",
+        "test -s src/sizes.h",
+        "--build",
+        "make",
+        "--",
+        "sh",
+        "-c",
+        "./app >/dev/null; exit 3",
+    )
+    checked = json.loads(call("init", "--json", "-o", "checked.yaml", *words))
+    (ended, slow) = checked["notes"]
     assert ended.startswith("sh ends with status 3:")
     assert slow == found["notes"][2]
 
@@ -420,9 +450,7 @@ def test_a_file_that_a_program_has_in_two_ways_cannot_be_tuned(folder: Path) -> 
         regions=(Region(source=source, loops=(9, 10), share=0.9),),
     )
     given.path.write_text(application_text(given))
-    data = json.loads(call("tune", "--minutes", 0.1, "--json"))
-    ((refused, *_),) = [one["refused"] for one in data["regions"]]
-    assert "the build compiles app.c in 2 ways" in refused
+    assert "the build compiles app.c in 2 ways" in described(given.path).refused[0]
 
 
 def tuned_application(folder: Path, build: str) -> tuple[ApplicationFile, list[TunedRegion]]:

@@ -167,9 +167,10 @@ def test_containers_of_containers_are_pointers_to_their_rows(tmp_path: Path) -> 
     assert wanted == ran(tmp_path, made.text) == ran(tmp_path, text) != ""
 
 
-RANGES = """\
-#include <cstdio>
-#include <vector>
+RANGES = (
+    "#include <stdio.h>\n"
+    + SMALL_VECTOR
+    + """\
 struct Point { float x; int cluster; };
 struct Set { std::vector<Point> all; };
 static void assign(Set &set, const std::vector<Point> &centers)
@@ -206,11 +207,13 @@ int main()
     Set set;
     std::vector<Point> centers(3);
     for (int i = 0; i < 3; i++) centers[i] = {i * 2.f, 0};
-    for (int i = 0; i < 20; i++) set.all.push_back({i * .3f, -1});
+    set.all = std::vector<Point>(20);
+    for (int i = 0; i < 20; i++) set.all[i] = {i * .3f, -1};
     assign(set, centers);
     for (auto &p : set.all) printf("%d\\n", p.cluster);
 }
 """
+)
 
 
 @needs.cc

@@ -33,6 +33,12 @@ RUN_WITH = {".cu": needs.nvrtc, ".cl": needs.pocl}
 READ = ("particles.cl", "pixels.cl", "particles.cu", "reduce_template.cu")
 """What is read, and of which others say that such kernels run: ``nbody.cl`` of ``test_init_table.py``."""
 
+READ_TOO = (
+    *("stencil3d.cl", "stencil_namespace.cu", "gemm_include.c"),
+    *("convolve.c", "nbody_aos.c", "butterfly.c", "histogram.c"),
+)
+"""More of them, with shapes that are known: others here run with a device, a namespace, a header, and loops of C."""
+
 LEAST = 20
 """Files that have to pass, of all: fewer would say nothing of what people have."""
 
@@ -42,6 +48,9 @@ UNEDITED = {"half_scale.c", "saxpy_main.cu"}
 SHAPES = {
     "convolve.c": {"image": "height, width", "weights": "7, 7", "out": "height, width"},
     "nbody_aos.c": {"bodies": "n, 4", "acc": "n, 3"},
+    "stencil3d.cl": {"u": "nz, ny, nx", "v": "nz, ny, nx"},
+    "stencil_namespace.cu": {"in": "n", "out": "n"},
+    "gemm_include.c": {"a": "m, k", "b": "k, n", "c": "m, n"},
     "butterfly.c": {"x": "2 * half", "w": "half"},
     "histogram.c": {"data": "n", "bins": "256"},
     "stencil_class.cpp": {"in": "ny, nx", "out": "ny, nx"},
@@ -189,7 +198,7 @@ def has_shapes(name: str, spec: LoadedSpec) -> None:
     assert shapes == {**shapes, **SHAPES.get(name, {})}
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", [*READ, *(pytest.param(n, marks=pytest.mark.integration) for n in READ_TOO)])
 def test_a_first_spec_has_the_shapes(name: str, tmp_path: Path) -> None:
     has_shapes(name, loaded(name, tmp_path))
 
@@ -198,7 +207,11 @@ def test_a_first_spec_has_the_shapes(name: str, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_oclgrind")
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ())) for n in passing() if n not in (*TUNED, *READ)],
+    [
+        pytest.param(n, marks=RUN_WITH.get(Path(n).suffix, ()))
+        for n in passing()
+        if n not in (*TUNED, *READ, *READ_TOO)
+    ],
 )
 def test_a_first_spec_has_the_shapes_and_checks(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -219,7 +232,7 @@ def test_a_first_spec_has_the_shapes_and_checks(
 def test_a_first_spec_tunes(name: str, tmp_path: Path) -> None:
     from tuner.api import tune
 
-    result = tune(quick(name, tmp_path), evaluations=2, out=tmp_path / "runs")
+    result = tune(quick(name, tmp_path), evaluations=1, out=tmp_path / "runs")
     assert result.to_json()["trials"]["ok"] >= 1
 
 

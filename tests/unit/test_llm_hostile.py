@@ -141,12 +141,12 @@ def test_a_key_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_models_on_the_command_line(tmp_path: Path) -> None:
     """What is printed, and mistakes as one line with status 2."""
     with server.serving(server.always(edit("        b[i] = sqrtf(a[i]) * 2.0f + 1.0f;"))) as running:
-        done = tune(tmp_path, running.url, "--llm", "another", "--evaluations", "20", calls=2)
+        done = tune(tmp_path, running.url, "--llm", "another", "--evaluations", "8", calls=2)
         assert {r["model"] for r in running.requests} == {"another"}
     assert done.returncode == 0, done.stderr
     assert "by llm/another" in done.stdout
     assert "models     2 calls" in done.stdout
-    off = tune(tmp_path, running.url, "--llm", "off", "--evaluations", "2", calls=2)
+    off = tune(tmp_path, running.url, "--llm", "off", "--evaluations", "1", calls=2)
     assert off.returncode == 0, off.stderr
     assert "  models  " not in off.stdout
     gone = tune(tmp_path, running.url, "--llm", "cassette:nowhere.run", calls=2)

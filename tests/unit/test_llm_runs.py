@@ -259,7 +259,7 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
         return Reply(GOOD)
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 50")
+        spec = write(tmp_path, running.url, budget="evaluations: 32")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
     found = events(result.path)
     kinds = [e.kind for e in found]
@@ -385,7 +385,7 @@ def test_a_cassette_of_another_run_misses(live: tuple[LoadedSpec, Path], tmp_pat
 
 @pytest.mark.parametrize(
     "count",
-    [pytest.param(3, marks=pytest.mark.integration), pytest.param(30, marks=pytest.mark.measured)],
+    [pytest.param(2, marks=pytest.mark.integration), pytest.param(30, marks=pytest.mark.measured)],
 )
 def test_killed_at_any_instant_a_cassette_run_has_the_same_archive(
     live: tuple[LoadedSpec, Path], tmp_path: Path, count: int

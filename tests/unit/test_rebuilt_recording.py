@@ -137,8 +137,6 @@ def test_a_loop_is_recorded_with_its_variables(folder: Path) -> None:
     assert before["n"] == [[5], [5]]
     assert before["x"] == [[-2.0, -1.0, 0.0, 1.0, 2.0]] * 2
     assert before["sum_at"][0] == [100.0]
-    checked = check_spec(loaded, faults=False)
-    assert checked.ok, checked.lines[-1]
 
 
 SEARCHES = """\
@@ -273,8 +271,6 @@ def test_arrays_reach_as_far_as_their_blocks(tmp_path: Path) -> None:
     sizes = [problem.sizes for problem in loaded.task.problems]
     shapes = [[a.shape[0].integer(s) for a in loaded.task.arguments if a.shape] for s in sizes]
     assert sorted(shapes) == sorted(found)
-    checked = check_spec(loaded, faults=False)
-    assert checked.ok, checked.lines[-1]
 
 
 MIDDLE = """\
@@ -522,8 +518,7 @@ def test_thread_local_variables_and_several_of_one_function_are_refused(folder: 
 
 REFUSED = (
     ("false", "./app", "'false' fails with the kernel as a function of its own with status 1"),
-    ("true", "true", "no program that 'true' makes has the function main_loop17"),
-    ("cc -O2 app.c -o app && strip app", "./app", "no program that .* makes has the function"),
+    ("cc -O2 app.c -o app && strip app", "./app", "no program that .* makes has the function main_loop17"),
     ("cc -O2 app.c -o app", "true", "'true' never called 'main_loop17'"),
     ("cc -fPIC -shared app.c -o libapp.so", "true", "main_loop17 is in libapp.so, which is no dynamic"),
 )
@@ -555,13 +550,14 @@ def test_mistakes_of_the_command_are_refused(folder: Path, monkeypatch: pytest.M
 
 
 @needs.make
+@pytest.mark.usefixtures("guessed_sizes")
 def test_the_page(folder: Path) -> None:
-    """What a run of the last command says, for which a gain is needed, is a matter of other tests."""
+    """The run checks the replay; what the last command says, for which a gain is needed, other tests look at."""
     (folder / "Makefile").write_text("app: app.c\n\t$(CC) -O2 app.c -o app\n")
     given = block("docs/recording.md", "tuner record loop.yaml")
     lines = [line.replace("120", str(LINE)).replace(" --size 1000", "") for line in given]
     said = [
-        run(f"{line} --evaluations 2" if line.startswith("tune ") else line, folder) for line in lines[:3]
+        run(f"{line} --evaluations 1" if line.startswith("tune ") else line, folder) for line in lines[:3]
     ]
     assert "wrote recorded.yaml" in said[1]
     assert "next: tune recorded.yaml" in said[1]

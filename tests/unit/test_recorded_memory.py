@@ -209,18 +209,14 @@ def test_static_arrays_are_written_through_pointers(tmp_path: Path) -> None:
     """Of zeros by zeros, too; the first call of ``sin`` changes none of the program's variables."""
     spec = written(tmp_path, STATIC, "walk")
     assert not [a.name for a in spec.task.own_arguments if a.passing == "global"]
-    for build in ("-O2 -g", "-O2 -g -Wl,-z,lazy"):
-        application = Rebuilt(
-            folder=tmp_path, here=tmp_path, build=f"gcc {build} app.c -o app -lm", command=("./app",)
-        )
-        report = record_rebuilt(
-            spec, application, instances=2, silent=True, output=tmp_path / "recorded.yaml"
-        )
-        with RecordingFile(report.recordings[0]) as file:
-            numbers = {one.name: i for i, one in enumerate(file.recording.arguments)}
-            assert not file.changed(numbers["variables"])
+    build = "gcc -O2 -g -Wl,-z,lazy app.c -o app -lm"
+    application = Rebuilt(folder=tmp_path, here=tmp_path, build=build, command=("./app",))
+    report = record_rebuilt(spec, application, instances=2, silent=True, output=tmp_path / "recorded.yaml")
+    with RecordingFile(report.recordings[0]) as file:
+        numbers = {one.name: i for i, one in enumerate(file.recording.arguments)}
+        assert not file.changed(numbers["variables"])
     (loaded,) = load_spec(report.specs[0])
-    checked = check_spec(loaded, faults=1)
+    checked = check_spec(loaded, faults=False)
     assert checked.ok, checked.lines[-1]
 
 

@@ -22,7 +22,7 @@ GRAVE = ("serious", "critical")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """One run with variants, passes and what each is worth; one with failures, where its tabs have something else."""
     folder = tmp_path_factory.mktemp("accessible")
-    evolved = made.simulated_run(folder / "evolved", evolve=True, evaluations=12)
+    evolved = made.simulated_run(folder / "evolved", evolve=True, evaluations=8)
     runs = [evolved, made.made_run(folder / "made", 30, few=True).path]
     targets = []
     for number, run in enumerate(runs):
@@ -48,12 +48,14 @@ def test_no_grave_violation(reports: list[str], scheme: str, width: int, run: in
         page.evaluate(checker)
         tabs = [t.get_attribute("id") for t in page.query_selector_all("[role=tab]")]
         assert len(tabs) > 4
-        for tab in tabs:
+        for number, tab in enumerate(tabs):
+            panel = f"#panel-{str(tab).removeprefix('tab-')}"
             page.click(f"#{tab}")
-            page.wait_for_selector(f"#panel-{str(tab).removeprefix('tab-')}:not([hidden]) > *")
-            # Nodes are described in full for violations alone, which takes a part of the time.
-            result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            assert len(result["passes"]) > 5
+            page.wait_for_selector(f"{panel}:not([hidden]) > *")
+            # What is around the panels is the same for all; nodes are described in full for violations alone.
+            where = f"'{panel}'" if number else "document"
+            result = page.evaluate(f"axe.run({where}, {{resultTypes: ['violations']}})")
+            assert len(result["passes"]) > (1 if number else 5)
             found += [
                 (tab, v["id"], v["nodes"][0]["html"]) for v in result["violations"] if v["impact"] in GRAVE
             ]

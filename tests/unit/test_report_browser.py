@@ -89,7 +89,7 @@ def tab(browser: Any, **options: Any) -> Iterator[Tab]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("browser")
-    path: Path = made.simulated_run(folder, evolve=True, evaluations=24, kernel=SUMS)
+    path: Path = made.simulated_run(folder, evolve=True, evaluations=16, kernel=SUMS)
     return path
 
 
@@ -112,7 +112,7 @@ def report(run: Path) -> str:
 def failing(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("failing")
     target = folder / "report.html"
-    write_report(made.made_run(folder, 120, few=True).path, target)
+    write_report(made.made_run(folder, 60, few=True).path, target)
     return target.as_uri()
 
 
@@ -369,7 +369,7 @@ def test_long_names_and_passes_stay_inside(browser: Any, collected: str, tmp_pat
     target.write_text(page_of(data))
     with tab(browser) as opened:
         opened.open(target.as_uri())
-        for width in (360, 480, 1280):
+        for width in (360, 1280):
             opened.page.set_viewport_size({"width": width, "height": 800})
             for one in opened.tabs():
                 opened.show(one)
