@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -514,6 +515,7 @@ def with_code(
     name: str = "a",
     evaluations: int = 8,
     minutes: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
     **more: Any,
 ) -> Outcome:
     """A run whose builds have features."""
@@ -522,7 +524,8 @@ def with_code(
     quiet = backend(
         of_variant=only_swaps_build, process_noise=0.001, call_noise=0.001, features_of_source=code_of, **more
     )
-    return begin(spec_of(folder / name, text, entry, names), folder / f"{name}.run", options, backend=quiet)
+    spec = spec_of(folder / name, text, entry, names)
+    return begin(spec, folder / f"{name}.run", options, backend=quiet, clock=clock)
 
 
 @pytest.fixture(scope="module")
@@ -578,12 +581,13 @@ def test_no_more_is_built_to_be_looked_at_than_there_is_time_for(coded: Entry, t
     Library(tmp_path / "library").add(coded)
 
     seen = list[str]()
-
-    def slow(what: str) -> None:
-        seen.append(what)
-        time.sleep(0.05 if what == "build" else 0.0)
-
-    outcome = with_code(tmp_path, tmp_path / "library", minutes=0.2, on_event=slow)
+    outcome = with_code(
+        tmp_path,
+        tmp_path / "library",
+        minutes=0.2,
+        clock=lambda: 0.05 * seen.count("build"),
+        on_event=seen.append,
+    )
     assert advised_ops(outcome)
     with RunRecord.read(outcome.path) as record:
         state, _, _ = open_state(record)
