@@ -257,7 +257,7 @@ def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(t
     simulated = SimulatedBackend(
         seconds=time_s, of_variant=worth, features=lambda r: {"loads_count": 1e3 * time_s(r)}
     )
-    found = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=70), backend=simulated)
+    found = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=110), backend=simulated)
     assert {body["stage"] for body in events(found.path, "judge")} == {"build"}
     assert found.path is not None
     assert audit(found.path, backend=simulated).clean
