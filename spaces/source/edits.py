@@ -175,7 +175,7 @@ def _apply(program: Program, edit: Edit) -> Program:
     if made is function or made == function:
         raise Refused("nothing changes")
     if not operator.openmp:
-        keep_teams(function, made)
+        keep_teams(function, made, _first_loop(edit) if operator.blocks else "")
     if hidden(made):
         made = without_hidden_counters(made)
     return program.with_function(label, made)
@@ -190,11 +190,11 @@ def assumptions(program: Program, edit: Edit) -> list[str]:
     """
     found = list(edit.get("assumes", ()))
     function = program.functions.get(edit.get("function", ""))
-    keys = [edit["loop"]] if "loop" in edit else list(edit.get("loops", ()))
-    if function is None or not keys:
+    key = _first_loop(edit)
+    if function is None or not key:
         return found
     for loop in subtrees(function.body):
-        if isinstance(loop, For) and loop.key == keys[0]:
+        if isinstance(loop, For) and loop.key == key:
             try:
                 separate = scan(function, [loop]).assumes_separate
             except Refused:
@@ -202,6 +202,12 @@ def assumptions(program: Program, edit: Edit) -> list[str]:
             if separate and "separate buffers" not in found:
                 found.append("separate buffers")
     return found
+
+
+def _first_loop(edit: Edit) -> str:
+    """The key of the outermost loop that an edit is about; empty where it is about none."""
+    loops = [edit["loop"]] if "loop" in edit else list(edit.get("loops", ()))
+    return str(loops[0]) if loops else ""
 
 
 def permitted(edits: Sequence[Edit], numerics: str) -> bool:

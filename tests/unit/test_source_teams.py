@@ -110,25 +110,79 @@ def edit(text: str, op: str, **arguments: object) -> str:
     return apply_edit(read, {"op": op, "function": label, **arguments}).sources()[0].text
 
 
-@pytest.mark.parametrize("text", [LISTED, COLLAPSED, SUMMED])
-def test_every_edit_leaves_directives_and_the_heads_of_their_loops(text: str) -> None:
+def directives(text: str) -> list[tuple[str, str]]:
+    """Each directive with the head of the loop below it."""
     lines = [line.strip() for line in text.splitlines()]
-    shared = [
+    return [
         (line, lines[number + 1].rstrip("{ "))
         for number, line in enumerate(lines)
         if line.startswith("#pragma omp")
     ]
+
+
+@pytest.mark.parametrize("text", [LISTED, COLLAPSED, SUMMED])
+def test_every_edit_leaves_directives_and_the_heads_of_their_loops(text: str) -> None:
     made, _ = everything(text)
     assert made
-    for texts in made.values():
+    for name, texts in made.items():
         for changed in texts:
-            now = [line.strip() for line in changed.splitlines()]
-            found = [
-                (line, now[number + 1].rstrip("{ "))
-                for number, line in enumerate(now)
-                if line.startswith("#pragma omp")
-            ]
-            assert found == shared
+            if not OPERATORS[name].blocks:
+                assert directives(changed) == directives(text)
+            # Blocks of a loop's iterations are shared as these were, and so is what they leave over.
+            assert dict.fromkeys(d for d, _ in directives(changed)) == dict.fromkeys(
+                d for d, _ in directives(text)
+            )
+
+
+JAMMED = """void gemm(const float *restrict a, float *restrict c, int n)
+{{
+#pragma omp parallel for {}
+    for (int i = 0; i < n; i++) {{
+        float sum = 0;
+        for (int j = 0; j < n; j++)
+            sum += a[i] * a[j];
+        c[i] = sum;
+    }}
+}}
+"""
+JAM = [{"name": "JAM", "values": [4], "default": 4}]
+
+
+@pytest.mark.parametrize(
+    "clauses", ["", "schedule(dynamic, 2) num_threads(3)", "default(shared), firstprivate(n) shared(a)"]
+)
+def test_threads_share_blocks_of_iterations_as_they_shared_iterations(clauses: str) -> None:
+    said = f"#pragma omp parallel for {clauses}".rstrip()
+    heads = {
+        "unroll_and_jam": [
+            "for (int i_block = 0; i_block < n - n % JAM; i_block += JAM)",
+            "for (int i = n - n % JAM; i < n; i++)",
+        ],
+        "strip_mine": ["for (int i_tile = 0; i_tile < n; i_tile += JAM)"],
+    }
+    for op, expected in heads.items():
+        made = edit(JAMMED.format(clauses), op, loops=["i"], parameters=JAM)
+        assert directives(made) == [(said, head) for head in expected], made
+
+
+@pytest.mark.parametrize(
+    "clauses", ["default(none) shared(a, c, n)", "ordered", "lastprivate(n)", "collapse(1)", "nowait"]
+)
+def test_threads_share_no_blocks_where_a_clause_may_count_iterations(clauses: str) -> None:
+    for op in ("unroll_and_jam", "strip_mine"):
+        with pytest.raises(Refused, match="loop i is shared by threads as it is"):
+            edit(JAMMED.format(clauses), op, loops=["i"], parameters=JAM)
+
+
+def test_loops_with_one_directive_each_stay_apart_when_one_is_taken_in_blocks() -> None:
+    twice = JAMMED.format("").replace("}\n}\n", "}\n") + JAMMED.format("").split("{\n", 1)[1]
+    made = edit(twice, "unroll_and_jam", loops=["i#2"], parameters=JAM)
+    heads = [head for _, head in directives(made)]
+    assert [h.split(";")[0] for h in heads] == [
+        "for (int i = 0",
+        "for (int i_block = 0",
+        "for (int i = n - n % JAM",
+    ]
 
 
 def test_loops_inside_a_shared_one_may_change() -> None:
@@ -145,7 +199,9 @@ def test_loops_that_are_dealt_out_together_stay_in_their_order() -> None:
 
 def test_variables_shared_by_threads_are_refused_by_name() -> None:
     _, refused = everything(SUMMED)
-    assert any("a loop that threads share would be there another number of times" in r for r in refused)
+    assert any("a loop that threads share would be there another number of times" in r for r in refused), (
+        refused
+    )
     assert any("loop i is shared by threads as it is" in r for r in refused)
     _, refused = everything(LISTED)
     # Its loop over j would count by another variable outside, which the list does not name.

@@ -73,6 +73,8 @@ class Operator:
         opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
         languages: that it writes.
         openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
+        blocks: whether it takes the iterations of its first loop in blocks, each on the directives of OpenMP that the loop
+            has, so that threads that share the loop share its blocks.
         members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
     """
 
@@ -85,6 +87,7 @@ class Operator:
     opens: bool = False
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
     openmp: bool = False
+    blocks: bool = False
     members: bool = False
 
     def __post_init__(self) -> None:

@@ -44,6 +44,7 @@ from tuner.spaces.source.operators.loops.push import (
     pieces,
     with_runs,
 )
+from tuner.spaces.source.operators.teams.teams import directives_of
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     Lanes,
@@ -70,6 +71,8 @@ from tuner.spaces.source.widths import holds
 __all__ = ["OPERATORS"]
 
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+_JAMMED = (1, 2, 3, 4, 6, 8, 16, 32)
+"""The largest for compilers that make vectors of the copies, with short bodies."""
 _COLUMNS = (1, 2, 4, 8, 16, 32, 64)
 _VECTORS = (1, 2, 3, 4, 6, 8)
 
@@ -192,8 +195,9 @@ def _split(
     size = point.size
     whole = left_over(function, loop, size, end)
     main_key = keys.new(point.base)
-    main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
-    plain = replace(loop, type=point.type, body=rest, pragmas=())
+    shared = directives_of(loop)
+    main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body, shared)
+    plain = replace(loop, type=point.type, body=rest, pragmas=shared)
     tail = keys.over(plain, whole, end)
     if rows is not None:
         limit = Binary("+", Name(rows.base), rows.size)
@@ -265,7 +269,7 @@ def _vector_places(
 @for_each_loop
 def _jam_sites(function: Function, loop: For) -> Iterator[Site]:
     if loop.by_one and any(isinstance(s, For) for s in loop.body):
-        found = parameter(function, f"JAM_{loop.var}", (1, 2, 3, 4, 6, 8), 4)
+        found = parameter(function, f"JAM_{loop.var}", _JAMMED, 4)
         yield {"loops": [loop.key], "parameters": [found]}
 
 
@@ -292,13 +296,16 @@ def _vector_sites(function: Function, loop: For) -> Iterator[Site]:
 
 
 OPERATORS = (
-    knowing_members(unroll_and_jam, _jam_sites, "runs several iterations of an outer loop together"),
-    knowing_members(register_block, _block_sites, "computes a block of two loops in registers"),
+    knowing_members(unroll_and_jam, _jam_sites, "runs several iterations of an outer loop together", blocks=True),
+    knowing_members(
+        register_block, _block_sites, "computes a block of two loops in registers", blocks=True
+    ),
     Operator(
         register_block,
         _vector_sites,
         "computes a block of rows and vectors in registers",
         name="vector_block",
         languages=HOST,
+        blocks=True,
     ),
 )

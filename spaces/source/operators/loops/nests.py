@@ -36,6 +36,7 @@ from tuner.spaces.source.operators.base import (
     simple_nest,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
+from tuner.spaces.source.operators.teams.teams import directives_of
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import Decl, For, Function, Name, Number, Stmt
 from tuner.spaces.source.walks import names_in, substitute, written_names
@@ -97,9 +98,11 @@ def tile(function: Function, args: Args) -> Function:
         taken.add(var)
         end = upper_end(loop)
         limit = minimum(add(Name(var), size), end)
-        point = replace(loop, type=kind, start=Name(var), op="<", limit=limit, body=body)
+        shared = directives_of(loop) if loop is nest[0] else ()
+        left = tuple(p for p in loop.pragmas if p not in shared)
+        point = replace(loop, type=kind, start=Name(var), op="<", limit=limit, body=body, pragmas=left)
         body = (point,)
-        tiles.append(For(Keys(made).new(var), kind, var, loop.start, "<", end, size, ()))
+        tiles.append(For(Keys(made).new(var), kind, var, loop.start, "<", end, size, (), shared))
     for loop in tiles:
         body = (replace(loop, body=body),)
     return replace_statement(made, nest[0], body)
@@ -258,12 +261,13 @@ def _fission_sites(_: Function, loop: For) -> Iterator[Site]:
 
 OPERATORS = (
     knowing_members(interchange, _interchange_sites, "swaps two nested loops"),
-    knowing_members(tile, _tile_sites, "cuts nested loops into tiles"),
+    knowing_members(tile, _tile_sites, "cuts nested loops into tiles", blocks=True),
     knowing_members(
         tile,
         for_each_loop(lambda function, loop: [_tiling(function, [loop])] if loop.by_one else []),
         "cuts one loop into strips",
         name="strip_mine",
+        blocks=True,
     ),
     knowing_members(reverse, loops_where(lambda *_: True), "runs a loop backwards"),
     knowing_members(

@@ -60,7 +60,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS", "keep_teams", "parallelise"]
+__all__ = ["OPERATORS", "directives_of", "keep_teams", "parallelise"]
 
 _SCHEDULES = ("static", "dynamic")
 _CHUNKS = (1, 4, 16, 64, 256)
@@ -74,21 +74,29 @@ _OMP = re.compile(r"\bomp\b")
 _HEADER = re.compile(r"[<\"]omp\.h[>\"]")
 _NO_WORD = re.compile(r"/\*.*?\*/|\\\n?", re.DOTALL)
 """What may stand between a directive's words and says nothing."""
+_PLAIN = re.compile(
+    r"\s*omp\s+(?:parallel\s+)?for\b"
+    r"(?:[\s,]*(?:(?:schedule|num_threads|shared|private|firstprivate|reduction|if|proc_bind)\s*\([^()]*\)"
+    r"|default\s*\(\s*shared\s*\)))*\s*"
+)
+"""What deals out iterations one by one and nothing more, so that it may as well deal out blocks of them."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
 _LISTS = frozenset({"private", "firstprivate", "lastprivate", "linear", "reduction", "copyin", "copyprivate"})
 _Place = tuple[str, bool]
 _Guards = tuple[int, int]
 
 
-def keep_teams(before: Function, made: Function) -> None:
+def keep_teams(before: Function, made: Function, blocks: str = "") -> None:
     """Refuses an edit after which threads could share what they did not, or work on other iterations.
 
     Every loop with a directive of OpenMP keeps its head, its directive and its place among the others; inside it no
-    further variable of outside is written to, and with lists of variables exactly those that were.
+    further variable of outside is written to, and with lists of variables exactly those that were. In the place of one
+    may be a loop over blocks of its iterations and one over what those leave over, each with its directive.
 
     Args:
         before: the function as it was.
         made: after the edit.
+        blocks: the key of a loop whose iterations the edit takes in blocks.
 
     Raises:
         Refused: what threads do may no longer be the same.
@@ -103,19 +111,45 @@ def keep_teams(before: Function, made: Function) -> None:
         return
     _require_on_loops(before)
     _require_on_loops(made)
-    now = _team_loops(made)
-    if len(now) != len(shared):
-        raise Refused("a loop that threads share would be there another number of times")
-    for loop, changed in zip(shared, now, strict=True):
-        _require_same_heads(loop, changed)
+    for loop, changed in _paired(shared, _team_loops(made), blocks):
+        if loop.key == blocks:
+            _require_dealt_alike(loop, changed)
+        else:
+            _require_same_heads(loop, changed)
         # What was text and is read now was written to before.
         hidden = opaque_words(loop.body) if has_members(made) and not has_members(before) else set()
         _require_same_sharing(loop, changed, hidden)
         require_same_stores(made, loop, changed)
 
 
+def directives_of(loop: For) -> tuple[str, ...]:
+    """The directives of OpenMP by which threads share a loop."""
+    return tuple(p for p in loop.pragmas if _DIRECTIVE.match(_NO_WORD.sub(" ", p)))
+
+
 def _team_loops(function: Function) -> list[For]:
-    return [loop for loop in all_loops(function) if any(_DIRECTIVE.match(p) for p in _said(loop))]
+    return [loop for loop in all_loops(function) if directives_of(loop)]
+
+
+def _paired(shared: list[For], now: list[For], blocks: str) -> list[tuple[For, For]]:
+    """Each loop that threads share with what has come into its place."""
+    further = len(now) - len(shared)
+    at = next((n for n, loop in enumerate(shared) if loop.key == blocks), None)
+    inside = at is not None and any(f in shared[at + 1 :] for f in loops_of(shared[at]))
+    if further < 0 or (further and (at is None or inside)):
+        raise Refused("a loop that threads share would be there another number of times")
+    if at is None:
+        return list(zip(shared, now, strict=True))
+    after = at + 1 + further
+    made = [(shared[at], piece) for piece in now[at:after]]
+    return [*zip(shared[:at], now, strict=False), *made, *zip(shared[at + 1 :], now[after:], strict=True)]
+
+
+def _require_dealt_alike(loop: For, changed: For) -> None:
+    if directives_of(loop) != directives_of(changed):
+        raise Refused(f"threads would share loop {loop.key} otherwise than its directive says")
+    if not all(map(_PLAIN.fullmatch, directives_of(loop))) and _head(loop) != _head(changed):
+        raise Refused(f"loop {loop.key} is shared by threads as it is: its head and directive have to stay")
 
 
 def _said(loop: For) -> list[str]:
