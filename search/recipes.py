@@ -228,6 +228,16 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("stream_stores",), everywhere=True, needed=True),
             Step(operators=("restrict",)),
         ),
+        # Elements of structures, sums in order and stores on a condition by themselves, and vectors of what is left.
+        "in_strips": (
+            Step(operators=("write_out",), everywhere=True),
+            Step(operators=("scalar_elements",)),
+            Step(operators=("read_first",), everywhere=True, chance=0.9),
+            Step(operators=("compute_first",), everywhere=True, chance=0.9),
+            Step(operators=("split_in_strips",), everywhere=True, needed=True),
+            Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.7),
+            *_TOLD,
+        ),
         # Boundaries that wrap around are no part of the vectors between them.
         "peeled": (
             Step(operators=("peel_ends",), wanted=innermost_ends, everywhere=True, needed=True),
@@ -248,6 +258,7 @@ SHAPED = frozenset(
     {
         "counted",
         "diagonal",
+        "in_strips",
         "leaning",
         "panel_product",
         "peeled",

@@ -54,7 +54,8 @@ _PRIOR_GAIN = 0.05
 _KEPT = 64
 _UNTRIED = 3.0
 _FITTING = 4.0
-_APPLIES_NOWHERE = 0.25
+_APPLIES_NOWHERE = 0.05
+_GIVES_KNOWN = 0.5
 _RECIPE_SHARE = 8.0
 _OPENED_SHARE = 0.75
 _DEFAULTS_SHARE = 0.7
@@ -182,7 +183,7 @@ class RemixProposer:
         kernel: Kernel,
         numerics: str = "exact",
         *,
-        attempts: int = 32,
+        attempts: int = 96,
         launch: Launch | None = None,
         tunables: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
@@ -256,6 +257,7 @@ class RemixProposer:
                 continue
             structure = structure_digest(made.program)
             if structure in seen or not permitted(made.variant.edits, self._numerics):
+                weights[move] *= _GIVES_KNOWN
                 continue
             return self._plain(made, move, parents, structure)
         return None

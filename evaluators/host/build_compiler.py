@@ -33,6 +33,8 @@ from tuner.evaluators.sandbox.compiler_runs import PRINTED, CompilerRuns, first_
 __all__ = ["ByBuildCompiler", "asked_compiler"]
 
 _TIMEOUT_S = 120.0
+_LEAST_S, _TIMES = 10.0, 20.0
+"""Once the source as given is compiled, a candidate may take so many times as long, with some seconds more."""
 _POSITIONS = ("-fPIC", "-fpic", "-fPIE", "-fpie", "-fno-pic", "-fno-PIC", "-fno-pie", "-fno-PIE")
 _LAST = ("-g0", "-w", "-fno-lto", "-ffunction-sections", "-fdata-sections")
 """Behind the user's own flags: nothing that changes code, and what cannot be loaded switched off."""
@@ -161,6 +163,7 @@ class ByBuildCompiler:
         self._words = tuple(command[1:])
         self._layouts = layouts
         self._known: dict[str, _Made] = {}
+        self._limit_s = _TIMEOUT_S
         self._runs = CompilerRuns(
             [program],
             read=[str(Path(program).resolve().parents[1])],
@@ -204,6 +207,9 @@ class ByBuildCompiler:
             builds.append(None)
             keys.append(key)
         made = {key: ended() for key, ended in waiting.items()}
+        taken = [m.seconds for m in made.values() if m.status is Status.OK]
+        if taken and self._limit_s == _TIMEOUT_S:
+            self._limit_s = min(_TIMEOUT_S, _LEAST_S + _TIMES * max(taken))
         self._known |= {k: m for k, m in made.items() if m.status not in (Status.LOST, Status.TIMED_OUT)}
         made = {**self._known, **made}
         for key in list(self._known)[: max(0, len(self._known) - _KEPT)]:
@@ -237,7 +243,9 @@ class ByBuildCompiler:
                 if language is None:
                     continue
                 made = ["-S", "-x", language, PurePath(file.name).name, "-o", "code.s"]
-                status, output = self._runs.run([*words, *source.reading_words, *made], scratch)
+                status, output = self._runs.run(
+                    [*words, *source.reading_words, *made], scratch, timeout_s=self._limit_s
+                )
                 if status is not Status.OK:
                     return _failed(status, output)
                 texts.append(Path(scratch, "code.s").read_text("utf-8", "surrogateescape"))

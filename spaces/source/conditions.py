@@ -251,19 +251,27 @@ class Conditions:
         for access, _ in uses:
             polys = tuple(self._poly(s, f"a subscript of {name}") for s in access.subscripts)
             self._splits[access.variable, access.subscripts] = polys
-        flat = [(a, leaf, self._splits[a.variable, a.subscripts]) for a, leaf in uses]
-        if any(len(p) != 1 for _, _, p in flat):
-            return
+        lengths = {len(a.subscripts) for a, _ in uses}
+        if len(lengths) == 1:
+            for at in reversed(range(*lengths)):
+                self._split_subscript(name, uses, at)
+
+    def _split_subscript(self, name: str, uses: Sequence[tuple[Access, Leaf]], at: int) -> None:
+        """Takes one subscript of all uses apart into rows and columns; of several those that have to be."""
+        flat = [(leaf, self._splits[a.variable, a.subscripts]) for a, leaf in uses]
         counters = {f.var for _, leaf in uses for f in leaf.loops} | self._outer_vars
-        whole = [p[0] for _, _, p in flat]
-        ways = rows_of(whole, counters | self._moving, sums=self._anywhere)
+        moving = counters | self._moving
+        whole = [polys[at] for _, polys in flat]
+        if len(flat[0][1]) > 1 and all(len(m) < 2 or moving.isdisjoint(m) for poly in whole for m in poly):
+            return
+        ways = rows_of(whole, moving, sums=self._anywhere)
         if ways is None:
             raise Refused(f"a subscript of {name} is not affine")
         for rows in ways:
-            used = [(p, leaf) for p, (_, leaf, _) in zip(rows.parts, flat, strict=True)]
+            used = [(p, leaf) for p, (leaf, _) in zip(rows.parts, flat, strict=True)]
             if (self._near if self._anywhere else self._fit)(used, rows.widths):
-                for part, (access, _, _) in zip(rows.parts, flat, strict=True):
-                    self._splits[access.variable, access.subscripts] = part
+                for part, (access, _), (_, polys) in zip(rows.parts, uses, flat, strict=True):
+                    self._splits[access.variable, access.subscripts] = (*polys[:at], *part, *polys[at + 1 :])
                 return
         if ways:
             raise Refused(f"a subscript of {name} may run over the end of a row")

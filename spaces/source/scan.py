@@ -157,6 +157,11 @@ class _Walker:
                 case Block() | If() if not now or isinstance(stmt, Block):
                     for part in inner_bodies(stmt):
                         self.visit(part, scope, own if now else loops, here, now)
+                case If() if any(isinstance(s, For | Decl) for s in subtrees(stmt)):
+                    # Its branches may be run or not: that they are is the stricter of the two.
+                    self._leaf(ExprStmt(stmt.condition), scope, own, (*here, 0))
+                    for number, part in enumerate(inner_bodies(stmt)):
+                        self.visit(part, scope, own, (*here, number + 1), now)
                 case Comment():
                     pass
                 case _ if now:
@@ -205,8 +210,6 @@ class _Walker:
         unknown = next((s for s in subtrees(stmt) if isinstance(s, OpaqueStmt)), None)
         if unknown is not None:
             raise UnknownConstruct("the part", unknown)
-        if any(isinstance(s, For) for s in subtrees(stmt)):
-            raise Refused(f"a loop is under a condition: {_short(stmt)}")
         accesses: list[Access] = []
         reduction: Access | None = None
         floating = True
@@ -246,7 +249,7 @@ class _Walker:
 
 
 def _simple(stmt: Stmt) -> Iterator[Expr]:
-    """The expressions of a statement that is treated as one; conditions count as always taken."""
+    """The expressions of a statement without loops and declarations; conditions count as always taken."""
     match stmt:
         case ExprStmt(expr=expr):
             yield expr
@@ -257,16 +260,6 @@ def _simple(stmt: Stmt) -> Iterator[Expr]:
         case Block(body=body):
             for inner in body:
                 yield from _simple(inner)
-        case Comment():
-            return
-        case OpaqueStmt():
-            raise UnknownConstruct("the part", stmt)
-        case _:
-            raise Refused(f"a declaration or loop is under a condition: {_short(stmt)}")
-
-
-def _short(stmt: Stmt) -> str:
-    return repr(_line(stmt, 50))
 
 
 def _line(stmt: Stmt, width: int) -> str:

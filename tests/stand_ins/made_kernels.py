@@ -66,9 +66,29 @@ class _Maker:
         for _ in range(rng.randint(0 if deeper else 1, 2)):
             self.statement(inside, depth + 1)
         if deeper:
-            self.nest(inside, depth + 1)
+            if rng.random() < 0.3:
+                self.guarded(inside, depth + 1)
+            else:
+                self.nest(inside, depth + 1)
             if rng.random() < 0.4:
                 self.statement(inside, depth + 1)
+        self.locals, self.rows = saved, pointers
+        self.emit(depth, "}")
+
+    def guarded(self, counters: list[str], depth: int) -> None:
+        """A condition on a loop, and on variables of its own beside it."""
+        saved, pointers = dict(self.locals), dict(self.rows)
+        self.emit(depth, f"if ({self.question(counters)}) {{")
+        for _ in range(self.rng.randint(0, 2)):
+            self.statement(counters, depth + 1)
+        self.nest(counters, depth + 1)
+        if self.rng.random() < 0.4:
+            self.statement(counters, depth + 1)
+        self.locals, self.rows = dict(saved), dict(pointers)
+        if self.rng.random() < 0.4:
+            self.emit(depth, "} else {")
+            self.declare(counters, depth + 1)
+            self.assign(counters, depth + 1)
         self.locals, self.rows = saved, pointers
         self.emit(depth, "}")
 
@@ -127,6 +147,13 @@ class _Maker:
             self.emit(depth, f"{kind} {name} = {self.subscript(counters).replace('m', '17')};")
             if "const" in kind:
                 self.locals[name] = "subscript"
+            return
+        if rng.random() < 0.15:
+            name = self.fresh("few")
+            self.emit(depth, f"float {name}[3];")
+            for at in range(3):
+                self.emit(depth, f"{name}[{at}] = {self.fraction(counters)};")
+            self.locals |= {f"{name}[{at}]": "float" for at in range(3)}
             return
         name, kind = self.fresh("t"), rng.choice(["float", "float", "double", "int", "short"])
         value = self.fraction(counters) if kind in _FLOATS else self.whole(counters)

@@ -14,7 +14,9 @@ from tuner.spaces.source.operators.loops import (
     nests,
     peeling,
     ranges,
+    short_loops,
     skewing,
+    strips,
     sweeps,
     waves,
 )
@@ -51,6 +53,8 @@ _HOST = (
     diagonals,
     streaming,
     peeling,
+    short_loops,
+    strips,
     teams,
 )
 _OPENING = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tuner.core.compilers import CLANG, GCC
 from tuner.spaces.source.operators.base import (
@@ -33,7 +34,12 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.devices.threads import is_return
-from tuner.spaces.source.operators.loop_pragmas import asks_unrolling, independent, of_width
+from tuner.spaces.source.operators.loop_pragmas import (
+    asks_unrolling,
+    fully_unrolled,
+    independent,
+    of_width,
+)
 from tuner.spaces.source.syntax import (
     Block,
     Call,
@@ -47,9 +53,14 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, written_names
+from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, transform, written_names
 
 __all__ = ["OPERATORS"]
+
+_MOST_ROUNDS = 32
+"""Of all loops inside one, for which a compiler writes them out and makes vectors of what is around."""
+
+_ROUNDS = re.compile(r"[1-9][0-9]?")
 
 _FREE = "#pragma clang fp reassociate(on)"
 _C_BLOCK = re.compile(r'\bextern\s*"C"\s*\{')
@@ -73,9 +84,10 @@ def unroll(function: Function, args: Args) -> Function:
     return _asked(made, loop, f"unroll {number.id}" if device else f"clang loop unroll_count({number.id})")
 
 
-def _asked(function: Function, loop: For, *pragmas: str) -> Function:
-    """The function with more pragmas before a loop."""
-    return replace_statement(function, loop, [replace(loop, pragmas=(*loop.pragmas, *pragmas))])
+def _asked(function: Function, loop: For, *pragmas: str, body: tuple[Stmt, ...] | None = None) -> Function:
+    """The function with more pragmas before a loop, which may have another body."""
+    made = replace(loop, pragmas=(*loop.pragmas, *pragmas), body=loop.body if body is None else body)
+    return replace_statement(function, loop, [made])
 
 
 @for_each_loop
@@ -146,21 +158,32 @@ def vectorize_masked(function: Function, args: Args) -> Function:
 def _vectorized(function: Function, args: Args, *more: str) -> Function:
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
-    if len(loops_of(loop)) > 1:
-        raise Refused(f"loop {loop.key} is not the innermost")
+    if not _is_innermost(loop):
+        raise Refused(f"loop {loop.key} is not the innermost, and those inside it are not short")
     require_independent(function, loop, args)
     if _is_vectorized(loop):
         raise Refused(f"loop {loop.key} is asked to be vectorised already")
     # What is carried only because its order may change is a sum all the same.
     summed = analyse(function, [loop], {**args, "reassociate": False}).carried_by(loop.key)
+    body = _written_out(function, loop.body)
     if function.compiler != CLANG:
         safe = independent(function)
         if summed or more or not safe:
             raise Refused("the compiler cannot be asked for it")
-        return _asked(function, loop, *safe)
+        return _asked(function, loop, *safe, body=body)
     made, (width, count) = define(function, args, 2)
     asked = ("clang loop vectorize(enable)",) if summed else independent(function)
-    return _asked(made, loop, *asked, *of_width(function, width.id, count.id), *more)
+    return _asked(made, loop, *asked, *of_width(function, width.id, count.id), *more, body=body)
+
+
+def _written_out(function: Function, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A body whose loops the compiler is asked to write out, so that nothing but vectors of what is around is left."""
+
+    def change(node: Any) -> Any:
+        asked = isinstance(node, For) and not asks_unrolling(node)
+        return replace(node, pragmas=(*node.pragmas, *fully_unrolled(function))) if asked else node
+
+    return transform(body, change)
 
 
 def _is_vectorized(loop: For) -> bool:
@@ -186,8 +209,22 @@ def _vector_sites(function: Function, reassociate: bool, *, width: int) -> Itera
 
 
 def _vector_loops(function: Function) -> list[For]:
-    innermost = (f for f in all_loops(function) if len(loops_of(f)) == 1)
-    return [f for f in innermost if f.by_one and not _is_vectorized(f)]
+    return [f for f in all_loops(function) if f.by_one and _is_innermost(f) and not _is_vectorized(f)]
+
+
+def _is_innermost(loop: For) -> bool:
+    """Whether a loop holds none but short ones of a known number of rounds, which compilers write out."""
+    inner = [f for f in loops_of(loop) if f is not loop]
+    rounds = [_rounds(f) for f in inner]
+    return all(rounds) and sum(rounds) <= _MOST_ROUNDS
+
+
+def _rounds(loop: For) -> int:
+    """How many rounds a loop upwards from 0 has, without a pragma of its own; 0 where that is not known."""
+    limit = loop.limit.text if isinstance(loop.limit, Number) else ""
+    if loop.start != Number("0") or not _ROUNDS.fullmatch(limit) or not loop.by_one or loop.pragmas:
+        return 0
+    return int(limit) + (loop.op == "<=") if loop.upward else 0
 
 
 def _pointers(function: Function) -> list[Param]:

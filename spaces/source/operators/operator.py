@@ -73,8 +73,8 @@ class Operator:
         opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
         languages: that it writes.
         openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
-        blocks: whether it takes the iterations of its first loop in blocks, each on the directives of OpenMP that the loop
-            has, so that threads that share the loop share its blocks.
+        blocks: whether it takes the iterations of its first loop in blocks, with the loop's directive of OpenMP on the
+            loop over the blocks.
         members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
     """
 

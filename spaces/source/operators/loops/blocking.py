@@ -72,7 +72,9 @@ __all__ = ["OPERATORS"]
 
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 _JAMMED = (1, 2, 3, 4, 6, 8, 16, 32)
-"""The largest for compilers that make vectors of the copies, with short bodies."""
+_FEW = 8
+_MOST_COPIED = 4000
+"""Nodes of a body in all its copies: many copies are for short ones, of which compilers make vectors."""
 _COLUMNS = (1, 2, 4, 8, 16, 32, 64)
 _VECTORS = (1, 2, 3, 4, 6, 8)
 
@@ -269,7 +271,8 @@ def _vector_places(
 @for_each_loop
 def _jam_sites(function: Function, loop: For) -> Iterator[Site]:
     if loop.by_one and any(isinstance(s, For) for s in loop.body):
-        found = parameter(function, f"JAM_{loop.var}", _JAMMED, 4)
+        most = max(_FEW, _MOST_COPIED // len(list(subtrees(loop.body))))
+        found = parameter(function, f"JAM_{loop.var}", [n for n in _JAMMED if n <= most], 4)
         yield {"loops": [loop.key], "parameters": [found]}
 
 
@@ -296,10 +299,10 @@ def _vector_sites(function: Function, loop: For) -> Iterator[Site]:
 
 
 OPERATORS = (
-    knowing_members(unroll_and_jam, _jam_sites, "runs several iterations of an outer loop together", blocks=True),
     knowing_members(
-        register_block, _block_sites, "computes a block of two loops in registers", blocks=True
+        unroll_and_jam, _jam_sites, "runs several iterations of an outer loop together", blocks=True
     ),
+    knowing_members(register_block, _block_sites, "computes a block of two loops in registers", blocks=True),
     Operator(
         register_block,
         _vector_sites,
