@@ -144,6 +144,14 @@ def test_what_a_loop_loses_as_a_function_of_its_own_is_no_gain_of_the_applicatio
         ({"run": "r/a.run", "speedup": 2.0}, "2.00x"),
         ({"run": "r/a.run"}, "none by a change of its source"),
         (
+            {
+                "run": "r/a.run",
+                "hindered": "9 of 20 edits of the source as given, most often: it waits (5, loop j)",
+            },
+            "none by a change of its source; refused: 9 of 20 edits of the source as given, most often: it waits"
+            " (5, loop j)",
+        ),
+        (
             {"run": "r/a.run", "seen": 2.1},
             "2.10x in its search, which nothing confirms yet: tuner app tune app.yaml with more --minutes",
         ),

@@ -251,7 +251,7 @@ def what_gained(region: TunedRegion, file: Path) -> str:
         return f"{seen} yet: interrupted; {goes_on} goes on"
     if region.seen > 1.0:
         return f"{seen} yet: tuner app tune {file} with more --minutes"
-    return "none by a change of its source"
+    return "none by a change of its source" + (f"; refused: {region.hindered}" if region.hindered else "")
 
 
 def print_tuned(found: Tuned, now: Collection[str], file: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli.winner_text import print_winner
-from tuner.driver.outcome.refused_edits import describe_refusals
+from tuner.driver.outcome.refused_edits import describe_refusals, mostly_refused
 
 if TYPE_CHECKING:
     from tuner.api import Result
@@ -77,7 +77,7 @@ def print_result(result: Result, spec: str = "SPEC") -> None:
         _print_front(summary.pareto)
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
-    if summary.refusals is not None:
+    if summary.refusals is not None and mostly_refused(summary.refusals):
         for number, line in enumerate(describe_refusals(summary.refusals)):
             print(f"  {'' if number else 'refused':11}{line}")
     if summary.recalled:

@@ -21,6 +21,7 @@ from tuner.core.types import Source, Variant
 from tuner.driver.applications.rebuilding import BuiltComparison, patched
 from tuner.driver.applications.trees import RUNS_FOLDER, WORK_FOLDER
 from tuner.driver.outcome.export import sources_of, unified_patch
+from tuner.driver.outcome.refused_edits import describe_refusals
 from tuner.spec.applications import ApplicationFile, Region
 
 __all__ = [
@@ -61,6 +62,7 @@ class TunedRegion:
         unfinished: whether the run was interrupted and can go on.
         tuned: digest of the source and the spec that the run had.
         refused: why it is not tuned, or loops further out are not.
+        hindered: what operators refused in it, the commonest reason first; empty where it has gained or none was.
     """
 
     name: str
@@ -76,6 +78,7 @@ class TunedRegion:
     unfinished: bool = False
     tuned: str = ""
     refused: tuple[str, ...] = ()
+    hindered: str = ""
 
     @property
     def in_place(self) -> float:
@@ -104,6 +107,7 @@ class TunedRegion:
             speedup=summary.speedup[0] if summary.improved and found.changed else 1.0,
             seen=1.0 if score is None else math.exp(-score),
             unfinished=found.result.interrupted,
+            hindered=next(iter(describe_refusals(summary.refusals)), "") if summary.refusals else "",
         )
 
     def or_earlier(self, earlier: TunedRegion | None) -> TunedRegion:
@@ -129,6 +133,7 @@ class TunedRegion:
             "unfinished": self.unfinished,
             "tuned": self.tuned,
             "refused": list(self.refused),
+            "hindered": self.hindered,
         }
 
 
@@ -264,6 +269,7 @@ def read_tuned(application: ApplicationFile) -> Tuned:
                     unfinished=bool(one["unfinished"]),
                     tuned=str(one["tuned"]),
                     refused=tuple(map(str, one["refused"])),
+                    hindered=str(one["hindered"]),
                 )
                 for one in data["regions"]
             ),

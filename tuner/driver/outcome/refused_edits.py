@@ -23,7 +23,7 @@ _LONGEST = 140
 
 
 def refusals(state: RunState, *, edited: bool) -> Mapping[str, Any] | None:
-    """What operators refused in the source as given; ``None`` where that is not what kept the search from finding.
+    """What operators refused in the source as given; ``None`` where it is changed by what is claimed.
 
     Args:
         state: of the run.
@@ -31,8 +31,6 @@ def refusals(state: RunState, *, edited: bool) -> Mapping[str, Any] | None:
     """
     found: Mapping[str, Any] | None = (state.start or {}).get(KEY)
     if found is None or edited or state.end is None or state.end["stopped_by"] == "baseline":
-        return None
-    if not mostly_refused(found):
         return None
     # A stranger's record may say anything here: what cannot be put into words is found while it is read.
     describe_refusals(found)

@@ -13,7 +13,7 @@ from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.outcome.devices import DeviceShare, device_shares
 from tuner.driver.outcome.failures import Failure, failures
-from tuner.driver.outcome.refused_edits import refusals
+from tuner.driver.outcome.refused_edits import mostly_refused, refusals
 from tuner.driver.outcome.savings import Savings, savings
 from tuner.driver.outcome.unconfirmed import Unconfirmed, why_unconfirmed
 from tuner.driver.plan.ablation import Worth, worths
@@ -147,7 +147,7 @@ class Summary:
             :func:`tuner.driver.plan.simplest.passed_over` says it.
         ablation: what each setting and each pass of the winner is worth, where that was measured.
         failures: the commonest reason of each status with which trials failed.
-        refusals: what operators refused in the source, where that is why nothing was found in it.
+        refusals: what operators refused in the source, where nothing in it is claimed.
         devices: what each of several devices did; empty where there was one.
         rivals: what simpler searches reached with the same budget, where they were asked for.
         warnings: what the verification would miss, as the baseline showed it.
@@ -246,7 +246,7 @@ class Summary:
             **({"simplest": dict(self.simplest)} if self.simplest else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
             **({"failures": [f.to_json() for f in self.failures]} if self.failures else {}),
-            **({"refusals": dict(self.refusals)} if self.refusals else {}),
+            **({"refusals": dict(self.refusals)} if self.refusals and mostly_refused(self.refusals) else {}),
             **({"devices": [d.to_json() for d in self.devices]} if self.devices else {}),
             **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
