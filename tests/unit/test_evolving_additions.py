@@ -177,7 +177,7 @@ def test_independent_samples_all_come_from_the_source_as_given(compared: Result)
 def test_the_worth_of_the_edits_that_stay_is_told(spec: LoadedSpec, tmp_path: Path) -> None:
     """How many times as long a call takes without each."""
     quiet = backend(of_variant=only("restrict", 0.5), process_noise=0.001, call_noise=0.001)
-    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2, evaluations=60), backend=quiet)
+    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2, evaluations=80), backend=quiet)
     value = result.to_json()["evolution"]
     assert [e["op"] for e in value["edits"]] == ["restrict"]
     (gain,) = value["gains"]

@@ -219,6 +219,30 @@ CHOSEN = """void gemm(float alpha, float beta, const float *a, const float *b, f
         }
 }
 """
+CELLS = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int j = 0; j < n; j++)
+        y[j] = x[j];
+    for (int i = 0; i < m; i++)
+        tmp[i] = 0.25f;
+    for (int i = 0; i < m; i++) {
+        if (a[i * n] > 0.1f) {
+            float part[3];
+            float sum = 0.0f;
+            for (int k = 0; k < 3; k++)
+                sum += a[i * n] * (float)(k + 1);
+            part[0] = sum * 0.5f;
+            part[1] = -sum;
+            part[2] = part[0] * x[0];
+            tmp[i] = part[0] + part[1] * part[2];
+        }
+    }
+    for (int i = 0; i < m; i++) {
+        const float half = a[i * n] * 0.5f;
+        y[0] += half;
+    }
+}
+"""
 SUBJECTS = {
     "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
@@ -243,6 +267,7 @@ NAMED = {
     "downwards": ("atax", DOWNWARDS),
     "guarded": ("gemm", GUARDED),
     "chosen": ("gemm", CHOSEN),
+    "cells": ("atax", CELLS),
 }
 PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
@@ -266,6 +291,12 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "cases_to_branches": ("chosen", []),
     "from_counter": ("counted", []),
     "fuse": ("mvt", []),
+    # Short loops, local arrays, branches with values of their own, columns.
+    "write_out": ("cells", []),
+    "scalar_elements": ("cells", [{"op": "write_out", "loop": "k"}]),
+    "compute_first": ("cells", [{"op": "write_out", "loop": "k"}]),
+    "read_first": ("cells", []),
+    "split_in_strips": ("cells", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),
@@ -353,7 +384,7 @@ def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any
         functions = apply_edits(program, edits).program.functions
         for label, function in functions.items():
             for site in OPERATORS[step["op"]].sites(function, True):
-                if site.get("loops") == step["loops"]:
+                if step.items() <= {"op": step["op"], **site}.items():
                     edits.append({"op": step["op"], "function": label, **site})
                     break
     assert len(edits) == len(steps)
