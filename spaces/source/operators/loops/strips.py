@@ -39,7 +39,7 @@ from tuner.spaces.source.operators.base import (
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
 from tuner.spaces.source.operators.loops.push import Inner, Point, Run, expand
 from tuner.spaces.source.operators.teams.teams import directives_of
-from tuner.spaces.source.operators.values.vectors import type_of
+from tuner.spaces.source.operators.values.vectors import LANES, type_of
 from tuner.spaces.source.places import Path, place_of, places_in
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
@@ -263,7 +263,7 @@ def _divided(function: Function, branch: If) -> tuple[tuple[Stmt, ...], tuple[St
 def _fails_nowhere(value: Expr, kinds: dict[str, str]) -> bool:
     """Whether a value can be computed of any numbers: fractions, and whole numbers without division and shift."""
     risky = [n for n in subtrees(value) if isinstance(n, Binary) and n.op in ("/", "%", "<<", ">>")]
-    return is_pure(value) and all(type_of(n, kinds) for n in risky)
+    return is_pure(value) and all(type_of(n, kinds) in LANES for n in risky)
 
 
 def _changed(value: Expr, left: Sequence[Stmt]) -> bool:
