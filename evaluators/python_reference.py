@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tuner.core.dtypes import numpy_dtype, separate_members
 from tuner.core.errors import BaselineError, Place, SpecError, TunerError
+from tuner.core.thread_counts import THREAD_VARIABLES
 from tuner.core.types import ArgumentRole, Task
 from tuner.evaluators.sandbox.environment import worker_environment
 
@@ -202,7 +203,7 @@ def _write_call(folder: Path, number: int, call: Call) -> dict[str, Any]:
 
 def _environment() -> dict[str, str]:
     # One thread of BLAS: sums in a fixed order, so that expected values are the same in every run.
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    single = dict.fromkeys(THREAD_VARIABLES, "1")
     return {**worker_environment(), **single, "PYTHONDONTWRITEBYTECODE": "1"}
 
 

@@ -39,7 +39,7 @@ _PERFECT = (
 
 
 # Without it the compiler keeps every value of a block in memory, because a store might change the others.
-_TOLD = (Step(operators=("restrict",), chance=0.9),)
+_TOLD = (Step(operators=("restrict",), chance=0.9), Step(operators=("ignore_errno",)))
 
 _BLOCKED = (
     Step(operators=("vector_block", "register_block"), wanted=two_points, everywhere=True, needed=True),
@@ -210,6 +210,13 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         ),
         "wavefront": (Step(operators=("wavefront",), everywhere=True, needed=True), *_TOLD),
         "diagonal": (Step(operators=("diagonals",), needed=True), *_TOLD),
+        # While a square root may set errno, compilers call it, and make no vectors of the loop around.
+        "without_errno": (
+            Step(operators=("ignore_errno",), needed=True),
+            Step(operators=("restrict",)),
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
+            Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.5),
+        ),
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),
@@ -269,6 +276,7 @@ SHAPED = frozenset(
         "triangle_rows",
         "untied",
         "wavefront",
+        "without_errno",
     }
 )
 """Recipes for a shape of loops that few kernels have: where one applies at all, it is what the kernel needs."""

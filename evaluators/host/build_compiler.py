@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Collection, Sequence
@@ -30,7 +31,7 @@ from tuner.evaluators.host.structure_layout import Layouts
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.sandbox.compiler_runs import PRINTED, CompilerRuns, first_error
 
-__all__ = ["ByBuildCompiler", "asked_compiler"]
+__all__ = ["ByBuildCompiler", "asked_compiler", "makes_threads"]
 
 _TIMEOUT_S = 120.0
 _LEAST_S, _TIMES = 10.0, 20.0
@@ -56,6 +57,7 @@ _OUTPUT = (
     "-r",
 )
 _KEPT = 512
+_THREADS = re.compile(r"-(?:fopenmp(?:=.*)?|f?iopenmp|qopenmp|mp(?:=.*)?|xopenmp(?:=.*)?)")
 
 
 def asked_compiler(command: Sequence[str]) -> BuildCompiler:
@@ -115,6 +117,11 @@ def _asked(runs: CompilerRuns, words: Sequence[str], folder: str) -> str:
         said = first_error(output) if status is Status.BUILD_ERROR else output
         raise SpecError(f"the compiler does not take its flags: {said}", "correct or remove the flag")
     return Path(folder, PRINTED).read_text("utf-8", "replace")
+
+
+def makes_threads(command: Sequence[str]) -> bool:
+    """Whether a compiler with flags heeds directives of OpenMP."""
+    return any(_THREADS.fullmatch(word) for word in command)
 
 
 def found_program(name: str) -> str:

@@ -56,8 +56,10 @@ _OPENMP = re.compile(
     r"|omp_(get_(num_threads|max_threads|thread_num|num_procs|thread_limit|level|active_level|ancestor_thread_num"
     r"|team_size|schedule|wtime|wtick|dynamic|cancellation|max_active_levels|num_places|place_num|proc_bind)|in_parallel"
     r"|in_final|(init|destroy|set|unset|test)_(nest_)?lock|set_num_threads|set_schedule)|\.gomp_critical_user_.*"
+    r"|GOMP_(atomic|barrier|cancel\w*|critical|doacross|loop|ordered|parallel|sections2?|single|task\w*|workshare)(_\w+)?"
 )
-"""What pragmas become and what asks the library something; nothing that takes threads away or sets how they wait."""
+"""What pragmas become, by clang and by gcc, and what asks the library something; nothing that takes threads away or
+sets how they wait."""
 
 _CALL = 4
 """``R_X86_64_PLT32``, which clang writes for calls and jumps alone."""

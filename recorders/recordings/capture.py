@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.core.errors import MachineError, UsageError
+from tuner.core.thread_counts import given_environment
 
 __all__ = [
     "LOADED",
@@ -175,7 +176,7 @@ class Application:
         if self.libraries:
             before = os.environ.get("LD_PRELOAD", "")
             own["LD_PRELOAD"] = ":".join([*map(str, self.libraries), *([before] if before else [])])
-        environment, command = {**_SOURCES_ASKED, **os.environ}, self.command
+        environment, command = {**_SOURCES_ASKED, **given_environment()}, self.command
         if self.around:
             command = (*self.around, "env", *(f"{name}={value}" for name, value in own.items()), *command)
         else:

@@ -54,6 +54,8 @@ def _normal(function: Function) -> str:
             name(node.var, "v")
         elif isinstance(node, Name) and node.id in tunables:
             name(node.id, "T")
+    for define in function.defines:
+        name(define.name, "T")
     return function_text(_renamed(function, names))
 
 
@@ -71,7 +73,8 @@ def _renamed(function: Function, names: Mapping[str, str]) -> Function:
 
     body = transform(function.body, change)
     body = transform(body, _without_comments)
-    return replace(function, body=body, defines=(), preamble=())
+    preamble = tuple(_words(text, names) for text in function.preamble)
+    return replace(function, body=body, defines=(), preamble=preamble)
 
 
 def _words(text: str, names: Mapping[str, str]) -> str:

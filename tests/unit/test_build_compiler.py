@@ -210,7 +210,7 @@ def test_a_compiler_that_cannot_be_is_a_spec_error(
             "mix.yaml:11:.*orders of passes are those of LLVM",
         ),
         ("space:\n", 'space:\n  flags: {v: ["", "-fno-such-flag"]}\n', "mix.yaml:11:.*no-such-flag"),
-        ("entry: mix,", "entry: mix, openmp: true,", "compiler and kernel.openmp are both there"),
+        ("entry: mix,", "entry: mix, openmp: true,", "clang is not told to heed OpenMP's directives"),
         ("  source: {evolve: true}\n", "  source: {evolve: false}\n", "there is nothing to tune"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.build_compiler import asked_compiler
 from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.openmp import as_if_openmp, find_openmp, team_variables
 from tuner.evaluators.host.toolchain import find_toolchain
@@ -53,11 +54,17 @@ void f(const float *src, float *dst, int n) {
 """
 
 
-def make_task(text: str = MEAN, *, threads: int = 2, n: int = 20_000, name: str = "f.c") -> Task:
+BY_GCC = ("gcc", "-O3", "-fopenmp")
+
+
+def make_task(
+    text: str = MEAN, *, threads: int = 2, n: int = 20_000, name: str = "f.c", compiler: Sequence[str] = ()
+) -> Task:
     language = "c++" if name.endswith(".cc") else "c"
     variant = Variant(files=(Source(name=name, text=text),))
+    kernel = Kernel(name="f", entry="f", language=language, variant=variant, folder=".", openmp=True)
     return Task(
-        kernel=Kernel(name="f", entry="f", language=language, variant=variant, folder=".", openmp=True),
+        kernel=replace(kernel, compiler=asked_compiler(compiler) if compiler else None),
         backend="host",
         target="native",
         arguments=(
@@ -204,27 +211,36 @@ s += src[i];
 
 
 @needs.openmp
-def test_pragmas_are_built_verified_and_timed(mean: HostEvaluation) -> None:
+@needs.gcc
+@pytest.mark.parametrize("compiler", [(), BY_GCC], ids=["clang", "gcc"])
+def test_pragmas_are_built_verified_and_timed(compiler: Sequence[str]) -> None:
     """All of them in one kernel, of which each makes the same sum: a wrong one is a wrong result."""
+    mean, _ = prepared(make_task(compiler=compiler))
     ways = [SUM.format(text).replace("total(", f"total_{i}(") for i, text in enumerate(SUMS.values())]
     every = " + ".join(f"total_{i}(src, n)" for i in range(len(ways)))
     rest = REST.replace("total(src, n)", f"({every}) / {len(ways)}")
-    build = candidate(mean, HEAD + "".join(ways) + rest)
-    assert build.status is Status.OK, build.message
-    verdict, measured = timed(mean, build)
-    assert verdict.status is Status.OK, verdict.message
-    assert measured.status is Status.OK, measured.message
+    try:
+        build = candidate(mean, HEAD + "".join(ways) + rest)
+        assert build.status is Status.OK, build.message
+        verdict, measured = timed(mean, build)
+        assert verdict.status is Status.OK, verdict.message
+        assert measured.status is Status.OK, measured.message
+    finally:
+        mean.close()
 
 
 @needs.openmp
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_kernel_sees_as_many_threads_as_the_spec_says(threads: int) -> None:
+@needs.gcc
+@pytest.mark.parametrize(
+    ("threads", "compiler"), [(1, ()), (3, ()), (3, BY_GCC)], ids=["one", "three", "by gcc"]
+)
+def test_a_kernel_sees_as_many_threads_as_the_spec_says(threads: int, compiler: Sequence[str]) -> None:
     count = (
         "#include <omp.h>\nvoid f(const float *src, float *dst, int n) { int all = 0;\n"
         "#pragma omp parallel\n#pragma omp single\nall = omp_get_num_threads();\n"
         "for (int i = 0; i < n; i++) dst[i] = all; }"
     )
-    evaluation, _ = prepared(make_task(count, threads=threads))
+    evaluation, _ = prepared(make_task(count, threads=threads, compiler=compiler))
     try:
         same = f"void f(const float *src, float *dst, int n) {{ for (int i = 0; i < n; i++) dst[i] = {threads}; }}"
         verdict, _ = timed(evaluation, candidate(evaluation, same))
@@ -398,5 +414,41 @@ def test_loops_that_were_made_shared_give_the_same() -> None:
         verdict, measured = timed(evaluation, build)
         assert verdict.status is Status.OK, verdict.message
         assert measured.status is Status.OK, measured.message
+    finally:
+        evaluation.close()
+
+
+@needs.openmp
+@needs.gcc
+@pytest.mark.parametrize("compiler", [(), BY_GCC], ids=["clang", "gcc"])
+def test_blocks_of_shared_loops_give_the_same(compiler: Sequence[str]) -> None:
+    """Each over whole blocks and over what they leave over, both shared by the team."""
+    given = """void f(const float *src, float *dst, int n)
+{
+#pragma omp parallel for schedule(dynamic, 3)
+    for (int i = 0; i < n; i++) {
+        float x = 0;
+        for (int k = 0; k < n; k++)
+            x += src[k] * src[i];
+        dst[i] = x;
+    }
+}
+"""
+    task = make_task(given, n=1_003, compiler=compiler)
+    evaluation, _ = prepared(task)
+    program = read_program(task.kernel)
+    sizes = {"parameters": [{"name": "SIZE", "values": [1, 8], "default": 8}]}
+    try:
+        for op in ("unroll_and_jam", "strip_mine"):
+            text = (
+                apply_edits(program, [{"op": op, "function": "f", "loops": ["i"], **sizes}])
+                .variant.files[0]
+                .text
+            )
+            assert "schedule(dynamic, 3)" in text
+            build = candidate(evaluation, text)
+            assert build.status is Status.OK, build.message
+            verdict, _ = timed(evaluation, build, calls=1)
+            assert verdict.status is Status.OK, verdict.message
     finally:
         evaluation.close()

@@ -243,6 +243,15 @@ CELLS = """void atax(const float *a, const float *x, float *y, float *tmp, int m
     }
 }
 """
+ROOTS = """#include <math.h>
+void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int j = 0; j < n; j++)
+        y[j] = sqrtf(x[j] * x[j] + 1.0f);
+    for (int i = 0; i < m; i++)
+        tmp[i] = expf(-a[i * n] * a[i * n]);
+}
+"""
 SUBJECTS = {
     "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
@@ -268,6 +277,7 @@ NAMED = {
     "guarded": ("gemm", GUARDED),
     "chosen": ("gemm", CHOSEN),
     "cells": ("atax", CELLS),
+    "roots": ("atax", ROOTS),
 }
 PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
@@ -297,6 +307,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "compute_first": ("cells", [{"op": "write_out", "loop": "k"}]),
     "read_first": ("cells", []),
     "split_in_strips": ("cells", []),
+    "ignore_errno": ("roots", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from tuner.cli import applications, building, looking, recording
 from tuner.cli.as_json import Json, baseline_told, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
 from tuner.core.errors import TunerError, UsageError
+from tuner.core.thread_counts import limit_own_threads
 
 if TYPE_CHECKING:
     from tuner.api import Result
@@ -438,7 +438,5 @@ def main_tune() -> None:
 
 
 def _run(program: typer.Typer, arguments: Sequence[str] | None, called: str) -> None:
-    # OpenBLAS and OpenMP threads would disturb timing and make proposals depend on the machine's core count.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    limit_own_threads()
     run_and_exit(program, arguments, name=called)

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from tuner.core.compilers import BuildCompiler
-from tuner.evaluators.host.build_compiler import asked_compiler
+from tuner.evaluators.host.build_compiler import asked_compiler, makes_threads
 from tuner.evaluators.host.flags import HEADERS, flag_words, meaning_of, sort_flags
 from tuner.spec.models import PassesModel, SpecModel
 from tuner.spec.yaml_places import View
@@ -45,9 +45,6 @@ def compiler_of(
         raise view.error(
             _PLACE, "compiler is for functions of the processor in C and C++", "leave it out", key=True
         )
-    if model.kernel.openmp:
-        hint = "leave compiler out: clang's code is called by a team of threads, that of others is not"
-        raise view.error(_PLACE, "compiler and kernel.openmp are both there", hint, key=True)
     if model.target != "native":
         raise view.error(
             ("target",), "the compiler's own flags say the processor", "write -march under compiler"
@@ -58,6 +55,9 @@ def compiler_of(
     words = _split(model.compiler, _PLACE, view)
     if not words:
         raise view.error(_PLACE, "the command is empty", "for example gcc -O3 -march=native")
+    if model.kernel.openmp and not makes_threads(words):
+        message = f"{words[0]} is not told to heed OpenMP's directives, and kernel.openmp is there"
+        raise view.error(_PLACE, message, "write -fopenmp here, or leave openmp out")
     with view.at(_PLACE):
         return asked_compiler(words)
 

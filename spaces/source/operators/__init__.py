@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tuner.spaces.source.operators import branches, hints
+from tuner.spaces.source.operators import branches, error_numbers, hints
 from tuner.spaces.source.operators.base import Operator, Refused
 from tuner.spaces.source.operators.devices import coarsen, device_hints, grids, lanes, staging
 from tuner.spaces.source.operators.loops import (
@@ -47,6 +47,7 @@ _HOST = (
     sums,
     arrays,
     hints,
+    error_numbers,
     branches,
     waves,
     skewing,

@@ -18,6 +18,7 @@ from tuner.core.errors import TunerError
 from tuner.core.source_text import lines_of_text
 from tuner.driver.applications.included_files import Inclusions
 from tuner.driver.applications.listing import Listing
+from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.applications import Region
 from tuner.spec.first.compile_commands import Compiled, library_flags
 from tuner.spec.first.project import read_source
@@ -220,7 +221,8 @@ class _Functions:
         language = (compiled.language if compiled is not None else "") or language_of(path.name) or "c"
         built: tuple[str, ...] = ()
         if compiled is not None:
-            built = (*compiled.flags, *library_flags(compiled.command, language))
+            threads = as_if_openmp() if compiled.openmp else ()
+            built = (*threads, *compiled.flags, *library_flags(compiled.command, language))
         self._reader = SourceReader(
             files=(source,),
             language=language,

@@ -52,8 +52,6 @@ def compiler_notes(spec: LoadedSpec, compiled: Compiled | None, file: str, outpu
             return []
     except TunerError as error:
         return [f"{seen}, which cannot be named in a spec: {_line(error)}"]
-    if spec.task.kernel.openmp:
-        return [f"{seen}, and the kernel's code is made by clang, as always with kernel.openmp"]
     said = f"compiler: {command_text(command)}"
     if output is None:
         return [f"{seen}: write {said} into {spec.path} and leave out passes: to tune what it makes"]
@@ -124,8 +122,8 @@ def run_note(spec: LoadedSpec, compiled: Compiled | None, file: str) -> str:
     if compiled is None or not found:
         return ""
     command = command_of(spec, compiled)
-    cure = "" if spec.task.kernel.openmp else f": set compiler: {command_text(command)} in the spec"
-    return f"{_seen(compiled, command, file)}, the run of {spec.name} was tuned under {found}{cure}"
+    said = f"{_seen(compiled, command, file)}, the run of {spec.name} was tuned under {found}"
+    return f"{said}: set compiler: {command_text(command)} in the spec"
 
 
 def with_compiler(text: str, command: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tuner.core.errors import FullDiskError, MachineError, UsageError
+from tuner.core.thread_counts import given_environment
 
 __all__ = ["RUNS_FOLDER", "WORK_FOLDER", "Tree", "TreeRun", "busy"]
 
@@ -122,6 +123,7 @@ class Tree:
             self._process = subprocess.Popen(
                 [*self.around(self.original), *runner, *map(str, self._files)],
                 pass_fds=self._files,
+                env=given_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

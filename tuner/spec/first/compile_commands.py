@@ -18,7 +18,7 @@ from typing import Any
 
 from tuner.core.compilers import CLANG
 from tuner.core.errors import SpecError, TunerError, UsageError
-from tuner.evaluators.host.build_compiler import asked_compiler
+from tuner.evaluators.host.build_compiler import asked_compiler, makes_threads
 from tuner.spec.first.compile_words import sorted_words, without_launchers
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
 _LEVEL = re.compile(r"-O\w*|-fast")
 _SLOW_BY_DEFAULT = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-[\d.]+)?")
 """Others, such as Intel's, optimise where nothing is said."""
-_THREADS = re.compile(r"-(?:fopenmp(?:=.*)?|f?iopenmp|qopenmp|mp(?:=.*)?|xopenmp(?:=.*)?)")
 LIST_FILE = "compile_commands.json"
 
 
@@ -66,7 +65,7 @@ class Compiled:
     @property
     def openmp(self) -> bool:
         """Whether directives of OpenMP have threads in it."""
-        return any(_THREADS.fullmatch(word) for word in self.command)
+        return makes_threads(self.command)
 
     @property
     def optimised(self) -> bool:
@@ -170,8 +169,8 @@ def build_compiler(
     """The compiler that a first spec names, and what is said of one that it does not name.
 
     None is named where a list of commands has clang, whose passes can be tuned then, or a compiler that cannot be asked
-    here, unless a person gives one; nor for kernels with OpenMP, whose threads only clang's code can have. A build that
-    was watched is to have the winner's source, so that its clang is named too.
+    here, unless a person gives one. A build that was watched is to have the winner's source, so that its clang is named
+    too.
 
     Args:
         given: the command line's, with flags.
@@ -179,13 +178,12 @@ def build_compiler(
         openmp: whether the kernel has threads of its own.
 
     Raises:
-        UsageError: what is given is no compiler with flags, or the kernel cannot have one.
+        UsageError: what is given is no compiler with flags.
     """
     if given is not None:
-        if openmp:
-            raise UsageError("--compiler is not for kernels with OpenMP pragmas", "leave it out")
-        return _given(given), []
-    if openmp or compiled is None or not compiled.command:
+        words = _given(given)
+        return words if makes_threads(words) or not openmp else (*words, "-fopenmp"), []
+    if compiled is None or not compiled.command:
         return (), []
     command = compiled.command
     try:

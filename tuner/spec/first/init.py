@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import lines_of_text
+from tuner.core.thread_counts import threads_of_programs
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.by_address import address_lines
 from tuner.spec.first.compile_commands import (
@@ -225,7 +226,7 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
         defines=(*first.defines, *(() if command else project.library[:1])),
         include=[*headers, *first.include],
         doubts=doubts,
-        threads=len(os.sched_getaffinity(0)) if source.openmp else None,
+        threads=threads_of_programs() if source.openmp else None,
         compiler=command,
         reassociate=project.reassociate,
         language="" if language_of(file) else project.language,

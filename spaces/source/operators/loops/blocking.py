@@ -33,7 +33,7 @@ from tuner.spaces.source.operators.base import (
     simple_nest,
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
-from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
+from tuner.spaces.source.operators.loop_pragmas import fully_unrolled, is_fully_unrolled
 from tuner.spaces.source.operators.loops.push import (
     Inner,
     Piece,
@@ -270,7 +270,8 @@ def _vector_places(
 
 @for_each_loop
 def _jam_sites(function: Function, loop: For) -> Iterator[Site]:
-    if loop.by_one and any(isinstance(s, For) for s in loop.body):
+    # Of a loop whose inner ones are written out, copies would be no more than its own unrolling.
+    if loop.by_one and any(isinstance(s, For) and not is_fully_unrolled(s) for s in loop.body):
         most = max(_FEW, _MOST_COPIED // len(list(subtrees(loop.body))))
         found = parameter(function, f"JAM_{loop.var}", [n for n in _JAMMED if n <= most], 4)
         yield {"loops": [loop.key], "parameters": [found]}

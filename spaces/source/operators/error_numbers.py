@@ -1,0 +1,72 @@
+"""Functions of mathematics that are taken to set no error number, so that compilers make instructions of them.
+
+A C library's ``sqrt`` sets ``errno`` for a number below zero; while it may, a compiler keeps the call, and makes no
+vectors of the loop around. Source: GCC manual, "-fmath-errno" and "Common function attributes", ``const``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tuner.spaces.source.kinds import Refused, types_of
+from tuner.spaces.source.lexical import words
+from tuner.spaces.source.operators.operator import HOST, Args, knowing_members, where_it_applies
+from tuner.spaces.source.operators.values.vectors import type_of
+from tuner.spaces.source.syntax import Call, Expr, Function, Stmt
+from tuner.spaces.source.walks import map_expressions, subtrees
+
+__all__ = ["OPERATORS"]
+
+_OF_ONE = """
+    acos acosh asin atanh cos cosh erfc exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tgamma
+"""
+_OF_TWO = "atan2 fmod hypot pow remainder"
+_ARGUMENTS = {**dict.fromkeys(_OF_ONE.split(), 1), **dict.fromkeys(_OF_TWO.split(), 2), "fma": 3}
+"""Functions of C that may set ``errno`` and have no other effect, with how many numbers they take."""
+_TYPES = {"": "double", "f": "float", "l": "long double"}
+_SIGNATURES = {f"{name}{end}": (kind, n) for name, n in _ARGUMENTS.items() for end, kind in _TYPES.items()}
+_WATCHED = frozenset({"errno", "__errno_location", "math_errhandling"})
+
+
+def ignore_errno(function: Function, _: Args) -> Function:
+    """Declares the functions of mathematics that are called as ones that set no error number."""
+    if function.language == "c++" and not function.whole:
+        raise Refused("functions of C are not declared inside a function of C++")
+    if not _WATCHED.isdisjoint(words(function.source) | function.words):
+        raise Refused("the program reads errno")
+    body = _of_floats(function) if function.language == "c++" else function.body
+    called = {n.function.removeprefix("std::") for n in subtrees(body) if isinstance(n, Call) and not n.own}
+    lines = [_declared(name, function) for name in sorted(called & _SIGNATURES.keys() - function.macros)]
+    if not lines or not set(lines).isdisjoint(function.preamble):
+        raise Refused("no further function is called that may set errno")
+    return replace(function, body=body, preamble=(*function.preamble, *lines))
+
+
+def _declared(name: str, function: Function) -> str:
+    kind, count = _SIGNATURES[name]
+    linkage = 'extern "C" ' if function.language == "c++" else ""
+    return f"{linkage}{kind} {name}({', '.join([kind] * count)}) __attribute__((const));"
+
+
+def _of_floats(function: Function) -> tuple[Stmt, ...]:
+    """A body in which functions of C++ for ``float`` are those of C that they stand for."""
+    kinds = types_of(function)
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Call) and not expr.own and expr.function.startswith("std::"):
+            name = f"{expr.function.removeprefix('std::')}f"
+            if name in _SIGNATURES and {type_of(a, kinds) for a in expr.arguments} == {"float"}:
+                return replace(expr, function=name)
+        return expr
+
+    return map_expressions(function.body, change)
+
+
+OPERATORS = (
+    knowing_members(
+        ignore_errno,
+        where_it_applies(ignore_errno, "errno is not read"),
+        "takes functions of mathematics to set no error number",
+        languages=HOST,
+    ),
+)
