@@ -21,6 +21,7 @@ _PIECE = re.compile(
     |(?P<token>\w+|[^\w\s])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_LINE = re.compile(r"(?:[^\n]*\\\r?\n)*[^\n]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SWITCH = re.compile(r"switch\b")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
@@ -51,6 +52,28 @@ def damage(text: str) -> str:
         if depth > _DEEPEST:
             return f"brackets are nested more than {_DEEPEST} deep"
     return "an #if has no #endif" if conditionals else ""
+
+
+def conditionals(text: str) -> list[tuple[range, ...]]:
+    """Where the directives of each conditional of the preprocessor stand, ``#if`` to ``#endif``, inner ones first.
+
+    Each is a range of characters up to the end of its line. What is not closed is left out.
+    """
+    opened: list[list[range]] = []
+    found: list[tuple[range, ...]] = []
+    for piece in _PIECE.finditer(text):
+        word = piece["word"]
+        if word not in ("if", "ifdef", "ifndef", "elif", "else", "endif"):
+            continue
+        end = _LINE.match(text, piece.end())
+        place = range(piece.start("directive"), piece.end() if end is None else end.end())
+        if word.startswith("if"):
+            opened.append([place])
+        elif opened:
+            opened[-1].append(place)
+            if word == "endif":
+                found.append(tuple(opened.pop()))
+    return found
 
 
 def unbalanced(text: str) -> str:

@@ -78,6 +78,41 @@ int f(int n) { int s = 0;
   // Not too large.
   for (int i = 0; i < n; i++) s += i; // LINE
   return s; }""",
+    "pragmas between directives of their own": """
+int f(int n) { int s = 0;
+#ifdef SIZE
+  #pragma GCC ivdep
+#elif defined(alloca)
+  #pragma clang loop unroll(disable)
+#endif
+
+  for (int i = 0; i < n; i++) s += i; // LINE
+  return s; }""",
+    "a body between directives": """
+int f(int n) { int s = 0;
+  for (int i = 0; i < n; i++) // LINE
+#if defined(FIRST) /* #if */
+    s += i;
+#elif defined(OTHER)
+    s += 2 * i;
+#if 1
+    s++;
+#endif
+#endif // FIRST
+  return s; }""",
+    "its ends between directives": """
+int f(int n) { int s = 0;
+#ifdef OTHER
+  while (0) {
+#else
+  // Often.
+  for (int i = 0; i < n; i++) { // LINE
+#endif
+    s += i;
+#ifdef FIRST
+  }
+#endif
+  return s; }""",
     "macros around it": """
 int f(int n) { int s = 1;
   BLOCK(n) s += i; END // LINE
@@ -273,6 +308,20 @@ def test_a_macro_with_more_than_the_loop_is_refused() -> None:
 
 @needs.cc
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#ifdef SIZE\nn++;\n#pragma omp simd\n#endif\n LOOP s += i;", "stands behind a condition with more"),
+        ("#if 1\n s++; LOOP {\n#endif\n s += i; }", "it begins between directives"),
+        ("LOOP { s += i;\n#if 1\n } s++;\n#endif\n", "it ends between directives"),
+    ],
+)
+def test_a_loop_of_which_conditions_hold_a_part_is_refused(text: str, message: str) -> None:
+    loop = text.replace("LOOP", "for (int i = 0; i < n; i++) /* LINE */")
+    with pytest.raises(UsageError, match=message):
+        outlined(f"int f(int n) {{ int s = 0;\n{loop}\n return s; }}\n", "f", "LINE")
+
+
 def test_references_stand_where_no_copy_may(tmp_path: Path) -> None:
     """Each loop after the others, in a function of its own."""
     text = CLASSES

@@ -6,7 +6,6 @@ not change the loop's text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.loop_bounds import loop_bounds
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
 from tuner.spec.reading.methods import THIS, scopes_of
@@ -34,11 +34,6 @@ __all__ = ["lines_of", "loop_lines", "loop_places", "loop_text", "no_loop", "out
 
 _TRANSPARENT = ("ImplicitCastExpr", "ParenExpr", "ExprWithCleanups", "AttributedStmt", "FullExpr")
 """Nodes that may be others where an array has become a pointer."""
-_BLANK = r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/|\n).)*\*/)?[ \t]*\r?\n"
-_PRAGMA = re.compile(
-    rf"(?:^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\r?\n)*[^\n]*\n(?:{_BLANK})*)+[ \t]*\Z", re.MULTILINE
-)
-_END = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*;", re.DOTALL)
 _OF_FUNCTIONS = {
     f"{prefix}{name}"
     for prefix in ("", "_", "__", "__builtin_")
@@ -46,7 +41,6 @@ _OF_FUNCTIONS = {
 }
 _ASSERTION_FAILS = ("__assert_fail", "__assert", "__assert_rtn", "__assert_func")
 """Of glibc, musl, macOS and newlib."""
-_BRACKETS = re.compile(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
 
 def loop_lines(function: Function, text: str, around: int | None = None) -> list[int]:
@@ -219,7 +213,7 @@ class _Writer:
 
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
-        begin, end = self._bounds()
+        begin, end = loop_bounds(self.loop, self._data)
         symbol = self._unused(f"{self.function.name}_loop{line}")
         passed, exits = self._passed()
         head = declaration(exits.type, f"{symbol}({passed.parameters})")
@@ -254,28 +248,6 @@ class _Writer:
 
     def _characters(self, place: int) -> int:
         return len(source_text(self._data[:place]))
-
-    def _bounds(self) -> tuple[int, int]:
-        """Bytes of the loop with pragmas right above it and the semicolon that ends it."""
-        begin, end = begin_of(self.loop), stop_of(self.loop)
-        assert begin is not None
-        if "expansionLoc" in self.loop["range"]["end"]:
-            # A macro with arguments ends it.
-            rest = source_text(self._data[end:])
-            end += len(source_bytes(rest[: _past_arguments(rest)]))
-        above = _PRAGMA.search(source_text(self._data[:begin]))
-        if above is not None:
-            begin = len(source_bytes(source_text(self._data[:begin])[: above.start()]))
-        bodies = [child for child in self.loop["inner"] if child]
-        body = bodies[0 if self.loop["kind"] == "DoStmt" else -1]
-        while body.get("kind") in (*LOOPS, "IfStmt"):
-            body = [child for child in body["inner"] if child][-1]
-        if body.get("kind") != "CompoundStmt" or self.loop["kind"] == "DoStmt":
-            rest = source_text(self._data[end:])
-            semicolon = _END.match(rest)
-            if semicolon is not None:
-                end += len(source_bytes(rest[: semicolon.end()]))
-        return begin, end
 
     def _passed(self) -> tuple[_Passed, Exits]:
         """What the function takes, with the lines before and behind the loop, and how the loop is left."""
@@ -348,18 +320,6 @@ class _Passed:
     def values(self) -> str:
         """As in a call."""
         return ", ".join(value for _, value in (*self.first, *self.later))
-
-
-def _past_arguments(text: str) -> int:
-    """Where a macro's arguments end that a text begins with; 0 where it begins with none."""
-    if not text.lstrip().startswith("("):
-        return 0
-    depth = 0
-    for piece in _BRACKETS.finditer(text):
-        depth += (piece[0] == "(") - (piece[0] == ")")
-        if piece[0] == ")" and not depth:
-            return piece.end()
-    return 0
 
 
 def _require_same(reader: SourceReader, made: Outlined, around: Function, loop: Node) -> None:

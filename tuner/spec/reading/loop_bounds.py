@@ -1,0 +1,99 @@
+"""Where the text of a loop begins and ends: with directives right above it, and the semicolon behind it."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.core.errors import UsageError
+from tuner.core.source_text import source_bytes, source_text
+from tuner.spaces.source.lexical import conditionals
+from tuner.spec.reading.nodes import LOOPS, Node, begin_of, stop_of
+
+__all__ = ["loop_bounds"]
+
+_BLANK = r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/|\n).)*\*/)?[ \t]*\r?\n"
+_REST = r"\b(?:[^\n]*\\\r?\n)*[^\n]*\n"
+_DIRECTIVE = r"[ \t]*#[ \t]*"
+_PRAGMA = rf"{_DIRECTIVE}pragma{_REST}"
+_CONDITIONAL = (
+    rf"{_DIRECTIVE}if(?:def|ndef)?{_REST}(?:{_BLANK})*{_PRAGMA}"
+    rf"(?:{_BLANK}|{_PRAGMA}|{_DIRECTIVE}(?:else|elif){_REST})*{_DIRECTIVE}endif{_REST}"
+)
+_ABOVE = re.compile(rf"^(?:(?:{_PRAGMA}|{_CONDITIONAL})(?:{_BLANK})*)+[ \t]*\Z", re.MULTILINE)
+"""Pragmas, by themselves or between directives that decide about nothing else."""
+_HANGING = re.compile(
+    rf"^{_DIRECTIVE}pragma[ \t]+omp{_REST}(?:{_BLANK}|{_DIRECTIVE}(?:else|elif|endif){_REST})+[ \t]*\Z",
+    re.MULTILINE,
+)
+_NOTHING = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+_END = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*;", re.DOTALL)
+_BRACKETS = re.compile(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
+
+
+def loop_bounds(loop: Node, data: bytes) -> tuple[int, int]:
+    """Bytes of a loop with pragmas right above it and the semicolon that ends it.
+
+    Args:
+        loop: as clang has it.
+        data: of the file.
+
+    Raises:
+        UsageError: a conditional of the preprocessor begins or ends within the loop, or a directive of OpenMP stands in
+            one with more than that.
+    """
+    begin, end = begin_of(loop), stop_of(loop)
+    assert begin is not None
+    if "expansionLoc" in loop["range"]["end"]:
+        # A macro with arguments ends it.
+        rest = source_text(data[end:])
+        end += len(source_bytes(rest[: _past_arguments(rest)]))
+    before = source_text(data[:begin])
+    above = _ABOVE.search(before)
+    if above is not None:
+        before = before[: above.start()]
+    elif _HANGING.search(before):
+        cure = "put what else stands between #if and #endif above the #if"
+        raise UsageError("its directive of OpenMP stands behind a condition with more than that", cure)
+    bodies = [child for child in loop["inner"] if child]
+    body = bodies[0 if loop["kind"] == "DoStmt" else -1]
+    while body.get("kind") in (*LOOPS, "IfStmt"):
+        body = [child for child in body["inner"] if child][-1]
+    if body.get("kind") != "CompoundStmt" or loop["kind"] == "DoStmt":
+        rest = source_text(data[end:])
+        semicolon = _END.match(rest)
+        if semicolon is not None:
+            end += len(source_bytes(rest[: semicolon.end()]))
+    return _with_conditionals(source_text(data), len(before), len(source_text(data[:end])))
+
+
+def _with_conditionals(text: str, begin: int, end: int) -> tuple[int, int]:
+    """Bytes of what lies between two places, with the whole of each conditional that begins or ends between them."""
+    for directives in conditionals(text):
+        inside = [begin <= place.start < end for place in directives]
+        if all(inside) or not any(inside):
+            continue
+        above = [place for place in directives if place.start < begin]
+        below = [place for place in directives if place.start >= end]
+        if above and not _NOTHING.fullmatch(text, above[-1].stop, begin):
+            raise _part_of_a_conditional("begins")
+        if below and not _NOTHING.fullmatch(text, end, below[0].start):
+            raise _part_of_a_conditional("ends")
+        begin, end = min(begin, directives[0].start), max(end, directives[-1].stop)
+    return len(source_bytes(text[:begin])), len(source_bytes(text[:end]))
+
+
+def _part_of_a_conditional(what: str) -> UsageError:
+    cure = "write it such that all of it is there under one condition, or choose a loop around it"
+    return UsageError(f"it {what} between directives of the preprocessor that hold more than that", cure)
+
+
+def _past_arguments(text: str) -> int:
+    """Where a macro's arguments end that a text begins with; 0 where it begins with none."""
+    if not text.lstrip().startswith("("):
+        return 0
+    depth = 0
+    for piece in _BRACKETS.finditer(text):
+        depth += (piece[0] == "(") - (piece[0] == ")")
+        if piece[0] == ")" and not depth:
+            return piece.end()
+    return 0
