@@ -168,13 +168,13 @@ def _apply(program: Program, edit: Edit) -> Program:
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
     if clash:
         raise Refused(f"the name {min(clash)} is taken")
-    again = hidden(function) if operator.checked else ""
+    again = hidden(function) if operator.checked and not operator.hides else ""
     if again:
         raise Refused(f"{again} is declared again where it already means something")
     made = operator.apply(function, edit)
     if made is function or made == function:
         raise Refused("nothing changes")
-    if not operator.openmp:
+    if not operator.openmp and not operator.hides:
         keep_teams(function, made, _first_loop(edit) if operator.blocks else "")
     if hidden(made):
         made = without_hidden_counters(made)

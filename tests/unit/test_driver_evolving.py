@@ -58,7 +58,7 @@ def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -
         return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
 
     quiet = backend(of_variant=only_restrict, process_noise=0.001, call_noise=0.001)
-    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2, evaluations=80), backend=quiet)
+    result = begin(spec, tmp_path / "a.run", Options(seed=2, workers=2, evaluations=80), backend=quiet)
     lineage = result.summary.evolution
     assert lineage is not None
     assert [e["op"] for e in lineage.edits] == ["restrict"]

@@ -452,3 +452,36 @@ def test_blocks_of_shared_loops_give_the_same(compiler: Sequence[str]) -> None:
             assert verdict.status is Status.OK, verdict.message
     finally:
         evaluation.close()
+
+
+@needs.openmp
+def test_private_variables_as_locals_give_the_same() -> None:
+    given = """void f(const float *src, float *dst, int n)
+{
+    int i, k;
+    float x, y;
+#pragma omp parallel for private(k, x, y) schedule(dynamic, 5)
+    for (i = 0; i < n; i++) {
+        x = 0;
+        for (k = 0; k < 9; k++) {
+            y = src[(i + k) % n];
+            x += y * y;
+        }
+        dst[i] = x;
+    }
+    k = n - 1;
+    dst[k] += 1.0f;
+}
+"""
+    task = make_task(given, n=1_003)
+    evaluation, _ = prepared(task)
+    edit = {"op": "declare_privates", "function": "f"}
+    try:
+        text = apply_edits(read_program(task.kernel), [edit]).variant.files[0].text
+        assert "float y_2 = src[" in text
+        build = candidate(evaluation, text)
+        assert build.status is Status.OK, build.message
+        verdict, _ = timed(evaluation, build, calls=1)
+        assert verdict.status is Status.OK, verdict.message
+    finally:
+        evaluation.close()

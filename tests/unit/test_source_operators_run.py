@@ -243,6 +243,22 @@ CELLS = """void atax(const float *a, const float *x, float *y, float *tmp, int m
     }
 }
 """
+HIDING = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    int i, j = 0;
+    float sum = 0.0f;
+    for (i = 0; i < m; i++)
+        sum += a[i * n];
+    for (int i = 0; i < m; i++) {
+        float sum = a[i * n] * 0.5f;
+        for (int j = 0; j < n; j++)
+            sum += a[i * n + j] * x[j];
+        tmp[i] = sum;
+    }
+    for (j = 0; j < n; j++)
+        y[j] = sum * x[j];
+}
+"""
 ROOTS = """#include <math.h>
 void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
 {
@@ -278,6 +294,7 @@ NAMED = {
     "chosen": ("gemm", CHOSEN),
     "cells": ("atax", CELLS),
     "roots": ("atax", ROOTS),
+    "hiding": ("atax", HIDING),
 }
 PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
@@ -308,6 +325,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "read_first": ("cells", []),
     "split_in_strips": ("cells", []),
     "ignore_errno": ("roots", []),
+    "rename_hidden": ("hiding", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),
@@ -404,7 +422,7 @@ def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any
 
 # Loops that a team shares are run in `test_source_teams`, structures that a kernel takes in `test_source_taking`,
 # rows that are found by their addresses in `test_source_row_pointers`.
-ELSEWHERE = ("inline_by_members", "take_members", "heed_rows", "forward_row")
+ELSEWHERE = ("inline_by_members", "take_members", "heed_rows", "forward_row", "declare_privates")
 CHECKED = [
     name
     for name, operator in OPERATORS.items()

@@ -203,9 +203,12 @@ def test_variables_shared_by_threads_are_refused_by_name() -> None:
         refused
     )
     assert any("loop i is shared by threads as it is" in r for r in refused)
-    _, refused = everything(LISTED)
+    _, refused = everything(LISTED.replace("private(j, k, sum)", "private(k, sum) lastprivate(j)"))
     # Its loop over j would count by another variable outside, which the list does not name.
     assert "the directive of loop i says whose j is, which would not be written" in refused
+    # What is private has no value behind the loop.
+    _, refused = everything(LISTED)
+    assert not any("says whose j is" in r for r in refused)
 
 
 @pytest.mark.parametrize("text", [ORDERED, REGION])

@@ -24,7 +24,9 @@ from tuner.spaces.source.operators.opening import (
     calls,
     cases,
     counting,
+    hidden_names,
     pointers,
+    private_values,
     row_pointers,
     separate_values,
     steady,
@@ -59,6 +61,8 @@ _HOST = (
     teams,
 )
 _OPENING = (
+    hidden_names,
+    private_values,
     cases,
     calls,
     counting,

@@ -76,6 +76,7 @@ class Operator:
         blocks: whether it takes the iterations of its first loop in blocks, with the loop's directive of OpenMP on the
             loop over the blocks.
         members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
+        hides: whether it is right where a name is declared again although it already means something.
     """
 
     apply: Callable[[Function, Args], Function] = field(kw_only=False)
@@ -89,6 +90,7 @@ class Operator:
     openmp: bool = False
     blocks: bool = False
     members: bool = False
+    hides: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.apply.__name__)

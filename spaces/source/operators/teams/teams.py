@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -81,6 +82,7 @@ _PLAIN = re.compile(
 )
 """What deals out iterations one by one and nothing more, so that it may as well deal out blocks of them."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
+_PRIVATE = re.compile(r"\bprivate\s*\(([^()]*)\)")
 _LISTS = frozenset({"private", "firstprivate", "lastprivate", "linear", "reduction", "copyin", "copyprivate"})
 _Place = tuple[str, bool]
 _Guards = tuple[int, int]
@@ -101,9 +103,9 @@ def keep_teams(before: Function, made: Function, blocks: str = "") -> None:
     Raises:
         Refused: what threads do may no longer be the same.
     """
-    shared = _team_loops(before)
+    shared = team_loops(before)
     if not shared and not _elsewhere(before):
-        if _team_loops(made) or _elsewhere(made):
+        if team_loops(made) or _elsewhere(made):
             raise Refused("the edit brings a directive of OpenMP with it")
         if before.openmp and _OMP.search(_HEADER.sub(" ", before.source)):
             # A region inside a parallel one, or a function that is called from there.
@@ -111,7 +113,7 @@ def keep_teams(before: Function, made: Function, blocks: str = "") -> None:
         return
     _require_on_loops(before)
     _require_on_loops(made)
-    for loop, changed in _paired(shared, _team_loops(made), blocks):
+    for loop, changed in _paired(shared, team_loops(made), blocks):
         if loop.key == blocks:
             _require_dealt_alike(loop, changed)
         else:
@@ -127,7 +129,12 @@ def directives_of(loop: For) -> tuple[str, ...]:
     return tuple(p for p in loop.pragmas if _DIRECTIVE.match(_NO_WORD.sub(" ", p)))
 
 
-def _team_loops(function: Function) -> list[For]:
+def private_names(loop: For) -> set[str]:
+    """Variables of which the directives of a loop give each thread one of its own, without a value."""
+    return {name for pragma in _said(loop) for found in _PRIVATE.findall(pragma) for name in words(found)}
+
+
+def team_loops(function: Function) -> list[For]:
     return [loop for loop in all_loops(function) if directives_of(loop)]
 
 
@@ -194,9 +201,11 @@ def _require_same_sharing(loop: For, changed: For, hidden: AbstractSet[str]) -> 
     if added:
         raise Refused(f"threads that share loop {loop.key} would all write to {min(added)}")
     listed = opaque_words(tuple(OpaqueStmt(p) for p in loop.pragmas))
-    if not _LISTS.isdisjoint(listed) and was - is_now:
+    # What each thread has for itself alone is gone behind the loop, written to or not.
+    missing = was - is_now - private_names(loop)
+    if not _LISTS.isdisjoint(listed) and missing:
         raise Refused(
-            f"the directive of loop {loop.key} says whose {min(was - is_now)} is, which would not be written"
+            f"the directive of loop {loop.key} says whose {min(missing)} is, which would not be written"
         )
 
 
@@ -219,7 +228,7 @@ def parallelise(function: Function, args: Args) -> Function:
     _require_on_loops(function)
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
-    for other in _team_loops(function):
+    for other in team_loops(function):
         if any(f is loop for f in loops_of(other)) or any(f is other for f in loops_of(loop)):
             raise Refused(f"loop {loop.key} is shared by threads already, or has one inside that is")
     if loop.pragmas:

@@ -1,0 +1,116 @@
+"""Variables that take the name of one around them, under names of their own.
+
+``int i; … for (int i = 0; …)`` has two variables that operators, which go by names, cannot tell apart. May not change
+which variable is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.kinds import Refused, hidden
+from tuner.spaces.source.lexical import words
+from tuner.spaces.source.operators.naming import names_known, names_taken
+from tuner.spaces.source.operators.operator import Args, opener, where_it_applies
+from tuner.spaces.source.syntax import Decl, For, Function, Name, Opaque, OpaqueStmt, Stmt
+from tuner.spaces.source.walks import names_in, transform, with_bodies
+
+__all__ = ["OPERATORS", "with_other_name"]
+
+Body = tuple[Stmt, ...]
+
+
+def rename_hidden(function: Function, _: Args) -> Function:
+    """Gives each variable a name of its own that is declared where its name already means something."""
+    if not hidden(function):
+        raise Refused("no name is declared again where it already means something")
+    outer = {d.name for d in function.outer if d.name in function.read_after}
+    renaming = _Renaming(names_taken(function) | names_known(function))
+    made = replace(
+        function, body=renaming.body(function.body, frozenset(outer.union(p.name for p in function.params)))
+    )
+    if hidden(made):
+        raise Refused(f"{hidden(made)} cannot be told apart from the one around it")
+    return made
+
+
+class _Renaming:
+    """Renames from the inside out, so that a name in the scope of a variable is always that variable's.
+
+    Args:
+        taken: names that no variable may get.
+    """
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+
+    def body(self, body: Body, known: frozenset[str]) -> Body:
+        """Statements, of which ``known`` are the names that mean something before them."""
+        if not body:
+            return ()
+        stmt, rest = body[0], body[1:]
+        if isinstance(stmt, Decl):
+            behind = self.body(rest, known | {stmt.name})
+            if stmt.name not in known:
+                return (stmt, *behind)
+            if stmt.name in names_in((stmt.dims, stmt.init)):
+                raise Refused(f"{stmt.name} is given a value by its own name")
+            name = self._fresh(stmt.name)
+            return (replace(stmt, name=name), *with_other_name(behind, stmt.name, name))
+        made: Stmt = with_bodies(stmt, lambda part: self.body(part, known | _counter(stmt)))
+        if isinstance(made, For) and made.type and made.var in known:
+            if made.var in names_in(made.start):
+                raise Refused(f"{made.var} is given a value by its own name")
+            name = self._fresh(made.var)
+            limit, step, inner = with_other_name((made.limit, made.step, made.body), made.var, name)
+            # Its directives stand before it, where the other one is meant.
+            made = replace(made, var=name, limit=limit, step=step, body=inner)
+        return (made, *self.body(rest, known))
+
+    def _fresh(self, name: str) -> str:
+        number = next(n for n in range(2, len(self._taken) + 3) if f"{name}_{n}" not in self._taken)
+        self._taken.add(f"{name}_{number}")
+        return f"{name}_{number}"
+
+
+def _counter(stmt: Stmt) -> frozenset[str]:
+    return frozenset({stmt.var}) if isinstance(stmt, For) and stmt.type else frozenset()
+
+
+def with_other_name(part: Any, old: str, new: str) -> Any:
+    """A part in which one variable has another name.
+
+    Args:
+        part: a statement or an expression, or several; what it means by the name is that variable.
+        old: its name.
+        new: one that nothing has.
+
+    Raises:
+        Refused: the name stands in text that is not read.
+    """
+
+    def change(node: Any) -> Any:
+        match node:
+            case Name(id=name) if name == old:
+                return Name(new)
+            case For():
+                word = rf"\b{re.escape(old)}\b"
+                pragmas = tuple(re.sub(word, new, p) for p in node.pragmas)
+                return replace(node, var=new if node.var == old else node.var, pragmas=pragmas)
+            case Opaque(text=text) | OpaqueStmt(text=text) if old in words(text):
+                raise Refused(f"{old} stands in text that is not read")
+        return node
+
+    return transform(part, change)
+
+
+OPERATORS = (
+    opener(
+        rename_hidden,
+        where_it_applies(rename_hidden),
+        "variables that hide others, under names of their own",
+        hides=True,
+    ),
+)

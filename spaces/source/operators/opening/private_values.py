@@ -1,0 +1,141 @@
+"""What a directive of OpenMP makes private to each thread, as a local of the iteration that gives it its value.
+
+C of old declares everything at the top of a function and lists it behind ``private``. To operators, iterations that
+write to such a variable seem to wait for one another. May not move statements.
+
+Source: the OpenMP specification 5.2, section 5.4.3 (private clause): a private variable has no value at first, and
+behind the construct the one of outside is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tuner.spaces.source.kinds import Refused, is_number, lasts
+from tuner.spaces.source.operators.naming import fresh_name
+from tuner.spaces.source.operators.opening.hidden_names import with_other_name
+from tuner.spaces.source.operators.operator import Args, attempt, opener, where_it_applies
+from tuner.spaces.source.operators.teams.teams import private_names, team_loops
+from tuner.spaces.source.syntax import Assign, Block, Decl, ExprStmt, For, Function, If, Name, Stmt
+from tuner.spaces.source.walks import (
+    inner_bodies,
+    names_in,
+    opaque_words,
+    statements,
+    transform,
+    with_bodies,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+Body = tuple[Stmt, ...]
+
+
+def declare_privates(function: Function, _: Args) -> Function:
+    """Declares what each thread has its own of where an iteration of a shared loop gives it a value."""
+    if not function.openmp:
+        raise Refused("the kernel is not built with OpenMP")
+    made = function
+    for decl in _plain(function):
+        for key in [
+            loop.key for loop in team_loops(function) if decl.name in private_names(loop) - {loop.var}
+        ]:
+            made = attempt(_declared, made, key, decl) or made
+    if made is function:
+        raise Refused("no loop has private variables that an iteration gives a value first")
+    return made
+
+
+def _plain(function: Function) -> Iterator[Decl]:
+    """Locals that are numbers, each the only one of its name."""
+    found = [s for s in statements(function.body) if isinstance(s, Decl)]
+    for decl in found:
+        once = sum(d.name == decl.name for d in (*found, *function.outer)) == 1
+        if (
+            once
+            and not decl.dims
+            and not lasts(decl)
+            and is_number(decl.type)
+            and "const" not in decl.type.split()
+        ):
+            yield decl
+
+
+def _declared(function: Function, key: str, decl: Decl) -> Function:
+    """The function in which one shared loop has a local of its own in the place of a variable of outside."""
+    name = fresh_name(function, decl.name)
+
+    def change(node: object) -> object:
+        if isinstance(node, For) and node.key == key:
+            return replace(node, body=_inside(node.body, decl, name))
+        return node
+
+    return replace(function, body=transform(function.body, change))
+
+
+def _inside(body: Body, decl: Decl, name: str) -> Body:
+    """Statements with the local declared in the innermost of them that holds all its uses."""
+    using = [
+        n
+        for n, stmt in enumerate(body)
+        if decl.name in names_in(stmt) | written_names((stmt,)) | opaque_words((stmt,))
+    ]
+    if not using:
+        raise Refused(f"{decl.name} is not used in the loop")
+    first = body[using[0]]
+    if len(using) == 1 and not _gives(first, decl.name):
+        return (*body[: using[0]], _within(first, decl, name), *body[using[0] + 1 :])
+    if not _gives(first, decl.name):
+        raise Refused(f"{decl.name} may be read before it has a value")
+    rest = with_other_name(body[using[0] :], decl.name, name)
+    match rest[0]:
+        case ExprStmt(expr=Assign(value=value)):
+            rest = (Decl(decl.type, name, (), value), *rest[1:])
+        case _:
+            rest = (Decl(decl.type, name), *rest)
+    return (*body[: using[0]], *rest)
+
+
+def _gives(stmt: Stmt, name: str) -> bool:
+    """Whether a statement gives a variable a value before all else."""
+    match stmt:
+        case ExprStmt(expr=Assign(op="=", target=Name(id=target), value=value)):
+            return target == name and name not in names_in(value)
+        case For(type="", var=var, start=start):
+            return var == name and name not in names_in(start)
+    return False
+
+
+def _within(stmt: Stmt, decl: Decl, name: str) -> Stmt:
+    """A statement with the local declared in the one of its parts that has all its uses."""
+    head = (
+        (stmt.start, stmt.limit, stmt.step)
+        if isinstance(stmt, For)
+        else (stmt.condition,)
+        if isinstance(stmt, If)
+        else ()
+    )
+    counted = isinstance(stmt, For) and stmt.var == decl.name
+    named = isinstance(stmt, For) and any(decl.name in pragma for pragma in stmt.pragmas)
+    parts = [p for p in inner_bodies(stmt) if decl.name in names_in(p) | written_names(p) | opaque_words(p)]
+    if (
+        not isinstance(stmt, For | If | Block)
+        or counted
+        or named
+        or decl.name in names_in(head)
+        or len(parts) != 1
+    ):
+        raise Refused(f"{decl.name} may be read before it has a value")
+    return with_bodies(stmt, lambda body: _inside(body, decl, name) if body == parts[0] else body)
+
+
+OPERATORS = (
+    opener(
+        declare_privates,
+        where_it_applies(declare_privates),
+        "private variables of OpenMP as locals of an iteration",
+        languages=("c", "c++"),
+    ),
+)
