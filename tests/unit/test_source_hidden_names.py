@@ -78,6 +78,7 @@ def test_loops_are_open_once_their_counters_have_other_names() -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
+        ("int i = 1; { extern int i; a[i] = 2; }", "declared elsewhere"),
         ("int i = 1; a[i] = 2;", "no name is declared again"),
         ("int i = 1; { int i = i + 1; a[i] = 2; }", "given a value by its own name"),
         (

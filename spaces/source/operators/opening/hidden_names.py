@@ -55,6 +55,8 @@ class _Renaming:
             behind = self.body(rest, known | {stmt.name})
             if stmt.name not in known:
                 return (stmt, *behind)
+            if "extern" in stmt.type.split():
+                raise Refused(f"{stmt.name} is declared elsewhere")
             if stmt.name in names_in((stmt.dims, stmt.init)):
                 raise Refused(f"{stmt.name} is given a value by its own name")
             name = self._fresh(stmt.name)
