@@ -311,7 +311,18 @@ def test_a_macro_with_more_than_the_loop_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("#ifdef SIZE\nn++;\n#pragma omp simd\n#endif\n LOOP s += i;", "stands behind a condition with more"),
+        (
+            "#ifdef SIZE\nn++;\n#pragma omp simd\n#endif\n LOOP s += i;",
+            "more than that stands between its directive",
+        ),
+        (
+            "#pragma omp simd\n#if 1\nLOOP\n#else\n while (1)\n#endif\n s += i;",
+            "more than that stands between",
+        ),
+        (
+            "#pragma omp simd\n/* of\n two lines */\nLOOP s += i;",
+            "more than that stands between its directive",
+        ),
         ("#if 1\n s++; LOOP {\n#endif\n s += i; }", "it begins between directives"),
         ("LOOP { s += i;\n#if 1\n } s++;\n#endif\n", "it ends between directives"),
     ],

@@ -65,6 +65,24 @@ def test_each_function_is_declared_with_its_own_type() -> None:
     ("value", "above", "language", "why"),
     [
         pytest.param("fabsf(a[i])", "", "c", "no further function", id="none that sets it"),
+        pytest.param(
+            "sqrtf(a[i])",
+            "int fetestexcept(int);\n",
+            "c",
+            "floating-point exceptions",
+            id="exceptions looked at",
+        ),
+        pytest.param(
+            "pow(a[i], 2)", "double pow(double, int);\n", "c", "no further function", id="declared by it"
+        ),
+        pytest.param(
+            "std::sqrt(a[i])",
+            "namespace sim { float sqrtf(float); }\n",
+            "c++",
+            "no further",
+            id="a name that is taken",
+        ),
+        pytest.param("std::hypot(a[i], a[i], a[i])", "", "c++", "no further function", id="of three numbers"),
         pytest.param("sqrtf(a[i])", "extern int errno;\n", "c", "reads errno", id="read by the program"),
         pytest.param(
             "sqrtf(a[i])",
@@ -88,3 +106,12 @@ def test_it_is_told_once_and_is_another_variant() -> None:
     assert list(OPERATORS["ignore_errno"].sites(read.functions["f"], False)) == [
         {"assumes": ["errno is not read"]}
     ]
+
+
+def test_functions_of_c_are_declared_beside_classes_alone() -> None:
+    method = ROOTS.format("std::sqrt(a[i]) * w")
+    inside = f"namespace sim {{\nstruct S {{\n    float w;\n{method}}};\n}}\n"
+    with pytest.raises(Refused, match="inside a class"):
+        edited(program_of(inside, "f", "c++"))
+    behind = f"namespace sim {{\nstruct S {{ float w; }};\n{ROOTS.format('std::sqrt(a[i])')}}}\n"
+    assert 'extern "C" float sqrtf' in edited(program_of(behind, "f", "c++"))

@@ -78,6 +78,13 @@ def test_loops_are_open_once_their_counters_have_other_names() -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
+        ("double m = 3; { int m = 4; __typeof__(m) t = 2; c[0] = t * m; }", "text that is not read"),
+        ("double k = 3; { char k = sizeof(k); c[0] = k; }", "given a value by its own name"),
+        (
+            "double max = 3; { double max = 0;\n#pragma omp simd reduction(max:max)\n"
+            "for (int i = 0; i < n; i++) max = a[i] > max ? a[i] : max; c[0] = max; }",
+            "text that is not read",
+        ),
         ("int i = 1; { extern int i; a[i] = 2; }", "declared elsewhere"),
         ("int i = 1; a[i] = 2;", "no name is declared again"),
         ("int i = 1; { int i = i + 1; a[i] = 2; }", "given a value by its own name"),
@@ -106,6 +113,34 @@ def test_private_variables_are_locals_where_they_get_their_value() -> None:
     assert "private(j, k, t) firstprivate(u)" in text
     assert "for (i = 0; i < n; i++) { int j_2; for (j_2 = 0; j_2 < m; j_2++) { int k_2 = i * m + j_2;" in text
     assert "double t_2 = a[k_2]; c[k_2] = t_2 * u;" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "double t;\n#pragma omp parallel for lastprivate(t) // private(t)\nLOOP", id="in a comment"
+        ),
+        pytest.param(
+            "{ double t = a[1]; c[1] = t; }\n#pragma omp parallel for private(t)\nLOOP", id="another one"
+        ),
+        pytest.param(
+            "double t, *p = &t; *p = 1;\n#pragma omp parallel for private(t)\nLOOP", id="its address"
+        ),
+        pytest.param(
+            "double t;\n#pragma omp parallel for private(t)\nLOOP\nif (n < 0) goto out; a[0] = 1; out: ;",
+            id="jumps",
+        ),
+        pytest.param(
+            "double t; int j;\n#pragma omp parallel for collapse(2) private(t, j)\nLOOP",
+            id="loops dealt together",
+        ),
+    ],
+)
+def test_what_is_not_a_private_variable_for_sure_stays(text: str) -> None:
+    loop = "for (int i = 0; i < n; i++) { t = a[i]; c[i] = t; }"
+    with pytest.raises(Refused, match=r"no loop has private variables|something may go past"):
+        edited(threaded(text.replace("LOOP", loop)), DECLARE)
 
 
 @pytest.mark.parametrize(

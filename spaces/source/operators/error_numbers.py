@@ -6,6 +6,8 @@ vectors of the loop around. Source: GCC manual, "-fmath-errno" and "Common funct
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tuner.spaces.source.kinds import Refused, types_of
@@ -25,18 +27,26 @@ _ARGUMENTS = {**dict.fromkeys(_OF_ONE.split(), 1), **dict.fromkeys(_OF_TWO.split
 """Functions of C that may set ``errno`` and have no other effect, with how many numbers they take."""
 _TYPES = {"": "double", "f": "float", "l": "long double"}
 _SIGNATURES = {f"{name}{end}": (kind, n) for name, n in _ARGUMENTS.items() for end, kind in _TYPES.items()}
-_WATCHED = frozenset({"errno", "__errno_location", "math_errhandling"})
+_WATCHED = frozenset({"errno", "__errno_location", "math_errhandling", "tgmath"})
+_TRAPS = re.compile(r"fe\w*(?:except\w*|round|env)")
+"""What asks which exceptions a function of mathematics has raised, or how it rounds."""
+_SCOPE = re.compile(r"\b(?:namespace\b[\w\s:]*|extern\s*\"C\"\s*)\Z")
 
 
 def ignore_errno(function: Function, _: Args) -> Function:
     """Declares the functions of mathematics that are called as ones that set no error number."""
     if function.language == "c++" and not function.whole:
         raise Refused("functions of C are not declared inside a function of C++")
-    if not _WATCHED.isdisjoint(words(function.source) | function.words):
-        raise Refused("the program reads errno")
-    body = _of_floats(function) if function.language == "c++" else function.body
-    called = {n.function.removeprefix("std::") for n in subtrees(body) if isinstance(n, Call) and not n.own}
-    lines = [_declared(name, function) for name in sorted(called & _SIGNATURES.keys() - function.macros)]
+    said = words(function.source) | function.words
+    if not _WATCHED.isdisjoint(said) or any(map(_TRAPS.fullmatch, said)):
+        raise Refused("the program reads errno, or looks after floating-point exceptions")
+    if function.language == "c++" and _inside_a_class(function):
+        raise Refused("functions of C are not declared inside a class")
+    kinds = types_of(function)
+    body = _of_floats(function, kinds) if function.language == "c++" else function.body
+    called = {n.function.removeprefix("std::") for n in subtrees(body) if _calls_that_of_c(n, kinds)}
+    known = called & _SIGNATURES.keys() - function.macros
+    lines = [_declared(name, function) for name in sorted(known) if not _is_declared(name, function)]
     if not lines or not set(lines).isdisjoint(function.preamble):
         raise Refused("no further function is called that may set errno")
     return replace(function, body=body, preamble=(*function.preamble, *lines))
@@ -48,14 +58,44 @@ def _declared(name: str, function: Function) -> str:
     return f"{linkage}{kind} {name}({', '.join([kind] * count)}) __attribute__((const));"
 
 
-def _of_floats(function: Function) -> tuple[Stmt, ...]:
-    """A body in which functions of C++ for ``float`` are those of C that they stand for."""
-    kinds = types_of(function)
+def _calls_that_of_c(node: object, kinds: Mapping[str, str]) -> bool:
+    """Whether a node calls a library's function; one of C++'s for ``float`` is another than C's."""
+    if not isinstance(node, Call) or node.own:
+        return False
+    if not node.function.startswith("std::"):
+        return True
+    count = _ARGUMENTS.get(node.function.removeprefix("std::"))
+    return count == len(node.arguments) and {type_of(a, kinds) for a in node.arguments} != {"float"}
+
+
+def _is_declared(name: str, function: Function) -> bool:
+    """Whether the project seems to declare a function by itself, perhaps with another type."""
+    kinds = r"\s*\(\s*(?:const\s+)?(?:float|double|int|long|void)\b(?!\s*\()"
+    return re.search(rf"\b{name}{kinds}", function.source) is not None
+
+
+def _inside_a_class(function: Function) -> bool:
+    """Whether braces other than those of namespaces are open where the function is defined."""
+    defined = re.search(rf"\b{re.escape(function.name)}\s*\([^;{{}}]*\)[^;{{}}]*\{{", function.file)
+    opened: list[bool] = []
+    above = "" if defined is None else function.file[: defined.start()]
+    for brace in re.finditer(r"[{}]", above):
+        if brace[0] == "{":
+            opened.append(_SCOPE.search(above, 0, brace.start()) is not None)
+        elif opened:
+            opened.pop()
+    return not all(opened)
+
+
+def _of_floats(function: Function, kinds: Mapping[str, str]) -> tuple[Stmt, ...]:
+    """A body in which functions of C++ for ``float`` are those of C that they stand for, of names nothing else has."""
+    taken = words(function.source) | function.words | function.macros
 
     def change(expr: Expr) -> Expr:
         if isinstance(expr, Call) and not expr.own and expr.function.startswith("std::"):
             name = f"{expr.function.removeprefix('std::')}f"
-            if name in _SIGNATURES and {type_of(a, kinds) for a in expr.arguments} == {"float"}:
+            count = _SIGNATURES[name][1] if name in _SIGNATURES and name not in taken else 0
+            if count == len(expr.arguments) and {type_of(a, kinds) for a in expr.arguments} == {"float"}:
                 return replace(expr, function=name)
         return expr
 

@@ -22,7 +22,7 @@ _CONDITIONAL = (
 _ABOVE = re.compile(rf"^(?:(?:{_PRAGMA}|{_CONDITIONAL})(?:{_BLANK})*)+[ \t]*\Z", re.MULTILINE)
 """Pragmas, by themselves or between directives that decide about nothing else."""
 _HANGING = re.compile(
-    rf"^{_DIRECTIVE}pragma[ \t]+omp{_REST}(?:{_BLANK}|{_DIRECTIVE}(?:else|elif|endif){_REST})+[ \t]*\Z",
+    rf"^{_DIRECTIVE}pragma[ \t]+omp{_REST}(?:\s|/\*(?:(?!\*/)[\s\S])*\*/|//[^\n]*|#(?:[^\n]*\\\r?\n)*[^\n]*)*\Z",
     re.MULTILINE,
 )
 _NOTHING = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
@@ -51,9 +51,6 @@ def loop_bounds(loop: Node, data: bytes) -> tuple[int, int]:
     above = _ABOVE.search(before)
     if above is not None:
         before = before[: above.start()]
-    elif _HANGING.search(before):
-        cure = "put what else stands between #if and #endif above the #if"
-        raise UsageError("its directive of OpenMP stands behind a condition with more than that", cure)
     bodies = [child for child in loop["inner"] if child]
     body = bodies[0 if loop["kind"] == "DoStmt" else -1]
     while body.get("kind") in (*LOOPS, "IfStmt"):
@@ -79,6 +76,9 @@ def _with_conditionals(text: str, begin: int, end: int) -> tuple[int, int]:
         if below and not _NOTHING.fullmatch(text, end, below[0].start):
             raise _part_of_a_conditional("ends")
         begin, end = min(begin, directives[0].start), max(end, directives[-1].stop)
+    if _HANGING.search(text, 0, begin):
+        cure = "let nothing but comments of a line stand between the two, or #if and #endif around the directive alone"
+        raise UsageError("more than that stands between its directive of OpenMP and the loop", cure)
     return len(source_bytes(text[:begin])), len(source_bytes(text[:end]))
 
 

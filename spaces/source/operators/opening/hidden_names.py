@@ -6,7 +6,6 @@ which variable is meant.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +13,8 @@ from tuner.spaces.source.kinds import Refused, hidden
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.naming import names_known, names_taken
 from tuner.spaces.source.operators.operator import Args, opener, where_it_applies
-from tuner.spaces.source.syntax import Decl, For, Function, Name, Opaque, OpaqueStmt, Stmt
-from tuner.spaces.source.walks import names_in, transform, with_bodies
+from tuner.spaces.source.syntax import Call, Cast, Decl, For, Function, Name, Opaque, OpaqueStmt, Stmt
+from tuner.spaces.source.walks import names_in, opaque_words, transform, with_bodies
 
 __all__ = ["OPERATORS", "with_other_name"]
 
@@ -57,13 +56,13 @@ class _Renaming:
                 return (stmt, *behind)
             if "extern" in stmt.type.split():
                 raise Refused(f"{stmt.name} is declared elsewhere")
-            if stmt.name in names_in((stmt.dims, stmt.init)):
+            if stmt.name in names_in((stmt.dims, stmt.init)) | opaque_words((stmt.dims, stmt.init)):
                 raise Refused(f"{stmt.name} is given a value by its own name")
             name = self._fresh(stmt.name)
             return (replace(stmt, name=name), *with_other_name(behind, stmt.name, name))
         made: Stmt = with_bodies(stmt, lambda part: self.body(part, known | _counter(stmt)))
         if isinstance(made, For) and made.type and made.var in known:
-            if made.var in names_in(made.start):
+            if made.var in names_in(made.start) | opaque_words(made.start):
                 raise Refused(f"{made.var} is given a value by its own name")
             name = self._fresh(made.var)
             limit, step, inner = with_other_name((made.limit, made.step, made.body), made.var, name)
@@ -97,15 +96,29 @@ def with_other_name(part: Any, old: str, new: str) -> Any:
         match node:
             case Name(id=name) if name == old:
                 return Name(new)
-            case For():
-                word = rf"\b{re.escape(old)}\b"
-                pragmas = tuple(re.sub(word, new, p) for p in node.pragmas)
-                return replace(node, var=new if node.var == old else node.var, pragmas=pragmas)
-            case Opaque(text=text) | OpaqueStmt(text=text) if old in words(text):
-                raise Refused(f"{old} stands in text that is not read")
+            case For(var=var) if var == old:
+                return replace(node, var=new)
+            case Call(function=name) if name == old:
+                raise Refused(f"{old} is called")
+        if old in words(_text_of(node)):
+            raise Refused(f"{old} stands in text that is not read")
         return node
 
     return transform(part, change)
+
+
+def _text_of(node: Any) -> str:
+    """What of a node is text: of itself, without what is below it."""
+    match node:
+        case Opaque(text=text) | OpaqueStmt(text=text):
+            return text
+        case Decl():
+            return f"{node.type} {node.suffix}"
+        case Cast(type=kind):
+            return kind
+        case For(pragmas=pragmas):
+            return " ".join(pragmas)
+    return ""
 
 
 OPERATORS = (

@@ -9,10 +9,13 @@ behind the construct the one of outside is as it was.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tuner.spaces.source.changes import exposed_names
 from tuner.spaces.source.kinds import Refused, is_number, lasts
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.naming import fresh_name
 from tuner.spaces.source.operators.opening.hidden_names import with_other_name
 from tuner.spaces.source.operators.operator import Args, attempt, opener, where_it_applies
@@ -30,6 +33,9 @@ from tuner.spaces.source.walks import (
 
 __all__ = ["OPERATORS"]
 
+_COLLAPSED = frozenset({"collapse", "ordered", "tile"})
+"""Between loops that are dealt out together nothing may stand."""
+_KEPT = frozenset({"const", "volatile", "extern", "register", "auto"})
 Body = tuple[Stmt, ...]
 
 
@@ -37,30 +43,50 @@ def declare_privates(function: Function, _: Args) -> Function:
     """Declares what each thread has its own of where an iteration of a shared loop gives it a value."""
     if not function.openmp:
         raise Refused("the kernel is not built with OpenMP")
+    if "goto" in opaque_words(function.body):
+        raise Refused("something may go past what a declaration gives a value")
     made = function
+    loops = [loop for loop in team_loops(function) if _COLLAPSED.isdisjoint(words(" ".join(loop.pragmas)))]
     for decl in _plain(function):
-        for key in [
-            loop.key for loop in team_loops(function) if decl.name in private_names(loop) - {loop.var}
-        ]:
-            made = attempt(_declared, made, key, decl) or made
+        for loop in loops:
+            if decl.name in private_names(loop) - {loop.var} and _is_in_scope(function.body, decl, loop.key):
+                made = attempt(_declared, made, loop.key, decl) or made
     if made is function:
         raise Refused("no loop has private variables that an iteration gives a value first")
     return made
 
 
 def _plain(function: Function) -> Iterator[Decl]:
-    """Locals that are numbers, each the only one of its name."""
-    found = [s for s in statements(function.body) if isinstance(s, Decl)]
+    """Locals that are numbers, each the only thing of its name, and known by nothing else."""
+    found = list(statements(function.body))
+    names = [s.name for s in found if isinstance(s, Decl)] + [
+        s.var for s in found if isinstance(s, For) and s.type
+    ]
+    names += [each.name for each in function.params]
+    names += [each.name for each in (*function.outer, *function.variables)]
+    known = Counter(names)
+    exposed = exposed_names(function)
     for decl in found:
-        once = sum(d.name == decl.name for d in (*found, *function.outer)) == 1
         if (
-            once
-            and not decl.dims
-            and not lasts(decl)
-            and is_number(decl.type)
-            and "const" not in decl.type.split()
+            not isinstance(decl, Decl)
+            or decl.dims
+            or decl.suffix
+            or decl.name in exposed
+            or known[decl.name] > 1
         ):
+            continue
+        if is_number(decl.type) and not lasts(decl) and _KEPT.isdisjoint(decl.type.split()):
             yield decl
+
+
+def _is_in_scope(body: Body, decl: Decl, key: str) -> bool:
+    """Whether a loop stands behind a declaration, in the statements that this is one of."""
+    for number, stmt in enumerate(body):
+        if stmt is decl:
+            return any(isinstance(s, For) and s.key == key for s in statements(body[number + 1 :]))
+        if any(_is_in_scope(part, decl, key) for part in inner_bodies(stmt)):
+            return True
+    return False
 
 
 def _declared(function: Function, key: str, decl: Decl) -> Function:

@@ -131,7 +131,8 @@ def directives_of(loop: For) -> tuple[str, ...]:
 
 def private_names(loop: For) -> set[str]:
     """Variables of which the directives of a loop give each thread one of its own, without a value."""
-    return {name for pragma in _said(loop) for found in _PRIVATE.findall(pragma) for name in words(found)}
+    said = (re.sub(r"//.*", "", pragma) for pragma in _said(loop))
+    return {name for pragma in said for found in _PRIVATE.findall(pragma) for name in words(found)}
 
 
 def team_loops(function: Function) -> list[For]:
