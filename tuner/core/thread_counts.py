@@ -7,7 +7,9 @@ import os
 __all__ = ["THREAD_VARIABLES", "given_environment", "limit_own_threads", "threads_of_programs"]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_ONE = "1"
 _limited: set[str] = set()
+"""What :func:`limit_own_threads` has set; whoever sets it again afterwards says something else than one."""
 
 
 def limit_own_threads() -> None:
@@ -16,13 +18,13 @@ def limit_own_threads() -> None:
     Threads of OpenBLAS would disturb timing and make proposals depend on the machine's core count.
     """
     missing = [name for name in THREAD_VARIABLES if name not in os.environ]
-    os.environ.update(dict.fromkeys(missing, "1"))
+    os.environ.update(dict.fromkeys(missing, _ONE))
     _limited.update(missing)
 
 
 def given_environment() -> dict[str, str]:
     """The environment that the user gave this process, for commands of the user's."""
-    return {name: value for name, value in os.environ.items() if name not in _limited}
+    return {name: value for name, value in os.environ.items() if name not in _limited or value != _ONE}
 
 
 def threads_of_programs() -> int:
