@@ -6,13 +6,21 @@ import os
 
 import pytest
 
-from tuner.core.thread_counts import given_environment, limit_own_threads, threads_of_programs
+from tuner.core.thread_counts import (
+    THREAD_VARIABLES,
+    given_environment,
+    limit_own_threads,
+    threads_of_programs,
+)
 
 CORES = len(os.sched_getaffinity(0))
 
 
 def test_programs_are_told_what_the_user_says_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("tuner.core.thread_counts._limited", set())
+    for name in THREAD_VARIABLES:
+        monkeypatch.setenv(name, "5")
+        monkeypatch.delenv(name)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
     limit_own_threads()
     assert os.environ["OMP_NUM_THREADS"] == "1"
