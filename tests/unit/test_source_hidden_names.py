@@ -62,6 +62,12 @@ def test_hidden_variables_have_names_of_their_own(case: str, tmp_path: Path) -> 
     assert not list(OPERATORS["rename_hidden"].sites(made.program.functions["f"], False))
 
 
+def test_a_function_may_be_long() -> None:
+    lines = "\n".join(f"a[{n % 8}] += {n} * i;" for n in range(3000))
+    read = program(f"int i = 2;\n{lines}\nfor (int i = 0; i < n; i++) c[i] = i;\n{lines}")
+    assert "for (int i_2 = 0; i_2 < n; i_2++)" in edited(read, RENAME)
+
+
 def test_loops_are_open_once_their_counters_have_other_names() -> None:
     read = program(HIDING["a counter"])
     strip: Edit = {
@@ -83,6 +89,10 @@ def test_loops_are_open_once_their_counters_have_other_names() -> None:
         (
             "double max = 3; { double max = 0;\n#pragma omp simd reduction(max:max)\n"
             "for (int i = 0; i < n; i++) max = a[i] > max ? a[i] : max; c[0] = max; }",
+            "text that is not read",
+        ),
+        (
+            "int j = 1; { int j;\n#pragma omp simd lastprivate(j)\nfor (j = 0; j < n; j++) a[j] = 1; c[0] = j; }",
             "text that is not read",
         ),
         ("int i = 1; { extern int i; a[i] = 2; }", "declared elsewhere"),

@@ -47,33 +47,43 @@ class _Renaming:
 
     def body(self, body: Body, known: frozenset[str]) -> Body:
         """Statements, of which ``known`` are the names that mean something before them."""
-        if not body:
-            return ()
-        stmt, rest = body[0], body[1:]
+        scopes = []
+        for stmt in body:
+            scopes.append(known)
+            known |= {stmt.name} if isinstance(stmt, Decl) else frozenset()
+        made: Body = ()
+        for stmt, around in zip(reversed(body), reversed(scopes), strict=True):
+            made = self._with(stmt, around, made)
+        return made
+
+    def _with(self, stmt: Stmt, known: frozenset[str], behind: Body) -> Body:
+        """A statement with those behind it, which have been looked at."""
         if isinstance(stmt, Decl):
-            behind = self.body(rest, known | {stmt.name})
             if stmt.name not in known:
                 return (stmt, *behind)
             if "extern" in stmt.type.split():
                 raise Refused(f"{stmt.name} is declared elsewhere")
-            if stmt.name in names_in((stmt.dims, stmt.init)) | opaque_words((stmt.dims, stmt.init)):
-                raise Refused(f"{stmt.name} is given a value by its own name")
+            _require_another_value(stmt.name, (stmt.dims, stmt.init))
             name = self._fresh(stmt.name)
             return (replace(stmt, name=name), *with_other_name(behind, stmt.name, name))
         made: Stmt = with_bodies(stmt, lambda part: self.body(part, known | _counter(stmt)))
         if isinstance(made, For) and made.type and made.var in known:
-            if made.var in names_in(made.start) | opaque_words(made.start):
-                raise Refused(f"{made.var} is given a value by its own name")
+            _require_another_value(made.var, made.start)
             name = self._fresh(made.var)
             limit, step, inner = with_other_name((made.limit, made.step, made.body), made.var, name)
             # Its directives stand before it, where the other one is meant.
             made = replace(made, var=name, limit=limit, step=step, body=inner)
-        return (made, *self.body(rest, known))
+        return (made, *behind)
 
     def _fresh(self, name: str) -> str:
         number = next(n for n in range(2, len(self._taken) + 3) if f"{name}_{n}" not in self._taken)
         self._taken.add(f"{name}_{number}")
         return f"{name}_{number}"
+
+
+def _require_another_value(name: str, value: Any) -> None:
+    if name in names_in(value) | opaque_words(value):
+        raise Refused(f"{name} is given a value by its own name")
 
 
 def _counter(stmt: Stmt) -> frozenset[str]:
@@ -93,6 +103,8 @@ def with_other_name(part: Any, old: str, new: str) -> Any:
     """
 
     def change(node: Any) -> Any:
+        if old in words(_text_of(node)):
+            raise Refused(f"{old} stands in text that is not read")
         match node:
             case Name(id=name) if name == old:
                 return Name(new)
@@ -100,8 +112,6 @@ def with_other_name(part: Any, old: str, new: str) -> Any:
                 return replace(node, var=new)
             case Call(function=name) if name == old:
                 raise Refused(f"{old} is called")
-        if old in words(_text_of(node)):
-            raise Refused(f"{old} stands in text that is not read")
         return node
 
     return transform(part, change)
