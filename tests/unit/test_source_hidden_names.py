@@ -172,3 +172,9 @@ def test_without_openmp_a_private_variable_keeps_its_last_value() -> None:
     loop = "double t; int i;\n#pragma omp parallel for private(t)\nfor (i = 0; i < n; i++) { t = a[i]; c[i] = t; }"
     with pytest.raises(Refused, match="not built with OpenMP"):
         edited(program(f"{loop} a[0] = t;"), DECLARE)
+
+
+def test_a_directive_of_several_lines_is_printed_as_one() -> None:
+    pragma = "#pragma omp simd \\\n    safelen(4) \\\n    lastprivate(k)"
+    read = program(f"int i = 0, k;\n{pragma}\nfor (k = 0; k < n; k++) {{ int i = 2; a[k] = i; }}")
+    assert "#pragma omp simd safelen(4) lastprivate(k) for" in edited(read, RENAME)
