@@ -8,7 +8,8 @@ import pytest
 from same_results import program_of
 
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
+from tuner.spaces.source.edits import Applied, EditRefused, apply_edit, apply_edits
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 
 SKEWED = """void f(float *c, int n)
@@ -350,3 +351,18 @@ def test_numbers_that_are_written_in_two_ways_are_one_place(other: str) -> None:
 def test_very_many_statements_of_one_place_are_refused() -> None:
     with pytest.raises(EditRefused, match="100 statements are too many to analyse"):
         reversing([f"a[i][i] = a[i][n] * {k};" for k in range(100)])
+
+
+def test_a_loop_whose_inner_ones_are_written_out_is_not_jammed() -> None:
+    """Copies of its rounds would be no more than its own unrolling."""
+    read = program_of(
+        "void f(const float *a, float *c, int n)\n{\n    for (int i = 0; i < n; i++) {\n        float s = 0;\n"
+        "        for (int j = 0; j < n; j++)\n            s += a[j] * a[i];\n        c[i] = s;\n    }\n}\n",
+        "f",
+    )
+    (site,) = OPERATORS["unroll_and_jam"].sites(read.functions["f"], False)
+    assert site["loops"] == ["i"]
+    made = apply_edit(read, {"op": "unroll_and_jam", "function": "f", **site})
+    assert not any(
+        "j" in found["loops"] for found in OPERATORS["unroll_and_jam"].sites(made.functions["f"], False)
+    )
