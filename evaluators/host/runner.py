@@ -96,14 +96,20 @@ class Limits:
     varies: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Attached:
-    """A bundle that a child has mapped; ``variables`` are the places of the pages of the candidate's variables."""
+    """A bundle that a child has mapped.
+
+    Attributes:
+        variables: places of the pages of the candidate's variables.
+        tried: timed calls on it so far, those that count for nothing too.
+    """
 
     bundle: Bundle
     base: int
     memory: OutputMemory
     variables: Mapping[str, int]
+    tried: int = 0
 
     def row(self, number: int) -> list[int]:
         """As :meth:`tuner.evaluators.host.bundles.Bundle.row`."""

@@ -85,6 +85,13 @@ class Inputs:
     readings: Readings
 
 
+def _each_once(attached: Attached) -> bool:
+    """Whether no timed call so far was on inputs that an earlier one had: then there was nothing to look up either."""
+    bundle = attached.bundle
+    alone = len(bundle.layout.entries) == len(bundle.labels) and not bundle.variables
+    return alone and attached.tried <= len(bundle.labels)
+
+
 @dataclass(slots=True, kw_only=True)
 class CheckedSession(ABC):
     """A session's life: the candidate is verified, then timed, until it fails or the session is closed.
@@ -201,8 +208,8 @@ class HostSession(CheckedSession):
             notes["waited_s"] = round(lane.waited_s, 6)
             batch = self._undisturbed(attached, problem, calls, notes)
             self._batches[problem] = self._batches.get(problem, 0) + 1
-            looks = self.inputs.looks(problem) and self._batches[problem] == self.inputs.fresh_after
-        if looks:
+            due = self.inputs.looks(problem) and self._batches[problem] == self.inputs.fresh_after
+        if due and not _each_once(attached):
             ratio = self._look_at_fresh(problem, batch)
             notes |= self.inputs.freshness.notes(batch.times_s, ratio)
         notes |= load_notes()

@@ -38,6 +38,8 @@ _MOST_MAPPINGS = MESSAGE_BYTES // 64
 """All are told to the process in one message, in six words each."""
 _MEMORY_BYTES = 64 << 20
 _WINDOW_S = 0.02
+_SETS_S = 0.5
+"""Of the baseline's calls over all timed sets: eight calls of a second each would take longer than any timing."""
 _KEPT = 4
 
 
@@ -117,7 +119,7 @@ class Supply(supply.Supply[Bundle]):
 
         def make(key: str, number: int) -> Bundle:
             plans = list(plan_workloads(self._task, self._base, purpose=purpose, number=number))
-            return self._verification(key, plans, runtime)
+            return self._verification(key, plans, runtime, again=purpose == "search")
 
         return self._known(purpose, number, runtime, ("verify",), make)
 
@@ -184,7 +186,9 @@ class Supply(supply.Supply[Bundle]):
         for bundle in group.values():
             bundle.close()
 
-    def _verification(self, key: str, plans: list[Plan], runtime: Mapping[str, Value]) -> Bundle:
+    def _verification(
+        self, key: str, plans: list[Plan], runtime: Mapping[str, Value], *, again: bool
+    ) -> Bundle:
         plans = [p for p in plans if not self._large or p.distribution != PERTURBED]
         while True:
             plans, placements = _place(plans, again=not self._large)
@@ -202,7 +206,7 @@ class Supply(supply.Supply[Bundle]):
                 align=self._align,
             )
             try:
-                self._expect(bundle, plans, workloads, runtime)
+                self._expect(bundle, plans, workloads, runtime, again=again)
             except BaselineFailed as failed:
                 bundle.close()
                 plan = plans[failed.number]
@@ -243,7 +247,7 @@ class Supply(supply.Supply[Bundle]):
             align=self._align,
         )
         try:
-            self._expect(bundle, plans, workloads, runtime)
+            self._expect(bundle, plans, workloads, runtime, again=False)
         except BaseException:
             bundle.close()
             raise
@@ -264,7 +268,8 @@ class Supply(supply.Supply[Bundle]):
     def _counts(self, size: int, *, restored: int, call_s: float) -> tuple[int, int]:
         """How many sets of inputs, and how many entries of each."""
         least = 1 if size > LARGE_BYTES else _LEAST_SETS
-        sets = max(least, min(_MOST_SETS, self._cache_bytes // 2 // max(size, 1)))
+        in_time = int(_SETS_S / max(call_s, 1e-9))
+        sets = max(least, min(_MOST_SETS, self._cache_bytes // 2 // max(size, 1), in_time))
         if not restored:
             return sets, 1
         wanted = int(_WINDOW_S / max(call_s, 1e-9) / sets) + 1
@@ -279,16 +284,18 @@ class Supply(supply.Supply[Bundle]):
         plans: Sequence[Plan],
         workloads: Sequence[Workload],
         runtime: Mapping[str, Value],
+        *,
+        again: bool,
     ) -> None:
         specified = [plan.as_specified for plan in plans]
         originals = [] if dict(runtime) == self._base else self._originals(plans, workloads)
         if not originals:
-            self._oracle.fill(bundle, workloads, specified)
+            self._oracle.fill(bundle, workloads, specified, again=again)
             return
         placements = ["start"] * len(originals)
         made = make_bundle(self._task, originals, placements, key=f"{bundle.key}/base", align=self._align)
         try:
-            self._oracle.fill(made, originals, specified)
+            self._oracle.fill(made, originals, specified, again=again)
             bundle.expected, bundle.call_s = made.expected, made.call_s
         finally:
             made.close()

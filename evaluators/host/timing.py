@@ -258,6 +258,7 @@ def _run_window(setting: Setting, window: Window, batch: Batch, check: Callable[
 def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[[Window], None]) -> str:
     """One try; what is wrong with the time between its calls, in which case nothing was added."""
     runner, attached, readings = setting.runner, setting.attached, setting.readings
+    attached.tried += len(window.order)
     message = _request(attached, window, setting.rng, by_wall=setting.by_wall)
     label = attached.bundle.labels[attached.bundle.layout.entries[window.order[0]].inputs]
     runner.send(message, label)

@@ -14,7 +14,9 @@ from tuner.core.racing import Race
 from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Source, Status, Variant, Verdict
 
 RESOLVED = Resolved(macros={"A": 1}, scalars={}, flags=("-O3",), pipeline=None)
-RACE = Race(weights=(1.0,), rounds_s=(0.1,), rounds_calls=(3,), call_s=(1e-3,), incumbent=(1.0, 2.0))
+RACE = Race(
+    weights=(1.0,), rounds_s=(0.1,), rounds_calls=(3,), enough_s=1.0, call_s=(1e-3,), incumbent=(1.0, 2.0)
+)
 MEASURED = Measurement(status=Status.OK, times_s=(1.0, 2.0), notes={"cpu": 3})
 BUILD = Build(status=Status.OK, code=b"code", digest="d", key="k", features={"f": 1.0})
 REQUEST = BuildRequest(

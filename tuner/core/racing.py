@@ -12,13 +12,28 @@ from dataclasses import dataclass
 from tuner.core import statistics
 from tuner.core.places import by_place
 
-__all__ = ["Race", "composite"]
+__all__ = ["Race", "composite", "least_calls"]
 
 CALLS_AT_MOST = 256
 """Calls of one batch, whatever the kernel's speed."""
 
 WINDOW = 64
 """How many of a trial's last calls it is raced with: a kernel of a microsecond has thousands, which say no more."""
+
+
+FEWEST_CALLS = 2
+"""Of a process, however long a call takes: the first one also pays for memory that it is the first to touch."""
+
+
+def least_calls(wanted: int, call_s: float, enough_s: float) -> int:
+    """How many calls a process has to make at least: fewer than wanted where calls are long, which scatter little.
+
+    Args:
+        wanted: where calls are short.
+        call_s: of one call, as far as is known.
+        enough_s: seconds of calls that are enough however few calls they are.
+    """
+    return min(wanted, max(FEWEST_CALLS, math.ceil(enough_s / max(call_s, 1e-9))))
 
 
 def composite(times_s: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
@@ -45,6 +60,7 @@ class Race:
     Attributes:
         weights: of the problems, summing to 1.
         rounds_s, rounds_calls: least timed seconds and calls of each round.
+        enough_s: timed seconds that are enough for a later round, however few calls they are.
         call_s: rough seconds of a call of the baseline by problem.
         base_log: logarithm of the baseline's time on this device, as last measured.
         incumbent: calls of the one to beat in units of the baseline; ``None`` where nothing is dropped.
@@ -53,12 +69,15 @@ class Race:
     weights: tuple[float, ...]
     rounds_s: tuple[float, ...]
     rounds_calls: tuple[int, ...]
+    enough_s: float
     call_s: tuple[float, ...]
     base_log: float = 0.0
     incumbent: tuple[float, ...] | None = None
 
     def calls(self, times_s: Sequence[Sequence[float]], done: int) -> tuple[int, ...]:
         """Calls for each problem so that the round times at least its seconds, by the best estimate so far.
+
+        The first round has its least calls whatever they take, as fewer would drop nothing.
 
         Args:
             times_s: of the candidate so far, by problem.
@@ -68,7 +87,10 @@ class Race:
         for known, rough_s in zip(times_s, self.call_s, strict=True):
             call_s = statistics.median(known) if known else rough_s
             wanted = math.ceil(self.rounds_s[done] / max(call_s, 1e-9))
-            calls.append(min(max(wanted, self.rounds_calls[done]), CALLS_AT_MOST))
+            least = self.rounds_calls[done]
+            if done:
+                least = least_calls(least, call_s, self.enough_s)
+            calls.append(min(max(wanted, least), CALLS_AT_MOST))
         return tuple(calls)
 
     def keep(self, times_s: Sequence[Sequence[float]]) -> bool:

@@ -15,7 +15,7 @@ from tuner.driver.outcome.devices import DeviceShare, device_shares
 from tuner.driver.outcome.failures import Failure, failures
 from tuner.driver.outcome.refused_edits import mostly_refused, refusals
 from tuner.driver.outcome.savings import Savings, savings
-from tuner.driver.outcome.unconfirmed import Unconfirmed, why_unconfirmed
+from tuner.driver.outcome.unconfirmed import Unconfirmed, nothing_tried, why_unconfirmed
 from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
@@ -200,9 +200,7 @@ class Summary:
     @property
     def nothing_tried(self) -> str:
         """Why a run has no trial but the baseline."""
-        if self.stopped_by == "exhausted":
-            return "nothing was tried: there is no other candidate"
-        return "nothing was tried: the budget was over with the baseline"
+        return nothing_tried(self.stopped_by, self.wall_s)
 
     def to_json(self, *, run: str | None, kernel: str, backend: str, device: str) -> dict[str, Any]:
         """The object behind ``--json``."""

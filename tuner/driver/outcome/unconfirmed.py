@@ -1,4 +1,4 @@
-"""Why a run that saw something faster claims nothing, in words that say what to do. May not judge anything again."""
+"""Why a run claims nothing, or tried nothing, in words that say what to do. May not judge anything again."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Status
-from tuner.driver.state.run import RunState
+from tuner.driver.state.run import MOST_KEPT, RunState
 from tuner.driver.state.trials import FinalSample
 
-__all__ = ["Unconfirmed", "why_unconfirmed"]
+__all__ = ["Unconfirmed", "nothing_tried", "why_unconfirmed"]
 
 MUCH = 0.3
 """Share of the time for choosing and confirming that waiting for other tuners has to take to be the reason."""
 
 ROOM = 1.2
 """How much more than what is missing is asked for: the next run is as noisy as this one."""
+
+TRYING = 2.0
+"""Times what the baseline alone took that a run takes at least which tries something too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,22 @@ class Unconfirmed:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return asdict(self)
+
+
+def nothing_tried(stopped_by: str, took_s: float) -> str:
+    """Why a run has no trial but the baseline.
+
+    Args:
+        stopped_by: what ended its search.
+        took_s: all of it.
+    """
+    if stopped_by == "exhausted":
+        return "nothing was tried: there is no other candidate"
+    over = "nothing was tried: the budget was over with the baseline"
+    if stopped_by != "minutes":
+        return over
+    minutes = math.ceil(TRYING * took_s / (1 - MOST_KEPT) / 60)
+    return f"{over}, which took {took_s:.2g} s; --minutes {minutes} may be enough"
 
 
 def why_unconfirmed(state: RunState) -> Unconfirmed | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tuner.core import claims, statistics
+from tuner.core import claims, racing, statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import ablation, comparison, evolving, simplest, unseen
@@ -211,8 +211,10 @@ def _calls(state: RunState, trial: int) -> tuple[int, ...]:
         low = state.settings.evolution.calls
     calls = []
     for problem in range(len(state.settings.weights)):
-        call_s = statistics.median(state.trials[trial].times_s(problem))
-        calls.append(min(max(math.ceil(state.settings.final_s / max(call_s, 1e-9)), low), high))
+        call_s, base_s = (statistics.median(state.trials[n].times_s(problem)) for n in (trial, BASELINE))
+        # Where the baseline's calls are long there are few sets of inputs, for all: more calls only repeat them.
+        least = racing.least_calls(low, base_s, state.settings.enough_s)
+        calls.append(min(max(math.ceil(state.settings.final_s / max(call_s, 1e-9)), least), high))
     return tuple(calls)
 
 

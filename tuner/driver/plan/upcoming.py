@@ -205,6 +205,7 @@ def race_of(state: RunState, trial: TrialState) -> Race:
         weights=settings.weights,
         rounds_s=settings.rounds_s,
         rounds_calls=settings.rounds_calls,
+        enough_s=settings.enough_s,
         call_s=tuple(state.baseline["call_s"]),
         base_log=_control_log(state, trial.lane) if races else 0.0,
         incumbent=_incumbent(state, trial) if races else None,

@@ -160,6 +160,8 @@ class RunSettings:
         weights: of the problems, summing to 1.
         rounds_s: least timed seconds of each racing round.
         rounds_calls: least timed calls of each racing round.
+        enough_s: timed seconds that are enough for a process, and for a round after the first, however few calls they
+            are.
         control_every: measured trials between two control measurements of the baseline.
         confirm_share: part of ``minutes`` that is kept for choosing and confirming.
         finalists: candidates that choosing compares.
@@ -200,6 +202,7 @@ class RunSettings:
     weights: tuple[float, ...]
     rounds_s: tuple[float, ...] = (0.003, 0.012, 0.03)
     rounds_calls: tuple[int, ...] = (3, 7, 11)
+    enough_s: float = 1.0
     control_every: int = 16
     confirm_share: float = 0.15
     finalists: int = 5
