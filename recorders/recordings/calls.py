@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ __all__ = ["CallRecorder"]
 
 _MOST_BYTES = 1 << 40
 _TOGETHER = "calls of several threads at once"
+_RENEWED_BYTES = 1 << 30
+"""That are copied for later calls of kinds that are kept already."""
 
 
 class CallRecorder:
@@ -40,7 +43,8 @@ class CallRecorder:
         entry: its name.
         arguments: of the spec, in call order, members in the place of structures; ``value: n`` binds the size ``n``.
         sizes: the values of sizes that no argument carries.
-        instances: the most calls to keep; those that differ in scalars or sizes come first.
+        instances: the most calls to keep; those that differ in scalars or sizes come first, and beside the very first
+            one later ones take the places of earlier ones of their kind.
         passed: the function's parameters; empty where they are the arguments.
         layout: of the structures among them.
     """
@@ -71,6 +75,7 @@ class CallRecorder:
         own["_others"] = False
         own["_thread"] = 0
         own["_kept"] = []
+        own["_launches"], own["_due"], own["_renewed_bytes"] = Counter(), Counter(), 0
         own["use"] = KernelUse(name=entry, program="0")
 
     def __getattr__(self, name: str) -> Any:
@@ -127,7 +132,7 @@ class CallRecorder:
             try:
                 after = self._contents(places)
                 held = {n: Captured(before=before[n], after=after[n]) for n in before}
-                self._kept[wanted : wanted + 1] = [RawCapture(recording=recording, contents=held)]
+                self._keep(wanted, RawCapture(recording=recording, contents=held))
             except MachineError as error:
                 reason = error.message
         self.use.count(recording.signature if recording else "", seconds, reason)
@@ -137,14 +142,42 @@ class CallRecorder:
         return {n: memoryview(read(*place, self._arguments[n].name)) for n, place in places.items()}
 
     def _place_for(self, signature: str) -> int | None:
-        """Where a call is kept: at the end, in the place of a repetition of another kind, or nowhere."""
+        """Where a call goes: behind those that are kept, in the place of one of them, or nowhere.
+
+        As ``captures.c`` has it for libraries that stand before an application's own.
+        """
+        self._launches[signature] += 1
         signatures = [kept.recording.signature for kept in self._kept]
         if len(signatures) < self._instances:
             return len(signatures)
-        if signature in signatures:
+        # The first one stays.
+        behind = range(1, len(signatures))
+        if signature not in signatures:
+            repeated = next((i for i in behind if signatures.count(signatures[i]) > 1), None)
+            least = min(behind, key=lambda i: self._spent_s(signatures[i]), default=None)
+            longer = least is not None and self._spent_s(signature) > 2 * self._spent_s(signatures[least])
+            return least if repeated is None and longer else repeated
+        oldest = next((i for i in behind if signatures[i] == signature), None)
+        launches = self._launches[signature]
+        if (
+            oldest is None
+            or launches < self._due[signature]
+            or self._renewed_bytes + _size(self._kept[oldest]) > _RENEWED_BYTES
+        ):
             return None
-        repeated = [i for i, one in enumerate(signatures) if one in signatures[:i]]
-        return repeated[-1] if repeated else None
+        # One that fails is tried again after some more.
+        self._due[signature] = launches + launches // 8 + 1
+        return oldest
+
+    def _spent_s(self, signature: str) -> float:
+        return float(self.use.signatures.get(signature, (0, 0.0))[1])
+
+    def _keep(self, place: int, capture: RawCapture) -> None:
+        signature = capture.recording.signature
+        if place < len(self._kept) and self._kept.pop(place).recording.signature == signature:
+            vars(self)["_renewed_bytes"] += _size(capture)
+        self._kept.append(capture)
+        self._due[signature] = 2 * self._launches[signature]
 
     def _described(self, given: Sequence[Any]) -> tuple[Recording, dict[int, tuple[int, int]]]:
         if len(given) != len(self._passed):
@@ -250,6 +283,10 @@ def _scalar(value: Any, argument: Argument) -> bytes:
         raise SpecError(
             f"{argument.name} is passed as {type(value).__name__}, not as {argument.dtype}"
         ) from None
+
+
+def _size(capture: RawCapture) -> int:
+    return sum(c.before.nbytes + c.after.nbytes for c in capture.contents.values())
 
 
 def _passed_as(value: Any, kind: Any) -> Any:

@@ -228,6 +228,7 @@ static CuStatus captured(const CuLaunch *launch, const Function *function, CuFac
     } else if (mode_record && !*why && has_room()) {
         say("lost\t%s", before == CU_SUCCESS ? "the recording cannot be written" : "an earlier launch failed");
     }
+    launch_took(sign, seconds);
     if (status == CU_SUCCESS) say_launch(name, function && function->module ? function->module->hash : 0, sign, seconds, *why);
     return status;
 }

@@ -19,7 +19,7 @@ __all__ = ["recording_library"]
 
 
 def recording_library(function: Interposed, *, blocks: bool = False) -> str:
-    """The text that follows ``common.c``.
+    """The text that follows ``captures.c``.
 
     Args:
         function: whose calls are recorded.
@@ -288,6 +288,7 @@ static void forget_left(char *here)
         capturing = 2;
         close_capture(&capture, seconds, !why, sign);
     }}
+    launch_took(sign, seconds);
     count_call(sign, seconds, why ? why : "");
     look_less(seconds);
     capturing = 0;

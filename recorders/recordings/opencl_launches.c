@@ -339,6 +339,7 @@ static Status watched(const Launch *launch, Count waits, const Handle *events, H
         launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);
     if (still && status == SUCCESS) real.clFinish(launch->queue);
     double seconds = now() - start;
+    if (named) launch_took(sign, seconds);
     if (capturing) end_capture(&capture, launch, kernel, seconds, status == SUCCESS, sign);
     else if (named && !why && has_room()) say("lost\tthe recording cannot be written");
     if (status == SUCCESS)

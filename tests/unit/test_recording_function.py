@@ -45,11 +45,11 @@ int main(void) { for (int i = 0; i < 64; i++) x[i] = i; BODY return 0; }
 def record(tmp_path: Path) -> Callable[..., RecordReport]:
     """Records calls of an application with a body of its own."""
 
-    def run(body: str, instances: int = 4, spec: str = SPEC) -> RecordReport:
+    def run(body: str, instances: int = 4, spec: str = SPEC, before: str = "") -> RecordReport:
         (tmp_path / "axpy.c").write_text(KERNEL)
         (tmp_path / "axpy.yaml").write_text(spec)
-        (tmp_path / "main.c").write_text(APPLICATION.replace("BODY", body))
-        command = with_library(tmp_path, "axpy.c")
+        (tmp_path / "main.c").write_text(before + APPLICATION.replace("BODY", body))
+        command = with_library(tmp_path, "axpy.c", links=("-rdynamic",))
         (loaded,) = load_spec(tmp_path / "axpy.yaml")
         return record_spec(command, loaded, instances=instances)
 
@@ -81,6 +81,51 @@ def test_calls_are_captured_with_extents_from_the_spec(
     np.testing.assert_array_equal(x, np.arange(3, 13, dtype=np.float32))
     np.testing.assert_array_equal(before, 4 * np.arange(10, dtype=np.float32))
     np.testing.assert_array_equal(after, 0.5 * x + before)
+
+
+def test_of_calls_that_repeat_one_is_of_the_later_half(record: Callable[..., RecordReport]) -> None:
+    """What a program begins with (all zero here) may be data that it never has again."""
+    report = record("for (int k = 0; k < 100; k++) axpy(64, 1, x, y);", instances=2)
+    seen = []
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            before, after = (np.frombuffer(b, "f4") for b in (file.before(3), file.after(3)))
+            assert file.recording.count == 100
+        np.testing.assert_array_equal(after, before + np.arange(64))
+        seen.append(before[1])
+    # The first call, and the 64th, after which another one was due at the 128th.
+    assert sorted(seen) == [0, 63]
+
+
+MADE_CLOCK = """
+struct time { long seconds, nanoseconds; };
+static long now_us, call_us;
+int clock_gettime(int clock, struct time *time)
+{
+    (void)clock;
+    now_us += call_us;
+    time->seconds = now_us / 1000000, time->nanoseconds = now_us % 1000000 * 1000;
+    return 0;
+}
+"""
+
+
+def test_of_kinds_of_calls_the_one_that_takes_most_time_is_recorded(
+    record: Callable[..., RecordReport],
+) -> None:
+    """A program may set itself up by calls of two sizes, and work on a third one. What a call takes is made up."""
+    body = (
+        "call_us = 3; axpy(5, 1, x, y); axpy(7, 1, x, y);"
+        " for (int k = 0; k < 9; k++) { call_us = 2; axpy(64, 1, x, y); call_us = 1; axpy(6, 1, x, y); }"
+    )
+    report = record(body, instances=2, before=MADE_CLOCK)
+    found = {}
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            n = int.from_bytes(file.recording.arguments[0].value, "little")
+            found[n] = (file.recording.count, np.frombuffer(file.before(3), "f4")[3] > 6)
+    # The first call of all, and a later one of the size that takes most.
+    assert found == {5: (1, False), 64: (9, True)}
 
 
 @needs.cc

@@ -268,6 +268,17 @@ def test_ctypes_calls_are_recorded(library: ctypes.CDLL, tmp_path: Path) -> None
 
 
 @needs.cc
+def test_of_ctypes_calls_that_repeat_one_is_of_the_later_half(library: ctypes.CDLL, tmp_path: Path) -> None:
+    x = np.zeros(64, dtype=np.float32)
+    library.scale.argtypes = [np.ctypeslib.ndpointer(np.float32), ctypes.c_int, ctypes.c_double]
+    with tuner.record(tmp_path / "scale.yaml", library=library, instances=2) as live:
+        for number in range(100):
+            x[:] = number
+            library.scale(x, 64, 1.0)
+    assert {np.frombuffer(file.before(0), "f4")[0] for file in map(RecordingFile, live.recordings)} == {0, 63}
+
+
+@needs.cc
 @pytest.mark.parametrize(
     "pointer",
     [

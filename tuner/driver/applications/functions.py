@@ -97,7 +97,7 @@ def function_library(text: str, name: str, symbol: str) -> Path:
     """The library of a text of :mod:`tuner.recorders.recordings`, made where it is missing.
 
     Args:
-        text: what follows ``common.c``.
+        text: what follows ``common.c`` and ``captures.c``.
         name: for the file.
         symbol: of the function that it stands before. Where the text has a name of its own like that, its own is
             another one: both would be one in object code.
@@ -105,8 +105,9 @@ def function_library(text: str, name: str, symbol: str) -> Path:
     Raises:
         MachineError: it cannot be made.
     """
-    common = package_files("tuner.recorders.recordings").joinpath("common.c").read_text(encoding="utf-8")
-    whole = f"{common}\n{text}"
+    folder = package_files("tuner.recorders.recordings")
+    common = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("common.c", "captures.c"))
+    whole = "\n".join((*common, text))
     own = not re.search(rf"\b(?:extern|EXPORT)\b[^;{{]*\b{re.escape(symbol)}\s*\(", whole)
     renamed = f"#define {symbol} tuner_own_{symbol}\n" if own and _IDENTIFIER.fullmatch(symbol) else ""
     return shared_library(f"{renamed}{whole}", _NAME.sub("_", name))

@@ -54,7 +54,7 @@ HERE = ("this program",)
 _NOT_RUN = (126, 127)
 """The statuses of commands that run others and cannot."""
 _PARTS = (
-    *("common.c", "plan.c"),
+    *("common.c", "captures.c", "plan.c"),
     *("opencl_api.c", "opencl_text.c", "opencl_apply.c"),
     *("opencl_objects.c", "opencl_launches.c", "opencl_extensions.c"),
     *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_apply.c", "cuda_launches.c"),
