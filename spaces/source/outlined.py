@@ -41,6 +41,8 @@ class Outlined:
         start: where the function around the loop begins.
         begin, end: of the loop.
         after: where the function around it ends.
+        ahead: what stays before the call: statements in a conditional of the preprocessor that ends with the loop's
+            directives, in one of their own.
         loop: as the new function has it; empty where that is as it stands in the file.
         views: variables in it that stand for containers.
         call: what stands in the loop's place; it has as many lines.
@@ -61,6 +63,7 @@ class Outlined:
     closing: str
     values: Mapping[str, str] = field(default_factory=dict)
     loop: str = ""
+    ahead: str = ""
     views: tuple[View, ...] = ()
 
     @property
@@ -105,7 +108,7 @@ class Outlined:
             message: of a compiler, say.
             name: of the file.
         """
-        first = self.given.count("\n", 0, self.begin) + 1
+        first = self.given.count("\n", 0, self.begin) + 1 + max(0, self.ahead.count("\n") - 2)
         moved = (self._before() + self.opening).count("\n") + 3
         last = moved + self._loop().count("\n")
 
@@ -145,7 +148,7 @@ class Outlined:
         return "".join([*left, textwrap.dedent(loop.strip("\n"))]) if left else loop
 
     def _before(self) -> str:
-        return self.given[: self.begin] + self.call + self.given[self.end : self.after]
+        return self.given[: self.begin] + self.ahead + self.call + self.given[self.end : self.after]
 
     def _with(self, loop: str, above: str) -> str:
         """The file with another loop, and what has to stand before the function."""
@@ -155,7 +158,9 @@ class Outlined:
         if not self._is_loop(lines):
             unit = "\t" if "\t" in pad else "    "
             lines = "{\n" + textwrap.indent(lines, unit) + "\n}"
-        lines = textwrap.indent(lines, pad).removeprefix(pad)
+        lines = textwrap.indent(lines, pad)
+        if not self.ahead:
+            lines = lines.removeprefix(pad)
         head = self.given[: self.start]
         comment = ABOVE.search(head)
         place = len(head) if comment is None else comment.start()
@@ -164,6 +169,7 @@ class Outlined:
             + above
             + head[place:]
             + self.given[self.start : self.begin]
+            + self.ahead
             + lines
             + self.given[self.end :]
         )

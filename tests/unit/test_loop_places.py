@@ -88,6 +88,31 @@ int f(int n) { int s = 0;
 
   for (int i = 0; i < n; i++) s += i; // LINE
   return s; }""",
+    "statements between directives, before its own": """
+int f(int n) { int s = 0;
+#ifdef FIRST // always
+    s += 3;
+  #ifndef SIZE
+    s += 5;
+  #endif
+  #pragma omp parallel for \\
+      reduction(+: s)
+#endif /* FIRST */
+  for (int i = 0; i < n; i++) // LINE
+    s += i;
+  return s; }""",
+    "directives between others": """
+int f(int n) { int s = 0;
+#ifdef FIRST
+    // s += 3;
+  #ifndef SIZE
+  #pragma omp target
+  #endif
+  #pragma omp parallel for reduction(+: s)
+#endif
+  for (int i = 0; i < n; i++) // LINE
+    s += i;
+  return s; }""",
     "a body between directives": """
 int f(int n) { int s = 0;
   for (int i = 0; i < n; i++) // LINE
@@ -251,6 +276,33 @@ def test_a_loop_does_the_same_in_a_function_of_its_own(case: str, tmp_path: Path
     assert made.put_back(made.text) == text
 
 
+@needs.cc
+def test_what_stands_before_a_loop_s_directive_stays_where_it_is(tmp_path: Path) -> None:
+    case = SAME["statements between directives, before its own"]
+    text = FILE.format(functions=case, call="f(5)")
+    made = outlined(text, "f", "LINE")
+    assert "s += 3" not in made.text.split("f_loop", 3)[-1]
+    changed = made.text.replace("    s += i;\n    *", "    s += i;\n    ;\n    *")
+    back = made.put_back(changed)
+    assert back.count("#ifdef FIRST // always\n") == 2
+    assert said(back, tmp_path) == said(text, tmp_path)
+    line = made.text.split("\n").index("    s += i;") + 1
+    assert made.in_given(f"k.c:{line}: x", "k.c") == f"k.c:{text.split(chr(10)).index('    s += i;') + 1}: x"
+
+
+@needs.cc
+def test_types_that_the_head_of_an_old_function_leaves_out_are_int(tmp_path: Path) -> None:
+    function = "int f(n, m) int m[2][4]; { int i, s = 0;\n for (i = 0; i < n; i++) s += m[0][i]; // LINE\n return s; }"
+    text = FILE.format(functions=function, call="n5(a, m)").replace(
+        "int main", "#define n5(a, b) f(4, b)\nint main"
+    )
+    text = text.replace("m[2][4] = {{1, 2}, {3}}", "x[2]; int m[2][4] = {{1, 2}, {3}}")
+    files, line = (Source(name="k.c", text=text),), text[: text.index("LINE")].count("\n") + 1
+    made = outline(SourceReader(files=files, language="c", flags=("-Wno-implicit-int",)), "f", line)
+    assert "int n" in made.opening
+    assert said(made.text, tmp_path) == said(text, tmp_path)
+
+
 def test_values_that_each_iteration_sets_are_no_parameters() -> None:
     """Where nothing behind the loop asks for it."""
     loop = "for (int i = 0; i < n; i++) { t = i; s += t; } // LINE"
@@ -312,7 +364,7 @@ def test_a_macro_with_more_than_the_loop_is_refused() -> None:
     ("text", "message"),
     [
         (
-            "#ifdef SIZE\nn++;\n#pragma omp simd\n#endif\n LOOP s += i;",
+            "#ifdef SIZE\nif (n)\n#pragma omp simd\n#endif\n LOOP s += i;",
             "more than that stands between its directive",
         ),
         (

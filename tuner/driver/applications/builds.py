@@ -130,7 +130,7 @@ def build_in(
                 f"{message}, as the disk is full", "make room, or set TMPDIR to a folder that has it"
             )
         cure = "it is run in --tree, which has to hold all that it writes" if way == PLAIN else cure
-        raise UsageError(f"{message}: {built.said or 'it says nothing'}", cure)
+        raise UsageError(f"{message}: {built.failure or 'it says nothing'}", cure)
 
 
 def _full_disk(tree: Tree, built: TreeRun) -> bool:

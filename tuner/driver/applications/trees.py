@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -41,6 +42,7 @@ cd "$folder" && exec "$@"
 """The folder beside is made read-only last, which what is mounted in it by then is not. Some file systems refuse it."""
 _UNSHARE = ("unshare", "--user", "--map-current-user", "--keep-caps", "--mount")
 _SHOWN_BYTES = 400
+_ERROR = re.compile(r"[^\n]*\berror: [\s\S]*")
 _LEAST_BUSY = 0.1
 
 
@@ -68,6 +70,12 @@ class TreeRun:
         """The end of what it wrote, in one line."""
         text = (self.errors.strip() or self.output.strip()).decode("utf-8", "replace")
         return " ".join(text[-_SHOWN_BYTES:].split())
+
+    @property
+    def failure(self) -> str:
+        """The first error that a compiler printed, or the end of what was written, in one line."""
+        found = _ERROR.search(self.errors.decode("utf-8", "replace"))
+        return self.said if found is None else " ".join(found[0][:_SHOWN_BYTES].split())
 
 
 def busy(processor_s: float, wall_s: float) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_bytes, source_text
 from tuner.spaces.source.lexical import conditionals
 from tuner.spec.reading.nodes import LOOPS, Node, begin_of, stop_of
 
-__all__ = ["loop_bounds"]
+__all__ = ["LoopText", "loop_bounds"]
 
 _BLANK = r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/|\n).)*\*/)?[ \t]*\r?\n"
 _REST = r"\b(?:[^\n]*\\\r?\n)*[^\n]*\n"
@@ -21,6 +22,10 @@ _CONDITIONAL = (
 )
 _ABOVE = re.compile(rf"^(?:(?:{_PRAGMA}|{_CONDITIONAL})(?:{_BLANK})*)+[ \t]*\Z", re.MULTILINE)
 """Pragmas, by themselves or between directives that decide about nothing else."""
+_DIRECTIVES = re.compile(rf"^(?:{_BLANK}|{_PRAGMA}|{_CONDITIONAL})*\Z", re.MULTILINE)
+_WHOLE = re.compile(r"(?:[\s\S]*(?:[;{}]|\n[ \t]*#[^\n]*))?(?:\s|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+"""Statements that are whole, to the end of the last one."""
+_PRAGMA_OF_OPENMP = re.compile(rf"^{_DIRECTIVE}pragma[ \t]+omp\b", re.MULTILINE)
 _HANGING = re.compile(
     rf"^{_DIRECTIVE}pragma[ \t]+omp{_REST}(?:\s|/\*(?:(?!\*/)[\s\S])*\*/|//[^\n]*|#(?:[^\n]*\\\r?\n)*[^\n]*)*\Z",
     re.MULTILINE,
@@ -30,8 +35,26 @@ _END = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*;", re.DOTALL)
 _BRACKETS = re.compile(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
 
-def loop_bounds(loop: Node, data: bytes) -> tuple[int, int]:
-    """Bytes of a loop with pragmas right above it and the semicolon that ends it.
+@dataclass(frozen=True, slots=True)
+class LoopText:
+    """Where a loop stands in its file.
+
+    Attributes:
+        begin, start, end: bytes of the file: of all that is cut out, of the loop with its directives, behind it.
+        ahead: what lies between the first two and is no part of the loop, by itself: statements in a conditional of the
+            preprocessor that ends with the loop's directives.
+        opens: the directive that stands before the loop's own then.
+    """
+
+    begin: int
+    start: int
+    end: int
+    ahead: str = ""
+    opens: str = ""
+
+
+def loop_bounds(loop: Node, data: bytes) -> LoopText:
+    """A loop with pragmas right above it and the semicolon that ends it.
 
     Args:
         loop: as clang has it.
@@ -63,8 +86,8 @@ def loop_bounds(loop: Node, data: bytes) -> tuple[int, int]:
     return _with_conditionals(source_text(data), len(before), len(source_text(data[:end])))
 
 
-def _with_conditionals(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Bytes of what lies between two places, with the whole of each conditional that begins or ends between them."""
+def _with_conditionals(text: str, begin: int, end: int) -> LoopText:
+    """What lies between two places, with the whole of each conditional that begins or ends between them."""
     for directives in conditionals(text):
         inside = [begin <= place.start < end for place in directives]
         if all(inside) or not any(inside):
@@ -76,10 +99,36 @@ def _with_conditionals(text: str, begin: int, end: int) -> tuple[int, int]:
         if below and not _NOTHING.fullmatch(text, end, below[0].start):
             raise _part_of_a_conditional("ends")
         begin, end = min(begin, directives[0].start), max(end, directives[-1].stop)
-    if _HANGING.search(text, 0, begin):
+    region, start, ahead, opens = _directive_of_a_conditional(text, begin)
+    if _HANGING.search(text, 0, region):
         cure = "let nothing but comments of a line stand between the two, or #if and #endif around the directive alone"
         raise UsageError("more than that stands between its directive of OpenMP and the loop", cure)
-    return len(source_bytes(text[:begin])), len(source_bytes(text[:end]))
+    first, second, third = (len(source_bytes(text[:place])) for place in (region, start, end))
+    return LoopText(first, second, third, ahead, opens)
+
+
+def _directive_of_a_conditional(text: str, begin: int) -> tuple[int, int, str, str]:
+    """What a loop begins with whose directives end a conditional that has statements before them.
+
+    Returns:
+        Where the conditional begins, where its last directives do, its statements between directives of their own, and
+        what has to stand before the rest: nothing is ahead where nothing but comments was.
+    """
+    for directives in conditionals(text):
+        first, last = directives[0], directives[-1]
+        if len(directives) > 2 or last.stop > begin or not _NOTHING.fullmatch(text, last.stop, begin):
+            continue
+        inside = text[first.stop : last.start]
+        at_end = _DIRECTIVES.search(inside)
+        if at_end is None or not _PRAGMA_OF_OPENMP.search(at_end[0]):
+            continue
+        opens, start = text[first.start : first.stop], first.stop + at_end.start()
+        statements = inside[: at_end.start()]
+        if _NOTHING.fullmatch(statements):
+            return first.start, first.start, "", ""
+        if _WHOLE.fullmatch(statements) and "pragma" not in statements:
+            return first.start, start, f"{opens}{statements}{text[last.start : last.stop]}\n", f"{opens}\n"
+    return begin, begin, "", ""
 
 
 def _part_of_a_conditional(what: str) -> UsageError:

@@ -259,7 +259,9 @@ def _written(node: Node, text: bytes) -> str:
     old = text[begin["offset"] :].lstrip()[len(written) :].lstrip()[:1] == b";" or re.search(
         r"^[^(]*,", found
     )
-    return found if not old and "=" not in found and node["name"] in _WORD.findall(found) else ""
+    # One that they leave out is an int.
+    whole = node["name"] in _WORD.findall(found) and found.strip() != node["name"]
+    return found if whole and not old and "=" not in found else ""
 
 
 def _deduced(node: Node, text: bytes) -> bool:

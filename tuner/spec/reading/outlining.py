@@ -20,7 +20,7 @@ from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.loop_bounds import loop_bounds
+from tuner.spec.reading.loop_bounds import LoopText, loop_bounds
 from tuner.spec.reading.loop_exits import Exits, exits_of
 from tuner.spec.reading.loop_variables import HINT, variables_of
 from tuner.spec.reading.methods import THIS, scopes_of
@@ -213,12 +213,13 @@ class _Writer:
 
     def outlined(self, entry: str, line: int) -> Outlined:
         """The loop as a function."""
-        begin, end = loop_bounds(self.loop, self._data)
+        place = loop_bounds(self.loop, self._data)
+        begin, end = place.begin, place.end
         symbol = self._unused(f"{self.function.name}_loop{line}")
         passed, exits = self._passed()
         head = declaration(exits.type, f"{symbol}({passed.parameters})")
         pad = source_text(self._data[self._data.rfind(b"\n", 0, begin) + 1 : begin])
-        given = self._data[begin:end]
+        lines = self._data.count(b"\n", begin, end) - place.ahead.count("\n")
         views = () if self._views is None else self._views.views
         declared = [view.declared for view in views]
         return Outlined(
@@ -231,12 +232,19 @@ class _Writer:
             end=self._characters(end),
             after=self._characters(self._around.after),
             values=passed.known,
-            loop="" if self._views is None else self._views.text(self._data, begin, end),
+            ahead=place.ahead,
+            loop=self._loop_text(place),
             views=views,
-            call=_block([f"{head};", *declared, exits.call(symbol, passed.values)], pad, given.count(b"\n")),
+            call=_block([f"{head};", *declared, exits.call(symbol, passed.values)], pad, lines),
             opening=f"{self._once()}{head}\n{{\n{passed.before}{'    ' if pad.strip() else pad}",
             closing=f"\n{exits.closing(passed.behind)}}}",
         )
+
+    def _loop_text(self, place: LoopText) -> str:
+        """The loop where it does not stand like that in the file."""
+        if self._views is not None:
+            return place.opens + self._views.text(self._data, place.start, place.end)
+        return place.opens + source_text(self._data[place.start : place.end]) if place.ahead else ""
 
     def _once(self) -> str:
         """What makes one function of those of several sources, of a loop in a file that they include."""
