@@ -9,8 +9,9 @@ extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_real
 extern void *__libc_memalign(size_t, size_t), *__libc_valloc(size_t), *__libc_pvalloc(size_t), __libc_free(void *);
 extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
 extern int munmap(void *, size_t);
+extern void qsort(void *, size_t, size_t, int (*)(const void *, const void *));
 
-struct block { uintptr_t address; size_t size; };
+struct block { uintptr_t address; size_t size; void *caller; }; /* caller: who has asked for it */
 enum { FIRST_BLOCKS = 1 << 16, BOTH = 1 | 2, PRIVATE_MEMORY = 0x02 | 0x20, LARGE_BLOCK = 256 << 20, NO_MEMORY = 12 };
 
 static struct block *blocks; /* by address, each at the first free place from its own; of size 0 where one was freed */
@@ -44,7 +45,7 @@ static int make_room(void)
 static void lock_blocks(void) { acquire(&block_lock); }
 static void unlock_blocks(void) { release(&block_lock); }
 
-static void *given(void *address, size_t size)
+static void *given(void *address, size_t size, void *caller)
 {
     static int forks;
     if (!address || !size) return address;
@@ -54,7 +55,7 @@ static void *given(void *address, size_t size)
     if (make_room()) {
         struct block *one = place_of(blocks, block_places, (uintptr_t)address);
         block_count += !one->address;
-        one->address = (uintptr_t)address, one->size = size;
+        one->address = (uintptr_t)address, one->size = size, one->caller = caller;
         if (one->address < lowest) lowest = one->address;
         if (one->address + size > highest) highest = one->address + size;
     }
@@ -102,12 +103,13 @@ static void find_next(void)
     }
 }
 
-EXPORT void *malloc(size_t size) { return find_next(), given(next_of.malloc(size), size); }
-EXPORT void *calloc(size_t count, size_t size) { return find_next(), given(next_of.calloc(count, size), count * size); }
-EXPORT void *memalign(size_t align, size_t size) { return find_next(), given(next_of.memalign(align, size), size); }
-EXPORT void *aligned_alloc(size_t align, size_t size) { return find_next(), given(next_of.aligned_alloc(align, size), size); }
-EXPORT void *valloc(size_t size) { return find_next(), given(next_of.valloc(size), size); }
-EXPORT void *pvalloc(size_t size) { return find_next(), given(next_of.pvalloc(size), (size + 4095) & ~(size_t)4095); }
+#define CALLER __builtin_return_address(0)
+EXPORT void *malloc(size_t size) { return find_next(), given(next_of.malloc(size), size, CALLER); }
+EXPORT void *calloc(size_t count, size_t size) { return find_next(), given(next_of.calloc(count, size), count * size, CALLER); }
+EXPORT void *memalign(size_t align, size_t size) { return find_next(), given(next_of.memalign(align, size), size, CALLER); }
+EXPORT void *aligned_alloc(size_t align, size_t size) { return find_next(), given(next_of.aligned_alloc(align, size), size, CALLER); }
+EXPORT void *valloc(size_t size) { return find_next(), given(next_of.valloc(size), size, CALLER); }
+EXPORT void *pvalloc(size_t size) { return find_next(), given(next_of.pvalloc(size), (size + 4095) & ~(size_t)4095, CALLER); }
 EXPORT void free(void *address) { find_next(), taken(address), next_of.free(address); }
 
 EXPORT void *realloc(void *address, size_t size)
@@ -125,15 +127,15 @@ EXPORT void *realloc(void *address, size_t size)
         unlock_blocks();
     }
     void *found = next_of.realloc(address, size);
-    if (!found && size) given(address, before);
-    return given(found, size);
+    if (!found && size) given(address, before, CALLER);
+    return given(found, size, CALLER);
 }
 
 EXPORT int posix_memalign(void **found, size_t align, size_t size)
 {
     find_next();
     int status = next_of.posix_memalign ? next_of.posix_memalign(found, align, size) : NO_MEMORY;
-    if (!status) given(*found, size);
+    if (!status) given(*found, size, CALLER);
     return status;
 }
 
@@ -152,8 +154,44 @@ static struct block block_around(uintptr_t address)
 #ifdef OWN_PATH
     for (size_t i = 0; i < OWN_VARIABLES && !found.size; i++)
         if (address - (own_base + (uintptr_t)own_variables[i][0]) < (uintptr_t)own_variables[i][1])
-            found = (struct block){own_base + (uintptr_t)own_variables[i][0], (size_t)own_variables[i][1]};
+            found = (struct block){own_base + (uintptr_t)own_variables[i][0], (size_t)own_variables[i][1], NULL};
 #endif
+    return found;
+}
+
+__attribute__((unused)) static int is_of_runtime(void *caller)
+{
+    static struct { void *caller; int is; } known[64];
+    struct described object;
+    size_t at = (uintptr_t)caller % 61;
+    if (known[at].caller != caller) {
+        const char *name = dladdr(caller, &object) && object.name ? object.name : "";
+        known[at].is = strstr(name, "/ld-linux") || strstr(name, "/libgomp.") || strstr(name, "/libomp.") || strstr(name, "/libiomp5.");
+        known[at].caller = caller;
+    }
+    return known[at].is;
+}
+
+__attribute__((unused)) static int by_address(const void *some, const void *other)
+{
+    uintptr_t a = ((const struct block *)some)->address, b = ((const struct block *)other)->address;
+    return (a > b) - (a < b);
+}
+
+/* Blocks of the application's own between two addresses, in their order; NULL where none are known. Those of a library of
+ * OpenMP and of the dynamic linker are not its own: what they know of threads is kept there, also while a loop runs. */
+__attribute__((unused)) static struct block *own_blocks(uintptr_t begin, uintptr_t end, size_t *count, size_t *bytes)
+{
+    lock_blocks();
+    *count = 0, *bytes = (block_count + 1) * sizeof(struct block);
+    struct block *found = blocks ? mmap(NULL, *bytes, BOTH, PRIVATE_MEMORY, -1, 0) : (void *)-1L;
+    for (size_t i = 0; found != (void *)-1L && i < block_places; i++)
+        if (blocks[i].size && blocks[i].address >= begin && blocks[i].address + blocks[i].size <= end &&
+            !is_of_runtime(blocks[i].caller))
+            found[(*count)++] = blocks[i];
+    unlock_blocks();
+    if (found == (void *)-1L) return NULL;
+    qsort(found, *count, sizeof *found, by_address);
     return found;
 }
 

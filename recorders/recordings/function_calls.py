@@ -162,6 +162,12 @@ static long before_of(const struct reach *all, size_t count, size_t which)
     (void)all, (void)count, (void)which;
     return 0;
 }
+struct block { uintptr_t address; size_t size; };
+__attribute__((unused)) static struct block *own_blocks(uintptr_t begin, uintptr_t end, size_t *count, size_t *bytes)
+{
+    (void)begin, (void)end, (void)count, (void)bytes;
+    return NULL;
+}
 """
 """In the place of ``allocations.c``."""
 
@@ -171,13 +177,18 @@ static void begin_more(const char *mode) {{ (void)mode; }}
 /* The kernel refuses to read what is not mapped, where a copy would end the application. */
 static const char *unread;
 
+static void contents_out(Capture *capture, const void *from, size_t size, const char *why)
+{{
+    if (capture->failed) return;
+    bytes_out(capture, from, size);
+    if (capture->failed && *__errno_location() == 14) unread = why;
+}}
+
 __attribute__((unused)) static void array_out(
     Capture *capture, const char *name, const void *from, size_t size, const char *why)
 {{
     field_head(capture, name, size);
-    if (capture->failed) return;
-    bytes_out(capture, from, size);
-    if (capture->failed && *__errno_location() == 14) unread = why;
+    contents_out(capture, from, size, why);
 }}
 
 {memory}

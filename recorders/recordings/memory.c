@@ -4,7 +4,7 @@
  * them is good in a replay that has them at the same addresses. Follows allocations.c, or what is in its place.
  */
 
-extern int mallopt(int, int);
+extern int mallopt(int, int), munmap(void *, size_t);
 
 enum { PIECES = 8, MAPPING_TEXT = 1 << 20, MMAP_MAX = -4, WRITABLE = 2, EXECUTABLE = 1 };
 #define MOST_MEMORY (256UL << 20)
@@ -109,12 +109,47 @@ static void piece_heads(Capture *capture, int first)
     }
 }
 
+static size_t heap_at; /* where the capture's file has what the heap held before */
+
+static void before_out(Capture *capture, int before, size_t from, size_t size)
+{
+    static char part[1 << 16];
+    while (size && !capture->failed) {
+        ssize_t got = pread(before, part, size < sizeof part ? size : sizeof part, (long)from);
+        if (got <= 0) capture->failed = 1;
+        else bytes_out(capture, part, (size_t)got), from += (size_t)got, size -= (size_t)got;
+    }
+}
+
+/* The heap after a call: the application's own blocks as they are, what lies between them as it was. Allocators keep their
+ * lists there, and libraries of OpenMP what they know of their threads; a replay has both elsewhere.
+ */
+static int heap_after(Capture *capture, struct piece heap)
+{
+    size_t count, bytes;
+    struct block *own = own_blocks(heap.begin, heap.end, &count, &bytes);
+    int before = own ? open(capture->path, CLOEXEC) : -1;
+    uintptr_t at = heap.begin;
+    for (size_t i = 0; before >= 0 && i <= count; i++) {
+        uintptr_t begin = i < count ? own[i].address : heap.end;
+        before_out(capture, before, heap_at + (at - heap.begin), begin - at);
+        if (i < count) bytes_out(capture, (const void *)begin, own[i].size), at = begin + own[i].size;
+    }
+    if (before >= 0) close(before);
+    if (own) munmap(own, bytes);
+    return before >= 0;
+}
+
 static void piece_contents(Capture *capture, int first, const char *when)
 {
     for (int i = 0; i < piece_count; i++) {
         char name[64];
+        size_t size = pieces[i].end - pieces[i].begin;
+        int is_heap = !strcmp(pieces[i].name, "heap");
         snprintf(name, sizeof name, "%d/%s", first + i, when);
-        array_out(capture, name, (const void *)pieces[i].begin, pieces[i].end - pieces[i].begin,
-                  "its memory cannot be read");
+        field_head(capture, name, size);
+        if (is_heap && !strcmp(when, "before")) heap_at = capture->size;
+        if (is_heap && !strcmp(when, "after") && !capture->failed && heap_after(capture, pieces[i])) continue;
+        contents_out(capture, (const void *)pieces[i].begin, size, "its memory cannot be read");
     }
 }

@@ -151,6 +151,24 @@ def test_a_program_that_becomes_another_ends_as_that_does(busy: Path) -> None:
     assert listing.ran.status == 3
 
 
+def test_threads_of_openmp_wait_asleep_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they do while they wait is no time of the program's."""
+    seen, program = tmp_path / "seen", tmp_path / "app"
+    (tmp_path / "app.c").write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\nvoid work(int n, int *x) { while (n--) x[n]++; }\n"
+        f'int main(void) {{ fputs(getenv("OMP_WAIT_POLICY"), fopen("{seen}", "w")); return 0; }}\n'
+    )
+    compiled("-o", program, tmp_path / "app.c")
+    for given, expected in ((None, "passive"), ("active", "active")):
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+        if given:
+            monkeypatch.setenv("OMP_WAIT_POLICY", given)
+        list_launches([str(program)])
+        assert seen.read_text() == expected
+
+
 def test_a_program_keeps_its_own_use_of_the_signal(tmp_path: Path) -> None:
     script = (
         "import math, signal, time\ncounts = []\nsignal.signal(signal.SIGPROF, lambda *_: counts.append(1))\n"

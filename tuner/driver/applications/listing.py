@@ -25,6 +25,9 @@ from tuner.recorders.recordings.samples import Samples, read_samples
 __all__ = ["Listing", "list_built", "list_launches"]
 
 
+_WAITS_ASLEEP = {"OMP_WAIT_POLICY": "passive"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """What an application launches; ``to_json`` is the object behind ``--json``.
@@ -146,4 +149,7 @@ def list_built(command: Sequence[str], tree: Tree, folder: Path) -> Listing:
 def _sampled(application: Application) -> tuple[Ran, Samples]:
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
         variables = {"TUNER_RECORD_MODE": "list", "TUNER_SAMPLE_OUT": scratch}
+        # Threads of OpenMP that wait for others take a processor for it: where other work on the machine holds those
+        # up, nearly all of the time would be found in the library.
+        variables |= {name: value for name, value in _WAITS_ASLEEP.items() if name not in os.environ}
         return application.run(Path(scratch), variables), read_samples(Path(scratch))
