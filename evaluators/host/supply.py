@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -38,8 +39,8 @@ _MOST_MAPPINGS = MESSAGE_BYTES // 64
 """All are told to the process in one message, in six words each."""
 _MEMORY_BYTES = 64 << 20
 _WINDOW_S = 0.02
-_SETS_S = 0.5
-"""Of the baseline's calls over all timed sets: eight calls of a second each would take longer than any timing."""
+_SETS_S = 1.0
+"""Of the baseline's calls over all timed sets, which is what a process times: eight of a second would be too many."""
 _KEPT = 4
 
 
@@ -268,7 +269,7 @@ class Supply(supply.Supply[Bundle]):
     def _counts(self, size: int, *, restored: int, call_s: float) -> tuple[int, int]:
         """How many sets of inputs, and how many entries of each."""
         least = 1 if size > LARGE_BYTES else _LEAST_SETS
-        in_time = int(_SETS_S / max(call_s, 1e-9))
+        in_time = math.ceil(_SETS_S / max(call_s, 1e-9))
         sets = max(least, min(_MOST_SETS, self._cache_bytes // 2 // max(size, 1), in_time))
         if not restored:
             return sets, 1

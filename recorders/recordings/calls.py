@@ -24,7 +24,7 @@ from tuner.recorders.recordings.c_text import bound_sizes
 from tuner.recorders.recordings.capture import KernelUse
 from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording
 from tuner.recorders.recordings.memory import in_a_row, pointer_at, read
-from tuner.recorders.recordings.raw_captures import RawCapture, allocations
+from tuner.recorders.recordings.raw_captures import RawCapture, allocations, representatives
 from tuner.recorders.recordings.views import plainly_passed
 
 __all__ = ["CallRecorder"]
@@ -43,8 +43,8 @@ class CallRecorder:
         entry: its name.
         arguments: of the spec, in call order, members in the place of structures; ``value: n`` binds the size ``n``.
         sizes: the values of sizes that no argument carries.
-        instances: the most calls to keep; those that differ in scalars or sizes come first, and beside the very first
-            one later ones take the places of earlier ones of their kind.
+        instances: the most calls to keep; those that differ in scalars or sizes come first, and later ones that
+            change something before earlier ones.
         passed: the function's parameters; empty where they are the arguments.
         layout: of the structures among them.
     """
@@ -71,6 +71,7 @@ class CallRecorder:
         own["_bound"] = bound_sizes(arguments)
         own["_sizes"] = dict(sizes)
         own["_instances"] = instances
+        own["_room"] = instances + 1
         own["_lock"] = threading.Lock()
         own["_others"] = False
         own["_thread"] = 0
@@ -111,7 +112,10 @@ class CallRecorder:
         Raises:
             MachineError: it cannot be written.
         """
-        return tuple(dict.fromkeys(kept.write(folder, name=name, use=self.use) for kept in self._kept))
+        spent_s = {signature: self._spent_s(signature) for signature in self.use.signatures}
+        places = representatives(self._kept, [""] * len(self._kept), spent_s, self._instances)
+        kept = [self._kept[place] for place in places]
+        return tuple(dict.fromkeys(one.write(folder, name=name, use=self.use) for one in kept))
 
     def _captured(self, given: Sequence[Any]) -> Any:
         reason, recording, places = "", None, dict[int, tuple[int, int]]()
@@ -148,7 +152,7 @@ class CallRecorder:
         """
         self._launches[signature] += 1
         signatures = [kept.recording.signature for kept in self._kept]
-        if len(signatures) < self._instances:
+        if len(signatures) < self._room:
             return len(signatures)
         # The first one stays.
         behind = range(1, len(signatures))

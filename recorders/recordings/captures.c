@@ -34,8 +34,8 @@ static void number_field(Capture *capture, const char *name, uint64_t number) { 
 /* Representatives of each wanted kernel: one of each signature first, further ones while there is room. A program may
  * begin with data that it never has again (all zero, or noise), and end with what changes nothing any more. So the very
  * first one stays, and whenever there have been twice as many launches of a signature, one takes the place of the oldest
- * other one of it: in the end those are of the program's later half. A signature that has taken twice as long as one that
- * is kept takes that one's place.
+ * other one of it: in the end the newest is of the program's later half. A signature that has taken twice as long as one
+ * that is kept takes that one's place.
  */
 enum { RENEWED_BYTES = 1 << 30 }; /* that a process writes for it at most */
 static struct {
@@ -89,33 +89,40 @@ static size_t behind_first(void)
     return first + 1;
 }
 
-/* Seconds that launches of a signature took so far; NULL where there are too many signatures. */
-static double *spent_on(uint64_t sign)
+/* What launches of a signature took so far: their number and the least of their times, as one may have been interrupted or
+ * have compiled what it runs. */
+struct spent { uint64_t sign; int kernel; double launches, least; };
+
+/* NULL where there are too many signatures. */
+static struct spent *spent_on(uint64_t sign)
 {
     enum { SIGNATURES = 1 << 12, TRIES = 16 };
-    static struct { uint64_t sign; int kernel; double seconds; } all[SIGNATURES];
+    static struct spent all[SIGNATURES];
     for (size_t i = 0; i < TRIES; i++) {
-        size_t at = (sign + (uint64_t)meant + i) % SIGNATURES;
-        if (!all[at].sign && !all[at].seconds) all[at].sign = sign, all[at].kernel = meant;
-        if (all[at].sign == sign && all[at].kernel == meant) return &all[at].seconds;
+        struct spent *one = &all[(sign + (uint64_t)meant + i) % SIGNATURES];
+        if (one->launches == 0) one->sign = sign, one->kernel = meant;
+        if (one->sign == sign && one->kernel == meant) return one;
     }
     return NULL;
 }
 
 static void launch_took(uint64_t sign, double seconds)
 {
-    double *sum = spent_on(sign);
-    if (sum) *sum += seconds;
+    struct spent *own = spent_on(sign);
+    if (!own) return;
+    if (own->launches == 0 || seconds < own->least) own->least = seconds;
+    own->launches++;
 }
 
 /* The one behind the first whose signature took least; it goes for one that took twice as long. */
 static long place_of_less(uint64_t sign)
 {
     long least = -1;
-    double *own = spent_on(sign), seconds = own ? *own / 2 : 0;
+    struct spent *own = spent_on(sign);
+    double seconds = own ? own->launches * own->least / 2 : 0;
     for (size_t i = behind_first(); i < kept_count; i++) {
-        double *other = kept[i].kernel == meant ? spent_on(kept[i].sign) : NULL;
-        if (other && *other < seconds) least = (long)i, seconds = *other;
+        struct spent *other = kept[i].kernel == meant ? spent_on(kept[i].sign) : NULL;
+        if (other && other->launches * other->least < seconds) least = (long)i, seconds = other->launches * other->least;
     }
     return least;
 }

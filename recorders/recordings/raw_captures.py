@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from tuner.core.errors import MachineError, UsageError
 from tuner.recorders.recordings.capture import KernelUse
 from tuner.recorders.recordings.format import (
@@ -24,7 +26,7 @@ from tuner.recorders.recordings.format import (
     write_recording,
 )
 
-__all__ = ["RawCapture", "allocations", "read_raw"]
+__all__ = ["RawCapture", "allocations", "read_raw", "representatives"]
 
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
@@ -46,6 +48,14 @@ class RawCapture:
     contents: Mapping[int, Captured]
     wanted: int = 0
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all of its buffers hold afterwards what they held before."""
+        pairs = (
+            (np.frombuffer(c.before, "u1"), np.frombuffer(c.after, "u1")) for c in self.contents.values()
+        )
+        return all(np.array_equal(before, after) for before, after in pairs)
+
     def write(self, folder: Path, *, name: str, use: KernelUse | None = None) -> Path:
         """Writes the recording; its name tells what it is, so equal launches give one file.
 
@@ -63,6 +73,35 @@ class RawCapture:
             path = folder / f"{name}-{digest[:12]}.rec"
             os.replace(draft, path)
         return path
+
+
+def representatives(
+    captures: Sequence[RawCapture], processes: Sequence[str], spent_s: Mapping[str, float], instances: int
+) -> list[int]:
+    """Which captures of one kernel stand for its launches: one of each kind, then repetitions.
+
+    Kinds that took longest come first; of a kind those that changed something, of them the first process's, of these
+    the last: what a program begins with may be data that it never has again, and what it ends with may change nothing.
+
+    Args:
+        captures: in the order of their launches.
+        processes: that made them.
+        spent_s: seconds that launches took, by signature.
+        instances: how many are wanted.
+
+    Returns:
+        Their places, in order.
+    """
+    kinds: dict[str, list[int]] = {}
+    for place, capture in enumerate(captures):
+        kinds.setdefault(capture.recording.signature, []).append(place)
+    order = {name: number for number, name in enumerate(dict.fromkeys(processes))}
+
+    def late(place: int) -> tuple[bool, int, int]:
+        return captures[place].changes_nothing, order[processes[place]], -place
+
+    ranked = [sorted(kinds[kind], key=late) for kind in sorted(kinds, key=lambda k: -spent_s.get(k, 0.0))]
+    return sorted([*(own[0] for own in ranked), *(place for own in ranked for place in own[1:])][:instances])
 
 
 def read_raw(path: Path) -> RawCapture:

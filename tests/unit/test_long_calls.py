@@ -8,7 +8,7 @@ import pytest
 from virtual_clock import ADVANCES
 
 from tuner.core.expressions import parse
-from tuner.core.racing import FEWEST_CALLS, Race
+from tuner.core.racing import FEWEST_CALLS, Race, least_calls
 from tuner.core.types import (
     Argument,
     ArgumentRole,
@@ -172,6 +172,16 @@ def test_answers_that_are_stored_gain_nothing() -> None:
         often = bench.time(storing, calls=6, number=2)
         assert often.status is Status.REFUSED
         assert "on inputs that it has not seen" in often.message
+
+
+@pytest.mark.parametrize("call_ns", [150_000_000, 300_000_000, 440_000_000])
+def test_there_are_as_many_sets_as_calls_that_are_enough(call_ns: int) -> None:
+    """Fewer would be called again, and then a look at new ones has to follow, which takes more than one more set."""
+    with Bench(text(call_ns)) as bench:
+        calls = least_calls(7, call_ns * 1e-9, 1.0)
+        measured = bench.time(bench.built, calls=calls, number=1)
+        assert measured.notes["sets"] == calls
+        assert "fresh_ratio" not in measured.notes
 
 
 @pytest.mark.parametrize(

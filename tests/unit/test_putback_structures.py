@@ -326,7 +326,7 @@ def test_a_large_structure_that_is_copied_for_the_call(
     main = MAIN.replace("struct chunk *, double", "struct chunk, double").replace(
         "step(&(c), 0.5)", "step(c, 0.5)"
     )
-    command = application(tmp_path, TWICE, kernel=COPIED, main=main)
+    command = application(tmp_path, "STEP(c);", kernel=COPIED, main=main)
     text = SPEC.replace("struct: struct chunk", "struct: struct chunk\n    by: value")
     text = text.replace("value: 0, role: inout}", "value: 0}")
     loaded = spec(tmp_path, text=text)
@@ -334,6 +334,7 @@ def test_a_large_structure_that_is_copied_for_the_call(
     with RecordingFile(report.recordings[0]) as file:
         assert np.frombuffer(file.before(1), "f8").tolist() == list(range(24))
         assert np.frombuffer(file.recording.arguments[5].value, "f8").tolist() == [1]
+    command = application(tmp_path, TWICE, kernel=COPIED, main=main)
     capfd.readouterr()
     _, (ran,) = run_with([winner(loaded)], command)
     assert (ran.replaced, ran.left) == (2, 0)

@@ -96,8 +96,10 @@ def test_each_kernel_has_room_and_a_spec_of_its_own(recorded: tuple[Path, Record
     assert {p.name for p in report.specs} == {f"{name}.yaml" for name in there}
     found = {name: sorted(map(values, out.glob(f"recordings/{name}-*.rec"))) for name in ("first", "second")}
     # Kernels with the same arguments and geometry are not taken for one another.
-    assert found["first"] == [(0, (8,), 1), (1, (16,), 2)]
-    assert found["second"] == [(4, (64,), 6), (6, (64,), 8)]
+    # Of four sizes those that took longest, whichever they are; of launches that repeat the last ones.
+    assert len(found["first"]) == 2
+    assert set(found["first"]) <= {(0, (8,), 1), (1, (16,), 2), (2, (32,), 3), (3, (64,), 4)}
+    assert found["second"] == [(6, (64,), 8), (8, (64,), 10)]
     # What the numbers of `offset` are is no reason for a note.
     assert report.notes == ("nothing of fourth was recorded",)
     assert report.index is not None

@@ -133,7 +133,10 @@ def tune_kernel(
         grid_div=(grid_div_x, grid_div_y, grid_div_z), restrictions=restrictions, answer=answer, atol=atol, lang=lang,
         compiler_options=compiler_options, block_size_names=block_size_names, folder=Path(out) / "kernel_tuner",
     )  # fmt: skip
-    settings = None if iterations is None else {"rounds_calls": (-(-iterations // 2), iterations, iterations)}
+    settings: dict[str, Any] | None = None
+    if iterations is not None:
+        # As many as were asked for, however long a call takes.
+        settings = {"rounds_calls": (-(-iterations // 2), iterations, iterations), "enough_s": 1e9}
     (loaded,) = load_spec(spec)
     options = Options(strategy=searcher, seed=seed, settings=settings, **budget)
     result = tune_spec(loaded, options, out=Path(out))

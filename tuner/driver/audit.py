@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tuner.core import statistics
+from tuner.core import racing, statistics
 from tuner.core.canonical import canonical_json, from_json
 from tuner.core.collecting import rarely_collected
 from tuner.core.errors import RecordError, UsageError
@@ -336,7 +336,8 @@ def _composite(state: RunState, session: Any, trial: int) -> float:
     total = 0.0
     for problem, weight in enumerate(state.settings.weights):
         call_s = statistics.median(state.trials[trial].times_s(problem))
-        calls = min(max(math.ceil(state.settings.final_s / call_s), 7), 2048)
+        least = racing.least_calls(7, call_s, state.settings.enough_s)
+        calls = min(max(math.ceil(state.settings.final_s / call_s), least), 2048)
         measurement = session.measure(problem=problem, calls=calls)
         if measurement.status is not Status.OK:
             return math.nan

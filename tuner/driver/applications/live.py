@@ -142,7 +142,7 @@ def _launches(
         scratch = Path(name)
         begin = time.perf_counter()
         library.tuner_follow()
-        if library.tuner_start(os.fsencode(name), "\n".join(kernels).encode(), instances):
+        if library.tuner_start(os.fsencode(name), "\n".join(kernels).encode(), instances + 1):
             raise UsageError(f"{name} cannot be written", "name another folder with out")
         failed = True
         try:

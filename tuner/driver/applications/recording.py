@@ -30,7 +30,7 @@ from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, Ran
 from tuner.recorders.recordings.function_calls import recording_library
-from tuner.recorders.recordings.raw_captures import read_raw
+from tuner.recorders.recordings.raw_captures import RawCapture, read_raw, representatives
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
 
@@ -208,7 +208,8 @@ def capture(
     variables = {
         "TUNER_RECORD_MODE": "record",
         "TUNER_RECORD_KERNEL": "\n".join(kernels),
-        "TUNER_RECORD_INSTANCES": str(instances),
+        # The very first one is kept beside them, for programs whose later calls change nothing.
+        "TUNER_RECORD_INSTANCES": str(instances + 1),
     }
     with scratch_folder(folder) if scratch is None else nullcontext(str(scratch)) as name:
         ran = application.run(Path(name), variables)
@@ -236,25 +237,25 @@ def _leave_no_empty(folder: Path) -> None:
 def collect(ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str], *, instances: int) -> list[Taken]:
     """Writes the recordings of what the library left in a folder; none where it left none.
 
-    Each process of an application keeps ``instances`` launches of each kernel: of all of them as many are written.
+    Each process of an application keeps one launch of each kernel more: of all of them so many are written.
     """
-    kept = _representatives(sorted(scratch.glob("*.raw")), instances)
+    kept = _representatives(sorted(scratch.glob("*.raw")), ran, instances)
     found = [_write(raw, folder, ran, kernels) for raw in kept]
     return list({taken.path: taken for taken in found}.values())
 
 
-def _representatives(raws: Sequence[Path], instances: int) -> list[Path]:
-    """So many of each kernel: one of each kind of launch before repetitions, the first processes' before others'."""
-    kinds: dict[int, dict[str, list[Path]]] = {}
+def _representatives(raws: Sequence[Path], ran: Ran, instances: int) -> list[Path]:
+    """So many of each kernel."""
+    kernels: dict[int, list[tuple[Path, RawCapture]]] = {}
     for raw in raws:
         capture = read_raw(raw)
-        own = kinds.setdefault(capture.wanted, {})
-        own.setdefault(capture.recording.signature, []).append(raw)
+        kernels.setdefault(capture.wanted, []).append((raw, capture))
     kept: set[Path] = set()
-    for own in kinds.values():
-        firsts = [found[0] for found in own.values()]
-        repetitions = [raw for found in own.values() for raw in found[1:]]
-        kept.update([*firsts, *repetitions][:instances])
+    for own in kernels.values():
+        entry = own[0][1].recording.entry
+        spent = {s: t for use in ran.kernels if use.name == entry for s, (_, t) in use.signatures.items()}
+        captures, processes = [capture for _, capture in own], [raw.name.split("-")[1] for raw, _ in own]
+        kept.update(own[place][0] for place in representatives(captures, processes, spent, instances))
     return [raw for raw in raws if raw in kept]
 
 
