@@ -20,7 +20,7 @@ from tuner.driver.outcome.export import export
 from tuner.evaluators.host.assembly import CannotLoad, reached, without_variable
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.objects import Object
-from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.regions import read_program
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
@@ -223,16 +223,24 @@ def test_a_spec_that_asks_a_compiler_for_more_is_an_error(
 
 @needs.gcc
 def test_gcc_is_asked_in_its_own_pragmas(tmp_path: Path) -> None:
-    task = written(
-        tmp_path, "gcc -O3", text=KERNEL.replace("twice(a[i])", "a[i]").replace("t += b[i];", "")
-    ).task
-    program = read_program(task.kernel)
+    text = KERNEL.replace("twice(a[i])", "a[i]").replace("t += b[i];", "")
+    program = read_program(written(tmp_path, "gcc -O3", text=text).task.kernel)
     for op, args, pragma in (
         ("unroll", {"loop": "i", "count": 4}, "#pragma GCC unroll 4"),
         ("vectorize", {"loop": "i"}, "#pragma GCC ivdep"),
     ):
         made = apply_edits(program, [{"op": op, "function": "mix", **args}])
         assert pragma in made.variant.files[0].text, op
+    # It takes nothing between a directive of OpenMP and its loop, nor does clang.
+    under = (
+        KERNEL.replace("twice(a[i])", "a[i]")
+        .replace("t += b[i];", "")
+        .replace("for (", "\n#pragma omp simd\nfor (")
+    )
+    program = read_program(written(tmp_path, "gcc -O3", text=under).task.kernel)
+    for op, args in (("unroll", {"loop": "i", "count": 4}), ("vectorize", {"loop": "i"})):
+        with pytest.raises(EditRefused, match="a directive of OpenMP stands before loop i"):
+            apply_edits(program, [{"op": op, "function": "mix", **args}])
 
 
 ASSEMBLER = """\

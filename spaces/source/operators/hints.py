@@ -38,6 +38,7 @@ from tuner.spaces.source.operators.loop_pragmas import (
     asks_unrolling,
     fully_unrolled,
     independent,
+    is_under_directive,
     of_width,
 )
 from tuner.spaces.source.syntax import (
@@ -86,6 +87,10 @@ def unroll(function: Function, args: Args) -> Function:
 
 def _asked(function: Function, loop: For, *pragmas: str, body: tuple[Stmt, ...] | None = None) -> Function:
     """The function with more pragmas before a loop, which may have another body."""
+    if pragmas and is_under_directive(loop):
+        raise Refused(
+            f"a directive of OpenMP stands before loop {loop.key}, and nothing may stand between the two"
+        )
     made = replace(loop, pragmas=(*loop.pragmas, *pragmas), body=loop.body if body is None else body)
     return replace_statement(function, loop, [made])
 
@@ -180,7 +185,7 @@ def _written_out(function: Function, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]
     """A body whose loops the compiler is asked to write out, so that nothing but vectors of what is around is left."""
 
     def change(node: Any) -> Any:
-        asked = isinstance(node, For) and not asks_unrolling(node)
+        asked = isinstance(node, For) and not asks_unrolling(node) and not is_under_directive(node)
         return replace(node, pragmas=(*node.pragmas, *fully_unrolled(function))) if asked else node
 
     return transform(body, change)

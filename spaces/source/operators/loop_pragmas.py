@@ -10,7 +10,14 @@ from __future__ import annotations
 from tuner.core.compilers import CLANG, GCC
 from tuner.spaces.source.syntax import For, Function
 
-__all__ = ["asks_unrolling", "fully_unrolled", "independent", "is_fully_unrolled", "of_width"]
+__all__ = [
+    "asks_unrolling",
+    "fully_unrolled",
+    "independent",
+    "is_fully_unrolled",
+    "is_under_directive",
+    "of_width",
+]
 
 _FULL = {CLANG: ("clang loop unroll(full)",), GCC: ("GCC unroll 256",)}
 """gcc unrolls whole a loop of no more rounds."""
@@ -30,6 +37,11 @@ def is_fully_unrolled(loop: For) -> bool:
 def asks_unrolling(loop: For) -> bool:
     """Whether a compiler is asked to unroll a loop in any way."""
     return any("unroll" in pragma for pragma in loop.pragmas)
+
+
+def is_under_directive(loop: For) -> bool:
+    """Whether a directive of OpenMP stands before a loop: compilers take nothing between the two."""
+    return any(pragma.split()[:1] == ["omp"] for pragma in loop.pragmas)
 
 
 def independent(function: Function) -> tuple[str, ...]:
