@@ -103,6 +103,22 @@ def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec
 
 
 @pytest.mark.integration
+def test_variants_whose_parameters_change_nothing_are_not_tuned_for_ever(
+    spec: LoadedSpec, tmp_path: Path
+) -> None:
+    """As tiles that are longer than the loops they cut: every configuration of a variant builds to one code."""
+    alike = backend(of_variant=lambda variant, _: 0.9 ** min(3, len(variant.edits)), same_code=lambda _: [])
+    options = Options(seed=0, workers=2, evaluations=40)
+    result = begin(spec, tmp_path / "a.run", options, backend=alike)
+    with RunRecord.read(result.path) as record:
+        state, _, _ = open_state(record)
+    # Three rungs: one trial, and two that duplicates end.
+    assert max(len(v.trials) for v in state.variants.values()) <= 24
+    assert result.summary.trials["total"] < options.evaluations * 25
+    assert audit(result.path, backend=alike).differences == []
+
+
+@pytest.mark.integration
 def test_survivors_get_more_and_failures_little_and_each_begins_where_its_parent_stands(
     spec: LoadedSpec, tmp_path: Path
 ) -> None:

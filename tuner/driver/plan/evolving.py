@@ -249,8 +249,11 @@ def _promotion(state: RunState, *, early: bool) -> VariantState | None:
 
 
 def _most_promising(state: RunState) -> VariantState | None:
-    """The one whose best is best, so long as its trials have not come to many times those of the others."""
-    ready = [v for v in state.variants.values() if _can_go_on(v)]
+    """The one whose best is best, so long as its trials have not come to many times those of the others.
+
+    Those that only repeat themselves are left to others, whose search may find something new.
+    """
+    ready = [v for v in state.variants.values() if _can_go_on(v) and not v.ran_dry]
     if not ready:
         return None
     ranked = sorted(ready, key=lambda v: (math.inf if v.score is None else v.score, v.number))[:LAST]

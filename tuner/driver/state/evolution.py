@@ -58,6 +58,7 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 
 def _apply_promote(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     variant = state.variants[body["variant"]]
+    variant.dry = variant.dry + 1 if variant.is_dull else 0
     variant.rung, variant.target, variant.dull = body["rung"], body["target"], 0
     # What was advised is like any other variant from here on. Outclassed, it would be settled and promoted for ever.
     variant.aside = variant.outclassed = False

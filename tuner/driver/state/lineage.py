@@ -44,6 +44,7 @@ class VariantState:
         trials: all of its trials; ``finished`` those that are done, of which the searcher knows ``told``.
         asks: of its searcher: how many finished trials it knew, and the trials that it proposed.
         dull: duplicates in a row since it was last promoted; ``patience`` of them end its rung.
+        dry: rungs in a row before this one that duplicates have ended.
         best: its trial with the lowest score.
         outclassed: whether it is so far behind others that its first rung is over.
         chances: it is given up when so many first trials have all failed.
@@ -75,6 +76,7 @@ class VariantState:
     told: int = 0
     asks: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     dull: int = 0
+    dry: int = 0
     patience: int = 0
     best: int | None = None
     score: float | None = None
@@ -130,8 +132,18 @@ class VariantState:
         """Whether its search has come to the end of its rung, or can go no further."""
         if len(self.finished) < len(self.trials):
             return False
-        over = self.exhausted or self.failed or self.outclassed or self.dull >= self.patience > 0
+        over = self.exhausted or self.failed or self.outclassed or self.is_dull
         return over or len(self.trials) >= self.wanted
+
+    @property
+    def is_dull(self) -> bool:
+        """Whether duplicates have ended its rung."""
+        return self.dull >= self.patience > 0
+
+    @property
+    def ran_dry(self) -> bool:
+        """Whether its search has found nothing new at the end of two rungs."""
+        return self.is_dull and self.dry > 0
 
     def finish(self, trial: int, score: float | None, *, duplicate: bool) -> None:
         """One of its trials is done."""
