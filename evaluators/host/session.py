@@ -89,7 +89,7 @@ def _each_once(attached: Attached) -> bool:
     """Whether no timed call so far was on inputs that an earlier one had: then there was nothing to look up either."""
     bundle = attached.bundle
     alone = len(bundle.layout.entries) == len(bundle.labels) and not bundle.variables
-    return alone and attached.tried <= len(bundle.labels)
+    return alone and 0 < attached.tried <= len(bundle.labels)
 
 
 @dataclass(slots=True, kw_only=True)

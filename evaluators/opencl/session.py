@@ -114,6 +114,7 @@ class OpenClSession(HostSession):
         self, runner: OpenClRunner, attached: Attached, window: Window, batch: Batch, call_s: float
     ) -> None:
         bundle = attached.bundle
+        attached.tried += len(window.order)
         label = bundle.labels[bundle.layout.entries[window.order[0]].inputs]
         runner.send(self._request(runner, attached, window), label)
         runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), READY, 1)
