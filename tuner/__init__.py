@@ -9,17 +9,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.api import Result, ensure, load, replay, tune
+    from tuner.api import Result, confirm, ensure, load, replay, tune
     from tuner.core.errors import TunerError
     from tuner.driver.applications.live import record
     from tuner.recorders.wisdom import Wisdom, wisdom
 
-__all__ = ["Result", "TunerError", "Wisdom", "ensure", "load", "record", "replay", "tune", "wisdom"]
+__all__ = [
+    "Result",
+    "TunerError",
+    "Wisdom",
+    "confirm",
+    "ensure",
+    "load",
+    "record",
+    "replay",
+    "tune",
+    "wisdom",
+]
 
 _WHERE = {
     "Result": "tuner.api",
     "TunerError": "tuner.core.errors",
     "Wisdom": "tuner.recorders.wisdom",
+    "confirm": "tuner.api",
     "ensure": "tuner.api",
     "load": "tuner.api",
     "record": "tuner.driver.applications.live",

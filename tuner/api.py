@@ -19,14 +19,16 @@ from tuner.driver import together
 from tuner.driver.earlier import with_earlier
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import state_of
-from tuner.driver.options import Options
+from tuner.driver.options import Further, Options
 from tuner.driver.outcome import export as exports
 from tuner.driver.outcome import frames
 from tuner.driver.outcome.card import result_card
 from tuner.driver.outcome.outcome import Outcome, outcome
-from tuner.driver.records import find_unfinished, new_path
+from tuner.driver.plan.final import finalists
+from tuner.driver.records import find_newest, new_path
 from tuner.driver.rivals import run_rivals
 from tuner.driver.runs import begin, resume
+from tuner.driver.state.claimed import CLAIMS
 from tuner.driver.state.settings import Shared
 from tuner.driver.state.strangers import holding_together
 from tuner.driver.work.engine import Interruption
@@ -36,7 +38,7 @@ from tuner.spec.load import LoadedSpec, load_spec
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec", "tune_together"]
+__all__ = ["Result", "confirm", "ensure", "load", "replay", "tune", "tune_spec", "tune_together"]
 
 _ENSURING = ("evaluations", "minutes", "seed", "strategy", "workers", "llm", "require_sandbox")
 
@@ -141,8 +143,8 @@ def tune(
 
     Args:
         spec: the YAML file; it has to describe one kernel.
-        evaluations: builds or runs that may be started.
-        minutes: active time, confirmation included.
+        evaluations: builds or runs that may be started; with ``go_on`` so many more.
+        minutes: active time, confirmation included; with ``go_on`` so many more.
         seed: of every random stream.
         strategy: a searcher by name.
         workers: compile workers.
@@ -150,8 +152,9 @@ def tune(
         warm_start: a run of the same kernel elsewhere to learn from, or several; ``"auto"`` finds those in ``out``.
         library: folder of finished runs; what similar kernels gained by is tried first, and this run is kept there.
         out: folder for the run record.
-        go_on: go on with the newest unfinished run of this spec in ``out``; of a newer record that cannot be read, and
-            is passed over, a ``RuntimeWarning`` tells.
+        go_on: go on with the newest unfinished run of this spec in ``out``; with ``evaluations`` or ``minutes`` with
+            the newest, ended or not, which gets as many more from now. Of a newer record that cannot be read, and is
+            passed over, a ``RuntimeWarning`` tells.
         require_sandbox: refuse to run where a protection from generated code is missing.
         observers: told of each committed event: ``event(kind, body)``, with a copy of the body; one with a method
             ``step(text)`` also of what is done while the kernel as given is verified. One that raises ends the run with
@@ -182,11 +185,13 @@ def tune(
         warm_start=tuple(read_sources(with_earlier(learnt, specs[0], [Path(out)]))),
         library=None if library is None else Path(library),
     )
+    more = go_on and (evaluations is not None or minutes is not None)
     result = tune_spec(
         specs[0],
         options,
         out=Path(out),
         go_on=go_on,
+        further=Further(evaluations=evaluations, minutes=minutes) if more else None,
         observers=observers,
         baselines=baselines,
         note=lambda text: warnings.warn(text, RuntimeWarning, stacklevel=5),
@@ -210,15 +215,16 @@ def tune_spec(
     baselines: bool = False,
     watch: Callable[[str], Display] | None = None,
     executor: MakeExecutor | None = None,
+    further: Further | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised.
 
-    ``watch`` gives a display of its own for each run that ``baselines`` asks for, by its name; ``note`` is told which
-    records ``go_on`` passes over.
+    ``watch`` gives a display of its own for each run that ``baselines`` asks for, by its name; ``further`` is what a
+    run that is gone on with gets more; ``note`` is told which records ``go_on`` passes over.
     """
     if go_on:
-        path = find_unfinished(out, spec, note=note)
+        path = find_newest(out, spec, ended=further is not None, note=note)
         with display or nullcontext():
             return Result(
                 resume(
@@ -230,6 +236,7 @@ def tune_spec(
                     workers=options.workers,
                     sandboxed=options.require_sandbox,
                     executor=executor,
+                    further=further,
                 )
             )
     if baselines:
@@ -245,6 +252,63 @@ def tune_spec(
                 observers=observers,
                 interruption=interruption,
                 executor=executor,
+            )
+        )
+
+
+def confirm(
+    run: str | Path,
+    *,
+    minutes: float | None = None,
+    force: bool = False,
+    workers: int | None = None,
+    observers: Sequence[Observer] = (),
+    interruption: Interruption | None = None,
+    display: AbstractContextManager[Any] | None = None,
+    executor: MakeExecutor | None = None,
+) -> Result:
+    """Confirms, in fresh processes and on inputs of their own, the best of a run that ended or was interrupted before.
+
+    A run whose gain is confirmed is returned as it is.
+
+    Args:
+        run: the record, which is added to.
+        minutes: that choosing and confirming may take; without, they take what they need.
+        force: also in another environment than the run's.
+        workers, observers: as for :func:`tune`.
+        interruption: looked at between two events.
+        display: shows the run while it goes on.
+        executor: what runs the task on several devices, for a run over several.
+
+    Raises:
+        UsageError: nothing in the run looks faster, or the environment is another.
+        RecordError: there is no such record, or it is damaged.
+    """
+    path = Path(run)
+    with RunRecord.read(path) as record:
+        state = state_of(record)
+        with holding_together(str(path)):
+            if state.verdict is not None and state.verdict["claim"] in CLAIMS:
+                return Result(outcome(path, state))
+            if state.settings.stocked:
+                raise UsageError(
+                    f"{path} ran over several devices", "tuner tune SPEC --resume --executor ray --minutes +5"
+                )
+            if not set(finalists(state)) - state.out_of_final:
+                raise UsageError(
+                    f"{path}: nothing that can be confirmed looks faster than the kernel as given",
+                    "tuner tune SPEC --resume --minutes +5 searches on",
+                )
+    with display or nullcontext():
+        return Result(
+            resume(
+                path,
+                observers=observers,
+                interruption=interruption,
+                force=force,
+                workers=workers,
+                executor=executor,
+                further=Further(minutes=minutes, searches=False),
             )
         )
 

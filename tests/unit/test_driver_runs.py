@@ -20,7 +20,7 @@ from tuner.core.errors import AuditError, UsageError
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
-from tuner.driver.records import find_unfinished
+from tuner.driver.records import find_newest
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
@@ -204,7 +204,7 @@ def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -
     )
     assert first.interrupted
     assert first.summary.stopped_by == "interrupted"
-    assert find_unfinished(tmp_path, spec) == path
+    assert find_newest(tmp_path, spec) == path
     second = resume(path, backend=backend())
     assert not second.interrupted
     assert decided(path) == decided(whole.path)
@@ -249,7 +249,7 @@ def test_a_newer_record_that_cannot_be_read_is_passed_over(
     with pytest.raises(
         UsageError, match=rf"no unfinished run of {spec.name} in .*; .*{broken.name} .*start one"
     ):
-        find_unfinished(tmp_path, spec)
+        find_newest(tmp_path, spec)
 
 
 def test_a_damaged_record_of_the_run_itself_is_not_passed_over(spec: LoadedSpec, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tuner.api import Result
 from tuner.cli.text import print_result
 from tuner.core.types import Measurement, Resolved, Status, Task, Verdict
 from tuner.driver.audit import audit
-from tuner.driver.options import Options
-from tuner.driver.runs import begin
+from tuner.driver.options import Further, Options
+from tuner.driver.runs import begin, resume
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
@@ -89,7 +89,7 @@ def test_a_baseline_that_fails_on_what_was_held_out_is_no_lack_of_time(
     line = said(result, capsys)
     assert "the kernel as given failed on inputs that the search had not seen" in line
     assert "wrong_result: out differs from the recording at 7" in line
-    assert "time" not in line
+    assert "time for" not in line
     assert result.to_json()["unconfirmed"]["reason"] == "baseline"
 
 
@@ -115,15 +115,23 @@ def slow(scale_spec: Callable[..., Path], tmp_path: Path, waited_s: float, minut
     return begin(spec, tmp_path / "a.run", options, backend=backend, clock=lambda: now[0])
 
 
-def test_short_budgets_are_reported_in_pairs_and_minutes(
+def test_short_budgets_are_reported_in_pairs_and_confirmed_afterwards(
     scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path = tmp_path / "a.run"
     result = slow(scale_spec, tmp_path, 0.0, 1.0)
     line = said(result, capsys)
-    assert "of the 4 pairs of processes that a claim needs, 12 s a pair; --minutes " in line
-    minutes = float(line.rsplit("--minutes ", 1)[1].split()[0])
-    (tmp_path / "a.run").unlink()
-    assert slow(scale_spec, tmp_path, 0.0, minutes).summary.improved
+    assert line.startswith("scale: 6.03 times faster in the search, not confirmed: time for ")
+    assert (
+        f"of the 4 pairs of processes that a claim needs, 12 s a pair; tuner confirm {path} goes on" in line
+    )
+    trials = result.summary.trials["total"]
+    backend = Backend(seconds=seconds)
+    result = resume(path, backend=backend, further=Further(searches=False))
+    assert result.summary.improved
+    assert result.summary.stopped_by == "confirm"
+    assert result.summary.trials["total"] == trials
+    assert audit(path, backend=backend).clean
 
 
 def test_other_tuners_that_had_the_device_are_the_reason(
@@ -132,7 +140,7 @@ def test_other_tuners_that_had_the_device_are_the_reason(
     result = slow(scale_spec, tmp_path, 5.0, 1.0)
     line = said(result, capsys)
     assert "other tuners on this machine had the device for" in line
-    assert "tune again when they are done" in line
+    assert line.endswith(f"tuner confirm {tmp_path / 'a.run'} goes on with it")
     assert result.summary.unconfirmed.waited_s >= 5.0
 
 

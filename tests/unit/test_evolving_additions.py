@@ -24,7 +24,7 @@ from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
-from tuner.driver.records import find_unfinished
+from tuner.driver.records import find_newest
 from tuner.driver.runs import begin
 from tuner.driver.state import settings
 from tuner.driver.state.lineage import ORIGINAL
@@ -139,11 +139,11 @@ def test_an_interrupted_simpler_search_is_not_compared_with(spec: LoadedSpec, tm
     assert result.outcome.interrupted
     assert "baselines" not in result.to_json()
     assert len(list(tmp_path.glob("*.run"))) == 2
-    assert find_unfinished(tmp_path, spec) == result.path
+    assert find_newest(tmp_path, spec) == result.path
     resumed = tune_spec(spec, options, go_on=True, **given)
     assert resumed.path == result.path
     with pytest.raises(UsageError, match="no unfinished run"):
-        find_unfinished(tmp_path, spec)
+        find_newest(tmp_path, spec)
 
 
 def test_waiting_counts_from_the_begin_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

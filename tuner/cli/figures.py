@@ -126,6 +126,10 @@ class Figures:
         self.lanes = set()
         self.phase = self._before if self.phase == "interrupted" else self.phase
 
+    def _on_extend(self, body: Mapping[str, Any]) -> None:
+        self.evaluations_limit, self.minutes = body["evaluations"], body["minutes"]
+        self.phase = "searching" if body["searches"] else "choosing"
+
     def _on_variant(self, body: Mapping[str, Any]) -> None:
         self.variants += body["purpose"] == "propose" and body["made"] is not None
 

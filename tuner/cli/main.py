@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tuner.cli import applications, building, looking, recording
+from tuner.cli import applications, building, looking, recorded, recording
+from tuner.cli.amounts import Amount, amount, further_of, whole_amount
 from tuner.cli.as_json import Json, baseline_told, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
-from tuner.core.errors import TunerError, UsageError
+from tuner.cli.recorded import RUNS, Out
+from tuner.core.errors import UsageError
 from tuner.core.thread_counts import limit_own_threads
-
-if TYPE_CHECKING:
-    from tuner.api import Result
 
 __all__ = ["main", "main_tune"]
 
 EXIT_BASELINE = 3
-EXIT_DIFFERENCE = 4
 
 FAILED_RUN = {
     "run": None,
@@ -34,9 +31,6 @@ FAILED_RUN = {
 }
 """What ``tune --json`` says of a kernel that does not compile, beside the message."""
 
-RUNS = Path("tuner-runs")
-"""Where runs are kept unless said otherwise."""
-
 app = typer.Typer(
     name="tuner",
     help="Tunes kernels over source, parameters, flags and compiler passes, with results that can be audited.",
@@ -46,18 +40,26 @@ app = typer.Typer(
 
 Specs = Annotated[list[Path], typer.Argument(help="YAML specs.", show_default=False)]
 Spec = Annotated[Path, typer.Argument(help="The YAML spec.", show_default=False)]
-Run = Annotated[Path, typer.Argument(help="A run record.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", help="Folder for run records.")]
 
 
 @app.command()
 def tune(
     specs: Specs,
     evaluations: Annotated[
-        int | None, typer.Option(min=1, help="Builds or runs that may be started, in place of the spec's.")
+        Amount | None,
+        typer.Option(
+            parser=whole_amount,
+            metavar="N",
+            help="Builds or runs that may be started, in place of the spec's; with --resume +N so many more.",
+        ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Active time, confirmation included, in place of the spec's.")
+        Amount | None,
+        typer.Option(
+            parser=amount,
+            metavar="M",
+            help="Active time, confirmation included, in place of the spec's; with --resume +M so many more.",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random stream, in place of the spec's.")] = None,
     strategy: Annotated[
@@ -77,7 +79,12 @@ def tune(
     ] = False,
     out: Out = RUNS,
     go_on: Annotated[
-        bool, typer.Option("--resume", help="Go on with the newest unfinished run of the spec in --out.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the newest unfinished run of the spec in --out; with --minutes +M or --evaluations +N "
+            "with the newest, ended or not.",
+        ),
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="With --resume: in another environment too.")
@@ -124,8 +131,8 @@ def tune(
     from tuner.spec.load import load_spec
 
     options = Options(
-        evaluations=evaluations,
-        minutes=minutes,
+        evaluations=None if evaluations is None else evaluations.whole,
+        minutes=None if minutes is None else minutes.value,
         seed=seed,
         strategy=strategy,
         workers=workers,
@@ -139,9 +146,13 @@ def tune(
             raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
         if t4 is not None:
             check_writable(t4)
-        if go_on and (evaluations, minutes, seed, strategy, llm) != (None, None, None, None, None):
+        further = further_of(evaluations, minutes, go_on=go_on)
+        left_out = [seed, strategy, llm] if further else [evaluations, minutes, seed, strategy, llm]
+        if go_on and any(one is not None for one in left_out):
+            budget = "" if further else "budget, "
+            cure = "" if further else "; --minutes +5 gives it 5 more from now"
             print(
-                "note: --resume goes on with the budget, seed, strategy and models of the record",
+                f"note: --resume goes on with the {budget}seed, strategy and models of the record{cure}",
                 file=sys.stderr,
             )
         if force and not go_on:
@@ -153,6 +164,7 @@ def tune(
             options,
             out=out,
             go_on=go_on,
+            further=further,
             force=force,
             interruption=interruption,
             warm_start=warm_start or (),
@@ -298,106 +310,7 @@ def import_(
         print(f"wrote {path}")
 
 
-@app.command()
-def replay(
-    run: Run,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Compile again, compare object code.")] = False,
-    remeasure: Annotated[bool, typer.Option("--remeasure", help="Time baseline and best again.")] = False,
-    sign: Annotated[
-        Path | None,
-        typer.Option("--sign", metavar="KEY", help="Sign with a private Ed25519 key if it passes."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Audit a run: hash chain and every decision, then object code and times where asked."""
-    from tuner.api import load
-    from tuner.api import replay as audit
-    from tuner.cli import text
-
-    report = audit(run, rebuild=rebuild, remeasure=remeasure, sign=sign)
-    if as_json:
-        print_json(report.to_json())
-    elif report.of_another_version and not report.differences:
-        text.print_result(load(run))
-    else:
-        text.print_audit(report)
-    if report.differences:
-        raise typer.Exit(EXIT_DIFFERENCE)
-    if report.of_another_version:
-        raise UsageError(f"{run}: {report.of_another_version}", "audit it with the version that wrote it")
-
-
-@app.command()
-def show(
-    run: Run,
-    optuna: Annotated[
-        Path | None, typer.Option("--optuna", metavar="JOURNAL", help="Write it for optuna-dashboard.")
-    ] = None,
-    parquet: Annotated[
-        Path | None, typer.Option("--parquet", metavar="FILE", help="Write its trials as Parquet.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Print the result of a run; or write its trials for other tools."""
-    from tuner.api import load
-    from tuner.cli import text
-
-    result = load(run)
-    if optuna is not None or parquet is not None:
-        looking.write_trials(result, optuna=optuna, parquet=parquet)
-        if not as_json:
-            return
-    if as_json:
-        print_json(result.to_json())
-    else:
-        text.print_result(result)
-
-
-@app.command(name="list")
-def list_runs(out: Out = RUNS, as_json: Json = False) -> None:
-    """List the run records of a folder."""
-    from tuner.api import load
-    from tuner.cli import text
-
-    if not out.is_dir() and out != RUNS:
-        raise UsageError(f"there is no folder {out}", "name the folder of the run records with --out")
-
-    def loaded() -> Iterator[Result]:
-        for path in sorted(out.glob("*.run"), key=_by_number):
-            try:
-                yield load(path)
-            except TunerError as error:
-                print(f"note: {path} is left out: {error}", file=sys.stderr)
-
-    if as_json:
-        print_json({"runs": [r.to_json() for r in loaded()]})
-    else:
-        # Line by line: of a folder with thousands of runs the first ones are seen at once.
-        text.print_list(loaded(), out)
-
-
-def _by_number(path: Path) -> list[int | str]:
-    """Run 10 after run 2: texts and numbers of the name by turns."""
-    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", path.name))]
-
-
-@app.command()
-def export(
-    run: Run,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")],
-    as_json: Json = False,
-) -> None:
-    """Write a run's best candidate for a build: source, object, pipeline, result."""
-    from tuner.driver.outcome.export import export_run
-
-    exported = export_run(run, output)
-    if as_json:
-        print_json(exported.to_json())
-        return
-    for file in exported.files:
-        print(file.path)
-
-
+recorded.add_commands(app)
 building.add_commands(app)
 recording.add_commands(app)
 app.add_typer(applications.app)

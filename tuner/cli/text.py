@@ -111,9 +111,14 @@ def print_result(result: Result, spec: str = "SPEC") -> None:
         print(f"             {_failure(failure)}")
     for warning in summary.warnings:
         print(f"  warning    {warning}")
-    print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
+    further = f", with more budget given {_times(summary.extended)}" if summary.extended else ""
+    print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s{further}")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _failure(failure: Failure) -> str:
@@ -186,13 +191,14 @@ def _answer(result: Result, spec: str) -> str:
         places = 2 if low >= 1.01 else 4
         interval = f"95% interval {low:.{places}f} to {high:.{places}f}"
         return f"{value:.2f} times faster than the baseline, {interval}, confirmed"
+    run, seen = result.outcome.path or Path(), summary.search_speedup
     if result.outcome.interrupted:
-        out = Path() if result.outcome.path is None else result.outcome.path.parent
-        return f"interrupted; {resume_command(spec, out)} goes on from here"
+        kept = "" if seen is None else f"; {seen:.2f} times faster so far, tuner confirm {run} confirms that"
+        return f"interrupted; {resume_command(spec, run.parent)} goes on from here{kept}"
     if summary.trials["total"] == 1:
         return summary.nothing_tried
     if summary.unconfirmed is not None:
-        return f"not confirmed: {summary.unconfirmed.text}"
+        return summary.unconfirmed.described(seen, run)
     return {
         "negligible": "faster by less than 1%: negligible",
         "not_confirmed": "not confirmed",

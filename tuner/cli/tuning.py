@@ -14,7 +14,7 @@ from tuner.cli import text
 from tuner.cli.progress import progress
 from tuner.driver.earlier import LEAST, with_earlier
 from tuner.driver.imports import read_sources, write_t4
-from tuner.driver.options import Options
+from tuner.driver.options import Further, Options
 from tuner.driver.together import Member, find_together, share_of
 from tuner.driver.work.engine import Interruption
 from tuner.driver.work.fleets import fleets, several_at_once
@@ -30,6 +30,7 @@ def tune_all(
     out: Path,
     interruption: Interruption,
     go_on: bool = False,
+    further: Further | None = None,
     force: bool = False,
     warm_start: Sequence[Path] = (),
     baselines: bool = False,
@@ -45,7 +46,7 @@ def tune_all(
         TunerError: as the library says.
     """
     share = share and len(specs) > 1 and not baselines and several_at_once(specs, executor)
-    if share:
+    if share and further is None:
         members = [
             _member(spec, options, fleet, warm_start, out, go_on)
             for spec in specs
@@ -70,6 +71,7 @@ def tune_all(
             member.options,
             out=out,
             go_on=go_on,
+            further=further,
             force=force,
             observers=[display],
             interruption=interruption,

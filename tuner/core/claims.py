@@ -50,7 +50,11 @@ class Confirmation:
 
 
 def confirm_verdict(
-    baseline_medians: Sequence[float], candidate_medians: Sequence[float], *, look: int = 1
+    baseline_medians: Sequence[float],
+    candidate_medians: Sequence[float],
+    *,
+    look: int = 1,
+    before: int = 0,
 ) -> Confirmation:
     """Whether a gain may be claimed for the one candidate that was chosen on other samples.
 
@@ -62,6 +66,8 @@ def confirm_verdict(
         baseline_medians: one median time for each fresh process.
         candidate_medians: likewise, interleaved with the baseline's in random order.
         look: 2 when the samples hold those of look 1 and as many again.
+        before: confirmations of the same run that came to a verdict. Each leaves half of the error to the next, so that
+            however often a run is gone on with, all of them together err at most twice as often as the first.
 
     Raises:
         ValueError: a value that is not a time, or a look that is neither 1 nor 2.
@@ -72,7 +78,7 @@ def confirm_verdict(
     check_times(candidate_medians, least=0)
     if min(len(baseline_medians), len(candidate_medians)) < MIN_PROCESSES:
         return Confirmation(claim="not_confirmed", interval=None, look=look)
-    interval = log_ratio_interval(baseline_medians, candidate_medians, 1 - 2 * LOOK_ALPHA)
+    interval = log_ratio_interval(baseline_medians, candidate_medians, 1 - 2 * LOOK_ALPHA * 0.5**before)
     if interval.low > 1:
         claim = "improved" if interval.value >= NEGLIGIBLE else "negligible"
     elif look == 1 and interval.value > 1 and interval.high >= NEGLIGIBLE:

@@ -17,6 +17,7 @@ from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import best_object
 from tuner.driver.outcome.outcome import outcome
+from tuner.driver.records import has_ended
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.version import of_another
 from tuner.driver.work.environment import toolchain
@@ -62,7 +63,7 @@ def ensure(
             _tune(spec, record, options, key, backend)
         with RunRecord.read(record) as opened:
             state, _, _ = open_state(opened)
-            code = best_object(opened, state, outcome(record, state))
+            code = best_object(opened, state, outcome(record, state).summary.best.number)
         write_atomically(out, code)
         described = {"key": key, "object": digest(code), "run": record.name}
         write_atomically(note, (json.dumps(described, indent=2) + "\n").encode())
@@ -96,7 +97,7 @@ def _finished(record: Path, key: str) -> bool:
     if _start_for(record, key) is None:
         return False
     with RunRecord.read(record) as opened:
-        return next(iter(opened.events(kind="end")), None) is not None
+        return has_ended(opened)
 
 
 def _start_for(record: Path, key: str) -> Mapping[str, Any] | None:

@@ -14,7 +14,7 @@ from tuner.core.errors import UsageError
 from tuner.driver.state.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["Options", "settings_of", "workers_of"]
+__all__ = ["Further", "Options", "settings_of", "workers_of"]
 
 DEFAULT_EVALUATIONS = 200
 SEVERAL = "surrogate"
@@ -49,6 +49,40 @@ class Options:
     rivals: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Further:
+    """How much further a run goes that was interrupted or has ended.
+
+    Attributes:
+        evaluations, minutes: from now; what is ``None`` is without limit.
+        searches: whether it searches on; else what it found is confirmed.
+    """
+
+    evaluations: int | None = None
+    minutes: float | None = None
+    searches: bool = True
+
+    def __post_init__(self) -> None:
+        _check_budget(self.evaluations, self.minutes)
+
+    def to_event(self, settings: RunSettings, evaluations: int, clock_s: float) -> dict[str, Any]:
+        """The body of an ``extend`` event.
+
+        Args:
+            settings: of the run so far.
+            evaluations, clock_s: that it has taken.
+        """
+        minutes = self.minutes
+        evolves = settings.evolution is not None and minutes is not None
+        return {
+            "evaluations": None if self.evaluations is None else evaluations + self.evaluations,
+            "minutes": None if minutes is None else clock_s / 60 + minutes,
+            "searches": self.searches,
+            "confirm_share": _confirm_share(minutes) if evolves and minutes else settings.confirm_share,
+            "clock_s": clock_s,
+        }
+
+
 def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> RunSettings:
     """The run's settings: the command line over the spec over the defaults; ``llm`` is of the models to ask.
 
@@ -60,10 +94,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
     minutes = options.minutes if options.minutes is not None else search.minutes
     if evaluations is None and minutes is None:
         evaluations = DEFAULT_EVALUATIONS
-    if evaluations is not None and (not isinstance(evaluations, int) or evaluations < 1):
-        raise UsageError(f"evaluations is {evaluations!r}", "give a whole number of at least 1")
-    if minutes is not None and not (isinstance(minutes, int | float) and 0 < minutes < math.inf):
-        raise UsageError(f"minutes is {minutes!r}", "give a number above 0")
+    _check_budget(evaluations, minutes)
     seed = search.seed if options.seed is None else options.seed
     if not isinstance(seed, int) or not 0 <= seed <= _SEED_MOST:
         raise UsageError(f"seed is {seed!r}", f"give a whole number from 0 to {_SEED_MOST}")
@@ -73,8 +104,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         proposers = search.proposers if llm is not None or search.proposers else (REMIX,)
         more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution(), "proposers": proposers, "llm": llm}
         if minutes is not None:
-            # The source as given may take many times as long as the winner, so a short run needs more of its time.
-            more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
+            more["confirm_share"] = _confirm_share(minutes)
     strategy = options.strategy or search.strategy
     if len(spec.objectives) > 1:
         strategy = SEVERAL if strategy == "auto" else strategy
@@ -98,6 +128,20 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         ablate=search.ablate,
         **{**more, **dict(options.settings or {})},
     )
+
+
+def _check_budget(evaluations: int | None, minutes: float | None) -> None:
+    if evaluations is not None and (not isinstance(evaluations, int) or evaluations < 1):
+        raise UsageError(f"evaluations is {evaluations!r}", "give a whole number of at least 1")
+    if minutes is not None and not (isinstance(minutes, int | float) and 0 < minutes < math.inf):
+        raise UsageError(f"minutes is {minutes!r}", "give a number above 0")
+
+
+def _confirm_share(minutes: float) -> float:
+    """Where variants are searched: the source as given may take many times as long as the winner, so a short run needs
+    more of its time.
+    """
+    return min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
 
 
 def workers_of(options: Options) -> int:

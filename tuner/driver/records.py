@@ -10,7 +10,7 @@ from tuner.core.errors import RecordError, TunerError, UsageError
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["create", "find_unfinished", "new_path"]
+__all__ = ["create", "find_newest", "has_ended", "new_path"]
 
 SUFFIX = ".run"
 
@@ -56,7 +56,9 @@ def create(place: Path | Callable[[], Path]) -> RunRecord:
     return RunRecord.create(place())
 
 
-def find_unfinished(folder: Path, spec: LoadedSpec, *, note: Callable[[str], None] = lambda _: None) -> Path:
+def find_newest(
+    folder: Path, spec: LoadedSpec, *, ended: bool = False, note: Callable[[str], None] = lambda _: None
+) -> Path:
     """The newest record in the folder that holds an unfinished run of this spec; simpler searches are none.
 
     One of which nothing tells whose it is, since it cannot be read, is passed over: a file left by a full disk would
@@ -66,6 +68,7 @@ def find_unfinished(folder: Path, spec: LoadedSpec, *, note: Callable[[str], Non
     Args:
         folder: of records.
         spec: whose run.
+        ended: whether one that has ended will do.
         note: told of what is passed over, and of what is taken in its place.
 
     Raises:
@@ -74,7 +77,7 @@ def find_unfinished(folder: Path, spec: LoadedSpec, *, note: Callable[[str], Non
     passed: list[str] = []
     for path in _newest_first(folder, spec):
         try:
-            own = _unfinished(path, spec)
+            own = _is_run_of(path, spec, ended=ended)
         except TunerError as error:
             passed.append(error.message)
             continue
@@ -82,11 +85,14 @@ def find_unfinished(folder: Path, spec: LoadedSpec, *, note: Callable[[str], Non
             for message in passed:
                 note(f"passed over: {message}")
             if passed:
-                note(f"{path} is the newest unfinished run that can be read, and goes on")
+                note(
+                    f"{path} is the newest{'' if ended else ' unfinished'} run that can be read, and goes on"
+                )
             return path
     raise UsageError(
-        "; ".join([f"no unfinished run of {spec.name} in {folder}", *passed]),
-        "start one without --resume, or name the folder with --out",
+        "; ".join([f"no{'' if ended else ' unfinished'} run of {spec.name} in {folder}", *passed]),
+        "start one without --resume, or name the folder with --out"
+        + ("" if ended else "; with --minutes +5 one that has ended goes on for five more"),
     )
 
 
@@ -99,10 +105,15 @@ def _newest_first(folder: Path, spec: LoadedSpec) -> list[Path]:
     return sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)
 
 
-def _unfinished(path: Path, spec: LoadedSpec) -> bool:
+def has_ended(record: RunRecord) -> bool:
+    """Whether a run has ended and was not gone on with since; takes no look at its trials."""
+    last = {kind: max((e.seq for e in record.events(kind=kind)), default=0) for kind in ("end", "extend")}
+    return last["end"] > last["extend"]
+
+
+def _is_run_of(path: Path, spec: LoadedSpec, *, ended: bool) -> bool:
     with RunRecord.read(path) as record:
-        # Nearly all have ended, which takes one look to see.
-        if next(record.events(kind="end"), None) is not None:
+        if not ended and has_ended(record):
             return False
         start = next(iter(record.events()), None)
     return start is not None and start.body.get("spec_digest") == spec.digest

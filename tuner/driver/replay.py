@@ -56,7 +56,7 @@ __all__ = ["Difference", "Replay", "replay_events"]
 TIE = 1e-6
 """Scores closer than this are a tie: another environment may pick another of them."""
 
-FREE = ("interrupt", "resume", "abandoned", "lane", "lane_lost")
+FREE = ("interrupt", "resume", "extend", "abandoned", "lane", "lane_lost")
 """Events that come from outside the plan."""
 
 

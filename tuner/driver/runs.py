@@ -14,11 +14,11 @@ from tuner.core.canonical import canonical_json, from_json
 from tuner.core.errors import MachineError, PluginError, UsageError
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
-from tuner.core.types import Task
+from tuner.core.types import BASELINE, Status, Task
 from tuner.cost_models.library import Library
 from tuner.driver.beginning import first_event
 from tuner.driver.opening import make_lineup, open_state
-from tuner.driver.options import Options, settings_of, workers_of
+from tuner.driver.options import Further, Options, settings_of, workers_of
 from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.records import create
 from tuner.driver.state import objectives
@@ -96,8 +96,9 @@ def resume(
     workers: int | None = None,
     sandboxed: bool = False,
     executor: MakeExecutor | None = None,
+    further: Further | None = None,
 ) -> Outcome:
-    """Goes on with a run that was interrupted or killed; a run that has ended is returned as it is.
+    """Goes on with a run that was interrupted or killed; one that has ended is returned as it is, or goes further.
 
     Args:
         path: of the record.
@@ -107,6 +108,7 @@ def resume(
         workers: compile workers.
         sandboxed: refuse where a protection from generated code is missing.
         executor: as :func:`begin` takes it; a run over several devices goes on over several.
+        further: how much more budget it gets from now, in place of what was left of its own.
 
     Raises:
         MachineError: a sandbox is required and incomplete here.
@@ -123,6 +125,7 @@ def resume(
         workers=workers,
         sandboxed=sandboxed,
         executor=executor,
+        further=further,
     ) as running:
         running.go()
     return running.outcome()
@@ -247,6 +250,7 @@ def resuming(
     sandboxed: bool,
     executor: MakeExecutor | None,
     together: bool = False,
+    further: Further | None = None,
 ) -> Iterator[Running]:
     """A run that was interrupted, ready to go on, while it is open; arguments as :func:`resume` takes them.
 
@@ -258,14 +262,15 @@ def resuming(
         state, spec, space = open_state(record)
         start = state.start
         assert start is not None
-        if state.end is not None:
+        ended = state.end is not None
+        if ended and (further is None or state.trials[BASELINE].status is not Status.OK):
             yield Running(path=path, state=state, engine=None)
             return
         other = of_another(start)
         if other:
             raise UsageError(f"{path}: {other}", f"tuner show {path} shows it; start a run of its own")
         shared = state.settings.shared
-        if shared is not None and not together:
+        if shared is not None and not together and not ended:
             raise UsageError(
                 f"{path} shares its budget with {', '.join(shared.members)}",
                 "resume all of them in this order",
@@ -304,7 +309,7 @@ def resuming(
                 for event in record.events():
                     for observer in observers:
                         observer.event(event.kind, {**event.body, "trial": event.trial})
-                engine.go_on(now)
+                engine.go_on(now, further)
             yield Running(path=path, state=state, engine=engine)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import TunerError
@@ -123,7 +124,8 @@ def _phase(follower: Follower) -> str:
 def _answer(follower: Follower) -> dict[str, Any]:
     """What is claimed, what was changed for it, and what the claim rests on."""
     state = follower.state
-    summary = follower.outcome.summary
+    outcome = follower.outcome
+    summary = outcome.summary
     candidate = summary.candidate
     shown = summary.best if summary.improved else candidate
     default = summary.baseline.proposal.configuration
@@ -133,6 +135,7 @@ def _answer(follower: Follower) -> dict[str, Any]:
             if default.get(name) != value:
                 changes.append({"name": name, "from": default.get(name), "to": value})
     variant = None if shown is None else state.variants[shown.variant]
+    unconfirmed = summary.unconfirmed
     return {
         "claim": summary.claim,
         "improved": summary.improved,
@@ -150,7 +153,7 @@ def _answer(follower: Follower) -> dict[str, Any]:
         "reference": (state.baseline or {}).get("reference", ""),
         "workloads": (state.baseline or {}).get("notes", {}).get("workloads", []),
         "message": summary.message,
-        "unconfirmed": "" if summary.unconfirmed is None else summary.unconfirmed.text,
+        "unconfirmed": "" if unconfirmed is None else unconfirmed.text + unconfirmed.cure(outcome.path or Path()),
         "stopped_by": summary.stopped_by,
     }
 

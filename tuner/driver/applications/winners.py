@@ -91,8 +91,8 @@ def winner_of(path: Path, *, alone: bool = True) -> WinnerInPlace:
             raise UsageError(
                 f"{path} claims nothing better than the kernel as given", "there is nothing to apply"
             )
-        code = best_object(record, state, result)
         best = result.summary.best.number
+        code = best_object(record, state, best)
         variant, resolved = lineup.of_trial(best)
     check_pointers(spec, variant)
     found = _replacement(spec, code, resolved)

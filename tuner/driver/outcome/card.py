@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tuner.core.types import Status
@@ -68,7 +69,8 @@ def _answer(outcome: Outcome) -> tuple[str, str]:
     if summary.trials["total"] == 1:
         return "&ndash;", summary.nothing_tried
     if summary.unconfirmed is not None:
-        return "1&times;", f"not confirmed: {summary.unconfirmed.text}"
+        run = outcome.path or Path()
+        return "1&times;", summary.unconfirmed.described(summary.search_speedup, run)
     words = {
         "negligible": "faster by less than 1%: negligible",
         "not_confirmed": "not confirmed",

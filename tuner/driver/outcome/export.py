@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
+import math
 import os
 import shlex
 from collections.abc import Mapping
@@ -67,10 +68,12 @@ class Exported:
 
     Attributes:
         result: of the run.
+        trial: that was written.
         files: in the order in which they were written.
     """
 
     result: Outcome
+    trial: int
     files: tuple[ExportedFile, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +89,7 @@ class Exported:
             "improved": summary.improved,
             "claim": summary.claim,
             "speedup": {"value": value, "ci95": [low, high]},
-            "trial": summary.best.number,
+            "trial": self.trial,
             "files": [file.to_json() for file in self.files],
         }
 
@@ -128,15 +131,15 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path} cannot be written", "name a file in a folder that you may write to")
 
 
-def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:
-    """The best trial's object code.
+def best_object(record: RunRecord, state: RunState, number: int) -> bytes:
+    """A trial's object code: of the best, or of what looks best.
 
     Raises:
         RecordError: the record does not hold it.
     """
-    build = state.trials[result.summary.best.number].build
+    build = state.trials[number].build
     if build is None or build["code"] is None:
-        raise RecordError(f"{result.path} holds no object code for its best trial", "tune again")
+        raise RecordError(f"{record.path} holds no object code of trial {number}", "tune again")
     return record.blob(build["code"].removeprefix("blob:"))
 
 
@@ -145,7 +148,21 @@ def export(path: Path, folder: Path) -> list[Path]:
     return [file.path for file in export_run(path, folder).files]
 
 
-def export_run(path: Path, folder: Path) -> Exported:
+def _exported(path: Path, result: Outcome, *, unconfirmed: bool) -> int:
+    """The trial that is exported: the best one, or what looks best and is not confirmed, where that is asked for."""
+    summary = result.summary
+    candidate = summary.candidate
+    if summary.claim != "not_confirmed" or candidate is None:
+        return summary.best.number
+    if not unconfirmed:
+        looked = f"{math.exp(-(candidate.score or 0.0)):.2f} times as fast in the search, not confirmed"
+        raise UsageError(
+            f"{path}: {looked}", f"tuner confirm {path} confirms it; --unconfirmed writes it as it is"
+        )
+    return candidate.number
+
+
+def export_run(path: Path, folder: Path, *, unconfirmed: bool = False) -> Exported:
     """Writes source, object code and the result of a run's best candidate; where LLVM made it, pipeline and script.
 
     For a kernel with a launch: source, code, build options with the geometry (``launch.json``), and the result.
@@ -158,16 +175,22 @@ def export_run(path: Path, folder: Path) -> Exported:
     Args:
         path: of the record.
         folder: made where it is missing; files in it are replaced.
+        unconfirmed: also what looks faster and is not confirmed; without it such a run is refused.
 
     Returns:
         What was written, with the run's result.
+
+    Raises:
+        UsageError: the run has a candidate that is not confirmed, and it was not asked for.
+        RecordError: the record does not hold together.
     """
     with RunRecord.read(path) as record:
         state, spec, lineup = open_lineup(record)
         result = outcome(path, state)
-        code = best_object(record, state, result)
+        number = _exported(path, result, unconfirmed=unconfirmed)
+        code = best_object(record, state, number)
         wisdom = wisdom_of(state, spec, lineup, result)
-    variant, resolved = lineup.of_trial(result.summary.best.number)
+    variant, resolved = lineup.of_trial(number)
     variant = _with_values(spec.task, variant, resolved.macros)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -201,9 +224,9 @@ def export_run(path: Path, folder: Path) -> Exported:
     if state.start is not None and "llvm" in state.start["environment"]["backend"]:
         if kernel.compiler is None:
             put("pipeline", "pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
-        script = _script(spec, state, resolved, result, record_name=path.name)
+        script = _script(spec, state, resolved, result, number, record_name=path.name)
         put("script", "build.sh", script.encode(), 0o755)
-    return Exported(result=result, files=tuple(written))
+    return Exported(result=result, trial=number, files=tuple(written))
 
 
 def sources_of(path: Path) -> WinnerSources:
@@ -307,7 +330,7 @@ def unified_patch(original: Variant, variant: Variant) -> str:
 
 
 def _script(
-    spec: LoadedSpec, state: RunState, resolved: Resolved, result: Outcome, *, record_name: str
+    spec: LoadedSpec, state: RunState, resolved: Resolved, result: Outcome, number: int, *, record_name: str
 ) -> str:
     """How the object was made, as commands for a person: the object beside it is what was verified and timed."""
     if spec.task.kernel.compiler is None:
@@ -315,11 +338,13 @@ def _script(
     else:
         made, lines = _by_compiler(spec, spec.task.kernel.compiler, resolved)
     nothing = "# nothing better than the source as given was found: this is the baseline"
+    unconfirmed = "# what looked best to the search; it is not confirmed"
     return "\n".join(
         [
             "#!/bin/sh",
-            f"# {spec.name}: trial {result.summary.best.number} of {record_name}; device {result.device}",
-            *([nothing] if result.summary.best.number == BASELINE else []),
+            f"# {spec.name}: trial {number} of {record_name}; device {result.device}",
+            *([nothing] if number == BASELINE else []),
+            *([unconfirmed] if number != result.summary.best.number else []),
             f"# made with {made}",
             *lines,
             "",

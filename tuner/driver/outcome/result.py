@@ -133,6 +133,7 @@ class Summary:
         speedup: value and 95% interval over the baseline; 1 where nothing is claimed.
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         unconfirmed: why nothing was confirmed of what looked faster; ``None`` where it was, or the run goes on.
+        extended: how often the run was given more budget.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
         light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
@@ -184,6 +185,7 @@ class Summary:
     refusals: Mapping[str, Any] | None = None
     devices: tuple[DeviceShare, ...] = ()
     unconfirmed: Unconfirmed | None = None
+    extended: int = 0
     warnings: tuple[str, ...] = ()
 
     @property
@@ -196,6 +198,12 @@ class Summary:
         """What the best trial sets otherwise than the baseline."""
         default = self.baseline.proposal.configuration
         return {name: value for name, value in self.configuration.items() if default.get(name) != value}
+
+    @property
+    def search_speedup(self) -> float | None:
+        """How many times as fast as the baseline the candidate was in the search; ``None`` without one."""
+        score = None if self.candidate is None else self.candidate.score
+        return None if score is None else math.exp(-score)
 
     @property
     def nothing_tried(self) -> str:
@@ -243,6 +251,7 @@ class Summary:
             "cost_model": None if self.savings is None else self.savings.to_json(),
             **({"simplest": dict(self.simplest)} if self.simplest else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
+            **({"extended": self.extended} if self.extended else {}),
             **({"failures": [f.to_json() for f in self.failures]} if self.failures else {}),
             **({"refusals": dict(self.refusals)} if self.refusals and mostly_refused(self.refusals) else {}),
             **({"devices": [d.to_json() for d in self.devices]} if self.devices else {}),
@@ -257,11 +266,10 @@ class Summary:
     def _candidate_json(self) -> dict[str, Any] | None:
         if self.candidate is None:
             return None
-        score = self.candidate.score
         return {
             "trial": self.candidate.number,
             "configuration": dict(self.candidate.proposal.configuration),
-            "search_speedup": None if score is None else math.exp(-score),
+            "search_speedup": self.search_speedup,
             "measured_speedup": None if self.measured is None else list(self.measured),
         }
 
@@ -326,6 +334,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         refusals=refusals(state, edited=bool(state.variants[best.variant].edits)),
         devices=device_shares(state),
         unconfirmed=why_unconfirmed(state),
+        extended=state.extended,
         warnings=_warnings(state),
     )
 

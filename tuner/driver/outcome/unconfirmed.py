@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from tuner.core import statistics
@@ -16,9 +17,6 @@ __all__ = ["Unconfirmed", "nothing_tried", "why_unconfirmed"]
 
 MUCH = 0.3
 """Share of the time for choosing and confirming that waiting for other tuners has to take to be the reason."""
-
-ROOM = 1.2
-"""How much more than what is missing is asked for: the next run is as noisy as this one."""
 
 TRYING = 2.0
 """Times what the baseline alone took that a run takes at least which tries something too."""
@@ -46,6 +44,20 @@ class Unconfirmed:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return asdict(self)
+
+    def described(self, seen: float | None, run: Path) -> str:
+        """In a line, with what to do.
+
+        Args:
+            seen: how many times as fast as the baseline it was in the search.
+            run: the record.
+        """
+        looked = "" if seen is None else f"{seen:.2f} times faster in the search, "
+        return f"{looked}not confirmed: {self.text}{self.cure(run)}"
+
+    def cure(self, run: Path) -> str:
+        """What is added to say what to do; empty where confirming once more would not help."""
+        return f"; tuner confirm {run} goes on with it" if self.reason == "time" else ""
 
 
 def nothing_tried(stopped_by: str, took_s: float) -> str:
@@ -127,14 +139,5 @@ def _of_time(state: RunState, samples: Sequence[FinalSample]) -> str:
     took_s, waited_s = math.fsum(s.cost_s for s in samples), math.fsum(s.waited_s for s in samples)
     if waited_s >= MUCH * took_s:
         others = f"other tuners on this machine had the device for {waited_s:.0f} of {took_s:.0f} s"
-        return f"{said}: {others}; tune again when they are done"
-    return f"{said}, {pair_s:.2g} s a pair{_more(state, pair_s)}"
-
-
-def _more(state: RunState, pair_s: float) -> str:
-    """The minutes that would have been enough, where a time limit was the reason."""
-    settings = state.settings
-    if settings.minutes is None:
-        return ""
-    missing_s = settings.confirm_processes * pair_s * ROOM
-    return f"; --minutes {math.ceil(settings.minutes + missing_s / 60)} may be enough"
+        return f"{said}: {others}"
+    return f"{said}, {pair_s:.2g} s a pair"

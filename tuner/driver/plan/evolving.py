@@ -16,7 +16,7 @@ from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Action, Ask, Decide, Propose, Reduce
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
-from tuner.driver.state.run import MOST_KEPT, RunState
+from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import LIBRARY
 
 FREE = (Status.DUPLICATE, Status.PRUNED)
@@ -44,9 +44,9 @@ def search_over(state: RunState) -> str | None:
     if state.reduction is not None:
         return state.reduction.reason
     share = 1 - evolution.reserve
-    if settings.evaluations is not None and state.evaluations >= math.ceil(settings.evaluations * share):
+    if state.evaluations >= _ceil(settings.part(share)):
         return "evaluations"
-    if state.clock_s >= search_end_s(state) * share:
+    if state.clock_s >= settings.part_s(search_end_s(state), share):
         return "minutes"
     if state.next_trial >= settings.proposals:
         return "exhausted"
@@ -72,7 +72,7 @@ def search_end_s(state: RunState) -> float:
         return settings.deadline_s
     needed_s = FINAL_PROCESSES * settings.confirm_least * state.control_cost_s
     kept_s = max(settings.claim_deadline_s - settings.search_deadline_s, needed_s)
-    return settings.claim_deadline_s - min(kept_s, MOST_KEPT * settings.deadline_s)
+    return settings.claim_deadline_s - min(kept_s, state.most_kept_s)
 
 
 def search_action(state: RunState) -> Action | None:
@@ -196,8 +196,7 @@ def _early(state: RunState) -> bool:
     settings, evolution = state.settings, state.settings.evolution
     assert evolution is not None
     share = evolution.explore * (1 - evolution.reserve)
-    evaluations = math.inf if settings.evaluations is None else settings.evaluations * share
-    return state.evaluations + len(state.queue) < evaluations and _in_time(state)
+    return state.evaluations + len(state.queue) < settings.part(share) and _in_time(state)
 
 
 def _in_time(state: RunState) -> bool:
@@ -211,7 +210,7 @@ def _exploring_end_s(state: RunState) -> float:
     """Active seconds at which new variants are no longer wanted."""
     evolution = state.settings.evolution
     assert evolution is not None
-    return search_end_s(state) * evolution.explore * (1 - evolution.reserve)
+    return state.settings.part_s(search_end_s(state), evolution.explore * (1 - evolution.reserve))
 
 
 def _ask(state: RunState, variant: VariantState) -> Ask:
@@ -272,13 +271,14 @@ def abreast_action(state: RunState, room: float) -> Action | None:
         state: of the run.
         room: how many more trials are wanted at once.
     """
-    evolution, evaluations = state.settings.evolution, state.settings.evaluations
+    settings, evolution = state.settings, state.settings.evolution
     if evolution is None or room < 1 or state.reduction is not None:
         return None
     begun = state.evaluations + len(state.queue)
-    if evaluations is not None and begun >= math.ceil(evaluations * (1 - evolution.reserve)):
+    share = 1 - evolution.reserve
+    if begun >= _ceil(settings.part(share)):
         return None
-    if state.clock_s >= search_end_s(state) * (1 - evolution.reserve):
+    if state.clock_s >= settings.part_s(search_end_s(state), share):
         return None
     return search_action(state)
 
@@ -286,3 +286,7 @@ def abreast_action(state: RunState, room: float) -> Action | None:
 def _in_work(variant: VariantState) -> bool:
     """Whether some of its trials are not done."""
     return len(variant.finished) < len(variant.trials)
+
+
+def _ceil(evaluations: float) -> float:
+    return evaluations if math.isinf(evaluations) else math.ceil(evaluations)

@@ -15,6 +15,7 @@ from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import ablation, comparison, evolving, simplest, unseen
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
+from tuner.driver.state.claimed import CLAIMS
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import ENOUGH_PAIRS, RunState
 from tuner.driver.state.trials import FinalSample
@@ -55,10 +56,14 @@ def finalists(state: RunState) -> list[int]:
         # or fail on inputs that the search has not seen.
         bound = min(scored)[0] + evolution.near
         scored = [one for place, one in enumerate(sorted(scored)) if place < FEWEST or one[0] <= bound]
-    found = [number for _, number in sorted(scored)[: state.settings.finalists]]
+    # What failed on other inputs before the run was gone on with leaves its place to the next.
+    found = [n for _, n in sorted(scored) if n not in state.out_of_final][: state.settings.finalists]
     if reduction is not None and reduction.replaced and reduction.trial not in found:
         found = [*found[: state.settings.finalists - 1], reduction.trial]
-    return simplest.finalists(state, found)
+    found = simplest.finalists(state, found)
+    if state.held is not None and state.held.chosen not in (*found, *state.out_of_final):
+        found = [*found, state.held.chosen]
+    return found
 
 
 def next_action(state: RunState) -> Action:
@@ -72,6 +77,9 @@ def next_action(state: RunState) -> Action:
         return _choose(state, alive)
     if state.verdict is None or state.verdict["claim"] == "extend":
         return _confirm(state, state.chosen)
+    held = state.held
+    if held is not None and state.verdict["claim"] not in CLAIMS and held.chosen in alive:
+        return Decide(kind="choice", body={"chosen": held.chosen, "medians": {}})
     return _end(state, "")
 
 
@@ -135,7 +143,7 @@ def _confirm(state: RunState, chosen: int) -> Action:
     settings = state.settings
     samples = state.finals["confirm"]
     looks = state.verdicts
-    offset = CONFIRM_FROM * (1 + len(state.out_of_final))
+    offset = CONFIRM_FROM * (1 + len(state.out_of_final) + state.extended)
     wanted = int(state.choice.get("pairs", settings.confirm_processes)) * (looks + 1)
     done = len({s.number for s in samples})
     for number in range(offset, offset + wanted):
@@ -152,7 +160,7 @@ def _confirm(state: RunState, chosen: int) -> Action:
     baseline = [_composite(state, s) for s in samples if s.trial == BASELINE and _ok(s)]
     candidate = [_composite(state, s) for s in samples if s.trial == chosen and _ok(s)]
     processes = min(len(baseline), len(candidate))
-    verdict = claims.confirm_verdict(baseline, candidate, look=2 if looks else 1)
+    verdict = claims.confirm_verdict(baseline, candidate, look=2 if looks else 1, before=state.decided)
     if verdict.interval is None or processes < settings.confirm_least:
         return Decide(kind="verdict", body=_verdict_body("not_confirmed", processes=processes))
     claim = "none" if verdict.claim == "extend" and (looks or done < wanted) else verdict.claim
@@ -234,7 +242,7 @@ def _time_for_both(state: RunState, alive: list[int]) -> bool:
 
 def _time_for_choosing(state: RunState, processes: int) -> bool:
     start = state.search_deadline_s
-    if math.isinf(start):
+    if math.isinf(state.claim_deadline_s):
         return True
     start = min(start, state.claim_deadline_s)
     evolution = state.settings.evolution

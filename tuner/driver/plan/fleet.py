@@ -27,9 +27,11 @@ from tuner.driver.plan.actions import (
     Verify,
 )
 from tuner.driver.plan.upcoming import (
+    CONFIRMS,
     control_calls,
     end_body,
     not_built,
+    stop,
     stop_reason,
     trial_action,
     trial_end,
@@ -213,6 +215,8 @@ def _search(state: RunState) -> Action | None:
         return None
     if status is not Status.OK:
         return Decide(kind="end", body=end_body(state, "baseline"))
+    if not state.settings.searches:
+        return None if state.queue else stop(state, CONFIRMS)
     evolves = state.settings.evolution is not None
     recalls = not state.recall_over
     if evolves and state.queue:
@@ -233,7 +237,7 @@ def _search(state: RunState) -> Action | None:
         if state.queue:
             return None
         last = evolving.minimise_action(state, reason) if evolves else None
-        return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
+        return last or stop(state, reason)
     if evolves:
         action = evolving.search_action(state)
         return None if isinstance(action, Await) else action

@@ -52,13 +52,15 @@ def kept(state: RunState) -> int:
     settings = state.settings
     if settings.evaluations is None or not _applies(state) or state.simplified is not None:
         return 0
-    return min(settings.simpler, settings.evaluations // EVERY)
+    return min(settings.simpler, (settings.evaluations - settings.from_evaluations) // EVERY)
 
 
 def deadline_s(state: RunState) -> float:
     """Active seconds at which the search has to end for it."""
     keeps = _applies(state) and state.settings.evaluations is None and state.simplified is None
-    return state.search_deadline_s * (1 - TIME_SHARE if keeps else 1.0)
+    return (
+        state.settings.part_s(state.search_deadline_s, 1 - TIME_SHARE) if keeps else state.search_deadline_s
+    )
 
 
 def action(state: RunState, reason: str) -> Simplify | None:

@@ -31,11 +31,13 @@ from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
 __all__ = [
+    "CONFIRMS",
     "control_calls",
     "end_body",
     "next_action",
     "not_built",
     "race_of",
+    "stop",
     "stop_reason",
     "trial_action",
     "trial_end",
@@ -43,6 +45,10 @@ __all__ = [
 
 CONTROL_WINDOW = 3
 """How many of the last control measurements the drift is taken from (their median)."""
+
+
+CONFIRMS = "confirm"
+"""Reason for the end of a search where only confirming what was found before was asked for."""
 
 
 def next_action(state: RunState) -> Action:
@@ -59,6 +65,8 @@ def next_action(state: RunState) -> Action:
 def _gathered(state: RunState) -> Action | None:
     """One more trial, of another variant, beside those that wait for their build; ``None`` once each worker has one."""
     if state.settings.evolution is None or state.search_stop is not None or not state.recall_over:
+        return None
+    if not state.settings.searches:
         return None
     waiting = [state.trials[n] for n in state.queue]
     if any(t.build is not None or t.attempt or t.number == BASELINE for t in waiting):
@@ -89,6 +97,8 @@ def _queue_action(state: RunState) -> Action:
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
         return Decide(kind="end", body=end_body(state, "baseline"))
+    if not state.settings.searches:
+        return stop(state, CONFIRMS)
     shared = sharing.share_action(state)
     if shared is not None:
         return shared
@@ -100,7 +110,7 @@ def _search_action(state: RunState) -> Action:
         reason = "speed_of_light"
     if reason is not None:
         last = evolving.minimise_action(state, reason) if evolves else simplest.action(state, reason)
-        return last or _stop(state, reason)
+        return last or stop(state, reason)
     if state.since_control >= state.settings.control_every:
         return Control(number=len(state.controls), calls=control_calls(state))
     if evolves:
@@ -112,7 +122,8 @@ def _search_action(state: RunState) -> Action:
     return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
 
 
-def _stop(state: RunState, reason: str) -> Decide:
+def stop(state: RunState, reason: str) -> Decide:
+    """The end of the search, with those among which one is chosen."""
     return Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tuner.core.types import Status
+from tuner.driver.state.claimed import CLAIMS, Claimed
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import FinalSample, Look
@@ -57,6 +59,10 @@ def _looks(body: Mapping[str, Any]) -> dict[int, Look]:
 
 
 def _apply_choice(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    held = state.held
+    if held is not None and held.chosen == body["chosen"]:
+        _restore(state, held)
+        return
     state.chosen, state.choice = body["chosen"], body
     state.finals["confirm"] = []
     if state.verdict is not None:
@@ -70,6 +76,51 @@ def _apply_verdict(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     if "unseen" in body:
         assert state.chosen is not None
         state.out_of_final.add(state.chosen)
+
+
+def _apply_extend(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    """More budget: the search, or only its end, is open again; what was claimed is held."""
+    verdict = state.verdict
+    if verdict is not None and verdict["claim"] in CLAIMS and state.chosen is not None:
+        state.held = Claimed(
+            chosen=state.chosen,
+            choice=state.choice,
+            verdict=verdict,
+            verdicts=state.verdicts,
+            samples=tuple(state.finals["confirm"]),
+            dissection=state.dissection,
+        )
+    state.decided += verdict is not None and verdict["speedup"] is not None
+    state.extended += 1
+    state.settings = replace(
+        state.settings,
+        minutes=body["minutes"],
+        evaluations=body["evaluations"],
+        searches=body["searches"],
+        confirm_share=body["confirm_share"],
+        from_s=state.clock_s,
+        from_evaluations=state.evaluations,
+        shared=None,
+    )
+    state.exchanges.evaluations = state.settings.evaluations
+    state.end = state.search_stop = state.simplified = state.reduction = state.final_lane = None
+    state.exhausted = False
+    state.finalists = ()
+    state.finals["choose"] = []
+    _undecided(state)
+
+
+def _undecided(state: RunState) -> None:
+    state.finals["confirm"] = []
+    state.chosen, state.choice = None, {}
+    state.verdict, state.verdicts, state.dissection = None, 0, None
+
+
+def _restore(state: RunState, held: Claimed) -> None:
+    state.chosen, state.choice = held.chosen, held.choice
+    state.verdict, state.verdicts = held.verdict, held.verdicts
+    state.finals["confirm"] = list(held.samples)
+    state.dissection = held.dissection
 
 
 def _apply_other(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -95,6 +146,7 @@ def _apply_weighed(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 
 
 APPLY = {
+    "extend": _apply_extend,
     "stop": _apply_stop,
     "final": _apply_final,
     "choice": _apply_choice,

@@ -11,6 +11,7 @@ import numpy as np
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Proposal, Status
 from tuner.driver.state.advice import Advice
+from tuner.driver.state.claimed import Claimed
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
@@ -62,6 +63,9 @@ class RunState:
         self.choice: Mapping[str, Any] = {}
         self.verdict: Mapping[str, Any] | None = None
         self.verdicts = 0
+        self.extended = 0
+        self.decided = 0
+        self.held: Claimed | None = None
         self.others: list[Mapping[str, Any]] = []
         self.compared: list[Mapping[str, Any]] = []
         self.dissection: Dissection | None = None
@@ -126,7 +130,12 @@ class RunState:
             return own
         if settings.shared is not None:
             return self.granted_s
-        return min(own, settings.claim_deadline_s - min(self._final_s, MOST_KEPT * settings.deadline_s))
+        return min(own, settings.claim_deadline_s - min(self._final_s, self.most_kept_s))
+
+    @property
+    def most_kept_s(self) -> float:
+        """Seconds that choosing and confirming get at most, of those of the budget."""
+        return MOST_KEPT * (self.settings.deadline_s - self.settings.from_s)
 
     @property
     def _final_s(self) -> float:

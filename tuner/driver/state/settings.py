@@ -192,6 +192,9 @@ class RunSettings:
             evaluations, ``full`` for as long as there is time, ``off``.
         simpler: proposals at the end of the search, at most, that are the best candidate with less changed.
         shared: a budget that other runs share; ``evaluations`` is then all of it.
+        searches: whether it searches; not where only what a run found is confirmed.
+        from_s, from_evaluations: active time and evaluations at which the run was last gone on with; what is a part of
+            the budget is a part of what came since.
     """
 
     strategy: str
@@ -230,6 +233,9 @@ class RunSettings:
     stocked: bool = False
     ablate: str = "off"
     shared: Shared | None = None
+    searches: bool = True
+    from_s: float = 0.0
+    from_evaluations: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -252,15 +258,27 @@ class RunSettings:
     @property
     def search_deadline_s(self) -> float:
         """Active seconds at which the search has to end."""
+        if not self.searches:
+            return self.from_s
         if self.minutes is None:
             return math.inf
-        return self.minutes * 60 * (1 - self.confirm_share) - self.ablate_s
+        return self.part_s(self.deadline_s, 1 - self.confirm_share) - self.ablate_s
+
+    def part_s(self, end_s: float, share: float) -> float:
+        """Active seconds at which a share of the time up to ``end_s`` has gone by."""
+        return self.from_s + (end_s - self.from_s) * share
+
+    def part(self, share: float) -> float:
+        """Evaluations with which a share of the budget's is used up; infinite without limit."""
+        if self.evaluations is None:
+            return math.inf
+        return self.from_evaluations + (self.evaluations - self.from_evaluations) * share
 
     @property
     def ablate_s(self) -> float:
         """Seconds kept at the end for taking the winner apart."""
         share = ABLATE_SHARES.get(self.ablate, 0.0)
-        return 0.0 if self.minutes is None else min(share * self.minutes * 60, ABLATE_MOST_S)
+        return 0.0 if self.minutes is None else min(share * (self.deadline_s - self.from_s), ABLATE_MOST_S)
 
     @property
     def claim_deadline_s(self) -> float:

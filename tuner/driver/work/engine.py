@@ -10,6 +10,7 @@ from typing import Any
 from tuner.core.errors import BaselineError
 from tuner.core.protocols import BaselineReport, Evaluation, Observer, Session
 from tuner.core.types import BASELINE, Build, Measurement, Resolved, Status
+from tuner.driver.options import Further
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -140,7 +141,7 @@ class Engine:
             self._close_session()
             self._pause()
 
-    def go_on(self, environment: Mapping[str, Any]) -> None:
+    def go_on(self, environment: Mapping[str, Any], further: Further | None = None) -> None:
         """Makes a restored run ready to go on: the evaluation knows the baseline, unfinished trials start over.
 
         Raises:
@@ -156,10 +157,20 @@ class Engine:
                     "resume where the run was begun",
                 )
         unfinished = [n for n in self.state.queue if self.state.trials[n].build is not None]
-        events = [Event(kind="resume", body={"environment": environment, "clock_s": self._now_s()})]
+        events = self._resumed(environment, further)
         events += [Event(kind="abandoned", body={}, trial=n) for n in unfinished]
         lost, blobs = self._desk.go_on()
         self._commit([*events, *lost], blobs)
+
+    def _resumed(self, environment: Mapping[str, Any], further: Further | None) -> list[Event]:
+        """What opens a run again, before anything of it is done over."""
+        now_s, state = self._now_s(), self.state
+        events = [Event(kind="resume", body={"environment": environment, "clock_s": now_s})]
+        if further is not None:
+            events.append(
+                Event(kind="extend", body=further.to_event(state.settings, state.evaluations, now_s))
+            )
+        return events
 
     def share(self, body: Mapping[str, Any]) -> None:
         """A slice of a budget that several runs share, or that no more will come; between two calls of :meth:`run`."""

@@ -28,6 +28,7 @@ from tuner.core.executors import (
 )
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
+from tuner.driver.options import Further
 from tuner.driver.plan.actions import (
     Action,
     Await,
@@ -124,9 +125,9 @@ class FleetEngine(Engine):
             self._happened.extend(self._executor.wait(LOOK_S if awaited else WAIT_S))
             self._check_alone()
 
-    def go_on(self, environment: Mapping[str, Any]) -> None:
+    def go_on(self, environment: Mapping[str, Any], further: Further | None = None) -> None:
         """Makes a restored run ready to go on: the devices of before are gone, what they had begun starts over."""
-        events = [Event(kind="resume", body={"environment": environment, "clock_s": self._now_s()})]
+        events = self._resumed(environment, further)
         reason = "the run was resumed"
         events += [
             Event(
