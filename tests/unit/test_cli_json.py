@@ -45,7 +45,7 @@ int main(int count, char **words) {
 }
 """
 
-TRIED = {"tune", "check", "replay", "show", "list", "export", "doctor", "record", "apply", "ab"}
+TRIED = {"tune", "check", "confirm", "replay", "show", "list", "export", "doctor", "record", "apply", "ab"}
 
 
 def printed(*words: object, status: int = 0) -> dict[str, Any]:
@@ -114,6 +114,7 @@ def test_objects_of_single_commands_have_it_too(folder: Path, run: Path) -> None
     assert printed("check", folder / "scale.yaml", "--no-faults", "--json")["ok"]
     assert printed("show", run, "--json")["run"] == str(run)
     assert printed("replay", run, "--json")["clean"]
+    assert printed("confirm", run, "--json")["claim"] == "improved"
     assert printed("doctor", "--json")["findings"]
     assert printed("record", "--json", folder / "scale.yaml", "--", folder / "app")["recordings"]
 

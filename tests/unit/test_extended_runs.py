@@ -242,7 +242,7 @@ def test_on_the_command_line(scale_spec: SpecWriter, tmp_path: Path) -> None:
     for words, said in (
         (("--evaluations", "+4"), "a budget with + is more for a run that there is"),
         (("--evaluations", "2.5"), "no whole number"),
-        (("--minutes", "-1"), "no number above 0"),
+        (("--minutes", "x"), "no number"),
     ):
         refused = run_tuner(*run, *words)
         assert refused.returncode == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import typer
@@ -27,17 +26,15 @@ class Amount:
 
 
 def amount(text: str) -> Amount:
-    """One as it is written.
+    """One as it is written; whether there can be such a budget is looked at with the run's others.
 
     Raises:
-        BadParameter: it is no number above 0.
+        BadParameter: it is no number.
     """
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise typer.BadParameter(f"{text!r} is no number above 0")
+        raise typer.BadParameter(f"{text!r} is no number") from None
     return Amount(value, text.strip().startswith("+"))
 
 
@@ -45,10 +42,10 @@ def whole_amount(text: str) -> Amount:
     """As :func:`amount`, of what is counted.
 
     Raises:
-        BadParameter: it is no whole number above 0.
+        BadParameter: it is no whole number.
     """
     found = amount(text)
-    if found.value != int(found.value):
+    if not found.value.is_integer():
         raise typer.BadParameter(f"{text!r} is no whole number")
     return found
 

@@ -34,7 +34,7 @@ assert report.clean
 """
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):\n((?:    .*\n?|\n)*)", re.MULTILINE)
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
-_ORDER = ("tune", "Result", "load", "replay", "ensure", "record", "wisdom", "Wisdom")
+_ORDER = ("tune", "confirm", "Result", "load", "replay", "ensure", "record", "wisdom", "Wisdom")
 
 
 def reference() -> str:

@@ -153,7 +153,9 @@ def _answer(follower: Follower) -> dict[str, Any]:
         "reference": (state.baseline or {}).get("reference", ""),
         "workloads": (state.baseline or {}).get("notes", {}).get("workloads", []),
         "message": summary.message,
-        "unconfirmed": "" if unconfirmed is None else unconfirmed.text + unconfirmed.cure(outcome.path or Path()),
+        "unconfirmed": ""
+        if unconfirmed is None
+        else unconfirmed.text + unconfirmed.cure(outcome.path or Path()),
         "stopped_by": summary.stopped_by,
     }
 

@@ -35,7 +35,7 @@ CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
 STOPS = (
     *("evaluations", "minutes", "usd", "tokens", "calls"),
-    *("exhausted", "speed_of_light", "baseline", "interrupted"),
+    *("confirm", "exhausted", "speed_of_light", "baseline", "interrupted"),
 )
 """Why a search ends."""
 
