@@ -13,8 +13,8 @@ from same_results import program_of, same
 from tuner.search.cooking import Attempt, try_operator
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import Applied, applied, apply_edits
-from tuner.spaces.source.presenting import respelled
 from tuner.spaces.source.regions import Program
+from tuner.spaces.source.respelling import respelled
 
 OPEN = {
     "a copy": "for (int i = 0; i < n; i++) *p++ = *q++ * 2; p[-1] += 1;",
@@ -160,5 +160,5 @@ def test_statements_that_no_edit_touches_keep_their_increments() -> None:
     )
     made = apply_edits(program_of(text, "f"), [{**STRIP, "function": "f", "loops": ["k"]}])
     shown = respelled(made.variant.files[0].text, text, text, {})
-    assert "        *p++ = *q++;\n        // as it was\n        if (n > 3) n--, *p = *q++;\n    }\n" in shown
+    assert "        *p++ = *q++; // as it was\n        if (n > 3) n--, *p = *q++;\n    }\n" in shown
     assert "    for (int j = 0; j < n; j++) *p++ = j;\n    for (int k_tile" in shown
