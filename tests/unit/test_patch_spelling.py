@@ -124,13 +124,13 @@ def test_a_build_with_other_values_than_the_patch_was_made_for_stops(
     above = build_requirement(spec.task, spec.tunables, {"MODE": 1})
     assert above == (
         "#if MODE != 1 || M != 48 || defined(NEGATE)\n"
-        '#error "this mm was tuned with MODE == 1, M == 48, NEGATE not defined"\n'
+        '#error "this mm was tuned with MODE == 1, with M == 48, without NEGATE"\n'
         "#endif\n"
     )
     text = shown(spec, above)
     assert f"{above}\nvoid mm(" in text
     after_preprocessor(tmp_path, text)
     for words in (["-DM=64"], ["-DNEGATE"], ["-DMODE=0"]):
-        with pytest.raises(AssertionError, match="this mm was tuned with MODE == 1, M == 48"):
+        with pytest.raises(AssertionError, match="this mm was tuned with MODE == 1, with M == 48"):
             after_preprocessor(tmp_path, text, *words)
         after_preprocessor(tmp_path, SOURCE, *words)

@@ -9,6 +9,7 @@ Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-D``, ``-d
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEFINITION = re.compile(r"#define (\w+) ?(.*)")
 _INTEGER = re.compile(r"\d{1,9}")
 _ANY = 1
+WIDTH = 100
 
 
 def macros_that_count(
@@ -71,10 +73,15 @@ def requirement(entry: str, counted: Mapping[str, int | None]) -> str:
     if not counted:
         return ""
     wrong = [f"defined({name})" if value is None else f"{name} != {value}" for name, value in counted.items()]
-    said = [
-        f"{name} not defined" if value is None else f"{name} == {value}" for name, value in counted.items()
-    ]
-    return f'#if {" || ".join(wrong)}\n#error "this {entry} was tuned with {", ".join(said)}"\n#endif\n'
+    having = [f"with {name} == {value}" for name, value in counted.items() if value is not None]
+    lacking = [f"without {name}" for name, value in counted.items() if value is None]
+    said = ", ".join([*having, *lacking])
+    lines = (f"#if {' || '.join(wrong)}", f'#error "this {entry} was tuned {said}"', "#endif")
+    return "".join(f"{_in_lines(line)}\n" for line in lines)
+
+
+def _in_lines(directive: str) -> str:
+    return " \\\n    ".join(textwrap.wrap(directive, WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 def _asked(texts: Collection[str]) -> set[str]:
