@@ -47,7 +47,7 @@ def drawn(figures: Figures, columns: int) -> str:
 
 def test_a_run_without_trials_has_no_list_of_them() -> None:
     """What is printed while the baseline is built."""
-    assert Figures().trials() == "0"
+    assert Figures().candidates() == "0 codes"
 
 
 @pytest.mark.integration

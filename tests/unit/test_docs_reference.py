@@ -93,7 +93,7 @@ def test_fields_of_other_commands_are_on_the_page(written_by: Callable[..., Any]
 
 
 def test_only_fields_that_results_have_are_on_their_page() -> None:
-    inside_others = {"variant", "trial", "configuration", "value", "ci95", "tried"}
+    inside_others = {"variant", "trial", "configuration", "value", "ci95", "tried", "compile_s"}
     assert first_column(section("The result")) == keys(Summary.to_json) - inside_others
     assert set(CLAIMS) <= named(section("The result"))
     assert first_column(section("Why a search ends")) == {"stopped_by", *STOPS}
