@@ -149,3 +149,35 @@ def test_in_c_an_argument_may_be_called_this(tmp_path: Path) -> None:
     (tmp_path / "box.yaml").write_text(made.at_scale(0.01, None))
     (loaded,) = load_spec(tmp_path / "box.yaml")
     assert check_spec(loaded, faults=False).ok
+
+
+ACCESSOR = """
+struct List { double *first; double at(int i) const { return first[i]; } };
+class Grid {
+public:
+    int nx, ny;
+    double *u, *v;
+    void relax(double w);
+private:
+    double at(int i, int j) const { return u[i * ny + j]; }
+};
+void Grid::relax(double w)
+{
+    for (int i = 1; i < nx - 1; i++)
+        for (int j = 1; j < ny - 1; j++)
+            v[i * ny + j] = (1 - w) * at(i, j) + w * 0.25 * (at(i - 1, j) + at(i + 1, j) + at(i, j - 1));
+}
+"""
+
+
+def test_a_method_may_call_others_of_its_object(tmp_path: Path) -> None:
+    """Of its class, not of another that has the name."""
+    text, _ = spec(tmp_path, "relax", ACCESSOR)
+    assert "{name: u, dtype: float64, shape: [nx, ny], init: normal}" in text
+    assert "{name: v, dtype: float64, shape: [nx, ny], role: output}" in text
+
+
+def test_a_method_that_nothing_is_known_of_is_not_followed(tmp_path: Path) -> None:
+    declared = ACCESSOR.replace("const { return u[i * ny + j]; }", "const;")
+    with pytest.raises(TunerError, match="argument this of relax points to structures"):
+        spec(tmp_path, "relax", declared)
