@@ -35,7 +35,7 @@ from tuner.spec.reading.device_programs import (
 )
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["preprocess"]
+__all__ = ["expanded", "preprocess"]
 
 _MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
@@ -330,6 +330,19 @@ class _Asking:
             unit = reader.at(index)
             if unit is not None:
                 yield unit
+
+
+def expanded(reader: SourceReader, tunables: Mapping[str, Value]) -> str:
+    """The first file as the preprocessor leaves it, without what it includes of the system.
+
+    Args:
+        reader: of it.
+        tunables: macros that stay names, but where a conditional asks for them: there they have these values.
+    """
+    named = replace(reader, macros={**reader.macros, **{name: name for name in tunables}})
+    asked = tunables.keys() & set(_UNDEFINED.findall(named.preprocessed("-Wundef")[1]))
+    fixed = replace(named, macros={**named.macros, **{name: tunables[name] for name in asked}})
+    return _own(fixed.preprocessed()[0], reader.files[0].text.count("\n") + 1)
 
 
 def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
