@@ -66,13 +66,16 @@ def cut_at_marks(source: Source) -> SourceFile:
     return SourceFile(name=source.name, parts=tuple(parts))
 
 
-def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[SourceFile]:
+def cut_at_entry(
+    files: Sequence[Source], entry: str, language: str, definition: str = ""
+) -> list[SourceFile]:
     """Files of which that with the entry function's definition is cut around it.
 
     Args:
         files: of the kernel.
         entry: with namespaces and classes, of which a definition may name the last ones.
         language: of the files.
+        definition: as it is written, where no name in it says whose it is.
     """
     cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
     for number, source in enumerate(files):
@@ -88,6 +91,11 @@ def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[Sou
             start = definition_start(node)
             pieces = (text[:start], text[start : node.end_byte], text[node.end_byte :])
             cut[number] = SourceFile(name=source.name, parts=tuple(p.decode() for p in pieces))
+            return cut
+    for number, source in enumerate(files):
+        before, found_here, behind = source.text.partition(definition) if definition else ("", "", "")
+        if found_here:
+            cut[number] = SourceFile(name=source.name, parts=(before, definition, behind))
             return cut
     raise SpecError(
         f"no definition of {entry!r} is found in {', '.join(f.name for f in files)}",

@@ -248,12 +248,12 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
         variables=kernel.variables,
         members=kernel.members,
     )
-    key = (kernel.language, entry, *texts)
+    key = (kernel.language, entry, kernel.definition, *texts)
     found = _READ.get(key)
     if found is None:
         cut = [cut_at_marks(f) for f in files]
         if all(len(f.parts) == 1 for f in cut):
-            cut = cut_at_entry(files, qualified, kernel.language)
+            cut = cut_at_entry(files, qualified, kernel.language, kernel.definition)
         found = _program(kernel.language, tuple(cut), entry, launch)
         _READ.put(key, found)
     return found

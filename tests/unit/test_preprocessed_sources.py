@@ -182,10 +182,17 @@ def test_a_conditional_that_asks_for_a_tunable_is_decided_for_each_value(tmp_pat
             .replace("BOUND", "again")
             .replace("c[i][j] +=", "c[i][j] += again(1) *"),
             "{}",
-            "in k.c 1) would be 1 where it is put back",
+            "with its function written without macros, k.c would be another text: ",
         ),
+        (
+            PRODUCT.replace("EACH(i, n)", "c[0][0] = __COUNTER__;\n    EACH(i, n)")
+            + "int later(void) { return __COUNTER__; }\n",
+            "{}",
+            "'{ return 1;' would be '{ return 0;', as __COUNTER__ counts how often it is used",
+        ),
+        (PRODUCT.replace("EACH(i, n)", "c[0][0] = __COUNTER__ + __COUNTER__;\n    EACH(i, n)"), "{}", ""),
     ],
-    ids=["same text", "other text by flags", "a macro about itself"],
+    ids=["same text", "other text by flags", "a macro about itself", "counted behind it", "counted in it"],
 )
 def test_where_operators_cannot_see_what_is_compiled_they_see_the_source_and_a_notice_says_why(
     tmp_path: Path, text: str, flags: str, reason: str
