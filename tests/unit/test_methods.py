@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from tuner.core.errors import SpecError, TunerError
+from tuner.core.types import Kernel, Source, Variant
 from tuner.driver.check import check_spec
-from tuner.search.cooking import edit_at
+from tuner.search.cooking import Attempt, edit_at
+from tuner.search.opening import opened
 from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
@@ -180,3 +183,57 @@ def test_a_method_that_nothing_is_known_of_is_not_followed(tmp_path: Path) -> No
     declared = ACCESSOR.replace("const { return u[i * ny + j]; }", "const;")
     with pytest.raises(TunerError, match="argument this of relax points to structures"):
         spec(tmp_path, "relax", declared)
+
+
+def laid_open(text: str, entry: str) -> tuple[list[str], str]:
+    """What opened the way for operators, and the function's text then."""
+    variant = Variant(files=(Source(name="grid.cpp", text=text),))
+    kernel = Kernel(name="relax", entry=entry, language="c++", variant=variant, folder=".")
+    program = read_program(kernel)
+    attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    found = opened(attempt, {})
+    if found is None:
+        return [], text
+    return [edit["op"] for edit in found.edits], found.program.sources()[0].text
+
+
+INSIDE = """
+class Field {
+    int n, m; double *a, *b;
+  public:
+    double get(int i, int j) const { return a[i * m + j]; }
+    void step()
+    {
+        for (int i = 1; i < n - 1; i++)
+            for (int j = 1; j < m - 1; j++)
+                b[i * m + j] = 0.25 * (get(i - 1, j) + get(i + 1, j));
+    }
+};
+"""
+
+
+def test_operators_see_into_methods_of_the_same_object() -> None:
+    alone = ACCESSOR[ACCESSOR.index("class Grid") :]
+    for text, entry, calls in ((alone, "Grid::relax", 4), (INSIDE, "Field::step", 2)):
+        ops, shown = laid_open(text, entry)
+        assert ops == ["inline_call"] * calls
+        assert "at(i" not in shown.partition("Grid::relax")[2]
+        assert "get(i - 1" not in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("double at(int i, int j) const {", "double at(int i, int j) {"),
+        ("double at(int i, int j) const {", "virtual double at(int i, int j) const {"),
+        ("private:", "private:\n    double at(int i) const { return u[i]; }"),
+        ("for (int i = 1; i < nx", "double *u = v;\n    for (int i = 1; i < nx"),
+        ("class Grid {", "template <class T> class Grid {"),
+    ],
+    ids=["may change members", "virtual", "overloaded", "hidden", "template"],
+)
+def test_methods_that_may_mean_something_else_stay_calls(given: str, taken: str) -> None:
+    alone = ACCESSOR[ACCESSOR.index("class Grid") :]
+    assert given in alone
+    ops, _ = laid_open(alone.replace(given, taken), "Grid::relax")
+    assert "inline_call" not in ops

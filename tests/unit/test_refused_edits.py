@@ -130,3 +130,14 @@ def test_a_check_says_it_before_anything_is_tuned(text: str, words: str, tmp_pat
     lines = check_spec(spec, backend=backend(), faults=False).lines
     said = " ".join(line for name, line in lines if name == "refused")
     assert words in said if words else not said
+
+
+def test_a_source_of_which_every_edit_applies_has_no_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop = "    for (int i = 0; i < n; i++)\n        c[i] = a[i] + b[i];\n"
+    outcome = ran(tmp_path, KERNEL[: KERNEL.index("    for")] + loop + "}\n")
+    found = outcome.summary.refusals
+    assert found is not None
+    assert (found["refused"], found["reasons"]) == (0, [])
+    assert not said(outcome, capsys)
