@@ -14,7 +14,6 @@ from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
-from tuner.driver.plan.simplest import ORIGIN
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
@@ -60,7 +59,7 @@ def test_worthless_settings_are_removed(scale_spec: SpecWriter, tmp_path: Path) 
     assert set(found.summary.changes) == {"STEP"}
     (tried,) = bodies(tmp_path / "a.run", "simplify")
     assert len(tried["proposals"]) == 3
-    assert {p["origin"] for p in tried["proposals"]} == {ORIGIN}
+    assert {p["origin"] for p in tried["proposals"]} == {"simpler"}
     assert audit(tmp_path / "a.run", backend=SimulatedBackend(seconds=seconds)).clean
     # The budget is kept, and what was passed over is said.
     assert found.summary.stopped_by == "evaluations"

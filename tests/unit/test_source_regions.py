@@ -7,7 +7,6 @@ from same_results import program_of
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.edits import EditRefused, apply_edits, crossover, permitted, without
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.regions import Program, outside_differs, read_program
@@ -263,9 +262,9 @@ def test_a_variable_in_parentheses_is_no_type(language: str) -> None:
         ("(i) + ((k) + (n) * k) * n", "i + (k + n * k) * n"),
         ("(k) & (i) * 2", "k & i * 2"),
     ):
-        read = [read_definitions(text % t, language)["f"].body for t in (written, meant)]
+        read = [program_of(text % t, "f", language).functions["f"].body for t in (written, meant)]
         assert read[0] == read[1]
-    (loop,) = read_definitions(text % "(int)+(real)+(i) * 2", language)["f"].body
+    (loop,) = program_of(text % "(int)+(real)+(i) * 2", "f", language).functions["f"].body
     assert {n.type for n in subtrees(loop) if isinstance(n, Cast)} == {"int", "float"}
 
 

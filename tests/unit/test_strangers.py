@@ -13,7 +13,6 @@ from tuner.core.errors import RecordError, SpecError, TunerError
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
-from tuner.driver.outcome.frames import read_rows
 from tuner.driver.runs import begin
 from tuner.driver.state.strangers import holding_together
 from tuner.recorders.record import Event, RunRecord
@@ -109,7 +108,7 @@ def test_events_that_no_run_has_are_one_line(forge: Callable[..., Path], name: s
     readers: list[Callable[[], Any]] = [
         lambda: audit(path),
         lambda: tuner.load(path).to_json(),
-        lambda: read_rows(path),
+        lambda: tuner.load(path).rows,
         lambda: report_page(path, audit=False),
     ]
     for read in readers:
