@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import made_runs
 import product_runs
 import pytest
 import yaml
@@ -209,27 +210,18 @@ def test_a_killed_run_goes_on_as_it_would_have(
 
 
 @pytest.mark.integration
-def test_a_changed_judgement_is_a_difference(searched: Outcome) -> None:
+def test_a_changed_judgement_is_a_difference(searched: Outcome, tmp_path: Path) -> None:
     """The record as it is has none, which the audit above finds."""
-    from tuner.driver.opening import make_lineup, spec_of
-    from tuner.driver.replay import replay_events
-    from tuner.driver.state.run import RunState
 
-    with RunRecord.read(searched.path) as record:
-        recorded = list(record.events())
-        spec = spec_of(record, recorded[0].body)
-        at = max(i for i, e in enumerate(recorded) if e.kind == "judge")
-        body = json.loads(json.dumps(recorded[at].body))
-        body["judged"][0]["place"] += 0.25
-        changed = [*recorded[:at], _with_body(recorded[at], body), *recorded[at + 1 :]]
-        state = RunState(record.blob)
-        lineup = make_lineup(record, state, spec, spec.space(None), recorded[0].body)
-        assert replay_events(state, lineup, changed, record.blob).differences
+    def change(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        body = json.loads(json.dumps(body))
+        if kind == "judge" and body["judged"]:
+            body["judged"][0]["place"] += 0.25
+        return body
 
-
-def _with_body(event: Any, body: Mapping[str, Any]) -> Any:
-
-    return event._replace(body=body)
+    assert searched.path is not None
+    made_runs.rewritten(searched.path, tmp_path / "other.run", change)
+    assert audit(tmp_path / "other.run").differences
 
 
 PRODUCT_SPEC = f"""\

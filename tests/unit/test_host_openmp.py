@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import needs
 import pytest
@@ -18,6 +19,7 @@ from tuner.core.types import (
     Argument,
     ArgumentRole,
     Build,
+    BuildCompiler,
     BuildRequest,
     Initial,
     Kernel,
@@ -33,12 +35,12 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.build_compiler import asked_compiler
 from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.openmp import as_if_openmp, find_openmp, team_variables
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
 
 RESOLVED = Resolved(macros={}, scalars={}, flags=(), pipeline="default<O3>")
 MEAN = """
@@ -57,6 +59,19 @@ void f(const float *src, float *dst, int n) {
 BY_GCC = ("gcc", "-O3", "-fopenmp")
 
 
+def asked(command: Sequence[str]) -> BuildCompiler | None:
+    """The compiler of a spec that names it."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "f.c").write_text("void f(float *x) { x[0] = 1; }\n")
+        spec = Path(folder) / "f.yaml"
+        spec.write_text(
+            f"kernel: {{source: f.c, entry: f}}\ncompiler: {' '.join(command)}\nproblem: {{n: 1}}\n"
+            "arguments:\n  - {name: x, dtype: float32, shape: [n], role: output}\n"
+            'space: {flags: {vector: ["", "-O2"]}, passes: off}\n'
+        )
+        return load_spec(spec)[0].task.kernel.compiler
+
+
 def make_task(
     text: str = MEAN, *, threads: int = 2, n: int = 20_000, name: str = "f.c", compiler: Sequence[str] = ()
 ) -> Task:
@@ -64,7 +79,7 @@ def make_task(
     variant = Variant(files=(Source(name=name, text=text),))
     kernel = Kernel(name="f", entry="f", language=language, variant=variant, folder=".", openmp=True)
     return Task(
-        kernel=replace(kernel, compiler=asked_compiler(compiler) if compiler else None),
+        kernel=replace(kernel, compiler=asked(compiler) if compiler else None),
         backend="host",
         target="native",
         arguments=(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
-from same_results import program_of
+from same_results import edits_of, program_of
 
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import read_program
 
 BODY = """
 void f(PARAMS)
@@ -30,22 +26,6 @@ POINTED = "static float calls;\nstatic float counting(float x) { calls += 1; ret
 def text_of(name: str, before: str = "", local: str = "", params: str = PARAMS) -> str:
     text = before + BODY.replace("PARAMS", params).replace("LOCAL", local)
     return text.replace("NAME", name)
-
-
-def edits_of(program: Program) -> Counter[str]:
-    """How often each operator applies."""
-    found = Counter[str]()
-    for label, function in program.functions.items():
-        for name, operator in OPERATORS.items():
-            if not operator.checked or program.language not in operator.languages:
-                continue
-            for site in operator.sites(function, False):
-                try:
-                    apply_edits(program, [{"op": name, "function": label, **site}])
-                except EditRefused:
-                    continue
-                found[name] += 1
-    return found
 
 
 HOSTILE = {
