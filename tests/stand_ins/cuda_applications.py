@@ -1,32 +1,16 @@
 """Applications over the stand-ins for the CUDA driver and NVRTC, for tests: real processes that reach the driver as
 runtimes do that are linked in statically.
-
-Loaded by path, as tests are no package.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+
+import cuda_stand_in as stand_in
 
 STAND_INS = Path(__file__).parent
 
-
-def _stand_in() -> Any:
-    if "cuda_stand_in" not in sys.modules:
-        found = importlib.util.spec_from_file_location("cuda_stand_in", STAND_INS / "cuda_stand_in.py")
-        assert found is not None
-        assert found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        sys.modules["cuda_stand_in"] = module
-        found.loader.exec_module(module)
-    return sys.modules["cuda_stand_in"]
-
-
-stand_in = _stand_in()
 
 KERNEL = """
 #ifdef __CUDACC__

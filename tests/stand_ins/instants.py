@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["Instants", "killed_runs"]
+__all__ = ["Instants", "killed", "killed_runs"]
 
 _FIRST = 8
 """Those before are before there is anything to go on from."""
@@ -34,6 +34,19 @@ class Instants:
     event = at
 
 
+def killed(run: Callable[[Instants], object], last: int | None = None) -> None:
+    """A run in a process of its own, which is killed at an instant, or kills itself."""
+    child = os.fork()
+    if child == 0:
+        try:
+            run(Instants(last))
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
 def killed_runs(
     run: Callable[[Path, Instants], object], folder: Path, count: int, *, seed: int
 ) -> Iterator[Path]:
@@ -50,13 +63,6 @@ def killed_runs(
     rng = random.Random(seed)
     for turn in range(count):
         path, last = folder / f"{turn}.run", rng.randrange(_FIRST, whole.count)
-        child = os.fork()
-        if child == 0:
-            try:
-                run(path, Instants(last))
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status)
+        killed(lambda instants, path=path: run(path, instants), last)
         yield path
         path.unlink()

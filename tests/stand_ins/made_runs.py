@@ -164,15 +164,25 @@ Change = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 def rewritten(
-    run: Path, target: Path, change: Change, *, first: int | None = None, close: bool = True
+    run: Path,
+    target: Path,
+    change: Change,
+    *,
+    first: int | None = None,
+    close: bool = True,
+    twice: str = "",
 ) -> RunRecord:
-    """The same events with other bodies, through the record's own writer; the first so many only where asked."""
+    """The same events with other bodies, through the record's own writer; the first so many only where asked.
+
+    Those of a kind may be there twice.
+    """
     record = RunRecord.create(target)
     with RunRecord.read(run) as source:
         for event in itertools.islice(source.events(), first):
             body = change(event.kind, dict(event.body))
             blobs = {n: source.blob(n) for n in _references(body)}
-            record.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
+            for _ in range(1 + (event.kind == twice)):
+                record.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
     if close:
         record.close()
     return record

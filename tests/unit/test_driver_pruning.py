@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import made_runs
 import product_runs
 import pytest
 import yaml
+from instants import Instants, killed
 
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
@@ -186,22 +185,15 @@ def test_a_killed_run_goes_on_as_it_would_have(
     whole: Outcome, write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     path = tmp_path / "a.run"
-    child = os.fork()
-    if child == 0:
-        calls = 0
 
-        def die(what: str) -> None:
-            nonlocal calls
-            calls += what == "measure"
-            if calls == 80:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def run(instants: Instants) -> None:
+        def measured(what: str) -> None:
+            if what == "measure":
+                instants.at()
 
-        try:
-            begin(write(), path, BOTH, backend=backend(features=code, on_event=die))
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
+        begin(write(), path, BOTH, backend=backend(features=code, on_event=measured))
+
+    killed(run, 80)
     done = resume(path, backend=backend(features=code))
     assert not done.interrupted
     assert done.summary.trials == whole.summary.trials

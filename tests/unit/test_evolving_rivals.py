@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import llm_server
 import pytest
 from product_runs import KERNEL, SPEC, backend
 from run_events import events
@@ -32,16 +32,9 @@ FEW = {"choose_processes": 2, "confirm_processes": 4}
 EDIT = "<<<<<<< SEARCH\n            float sum = 0.0f;\n=======\n            float sum = NUMBER.0f;\n>>>>>>> REPLACE\n"
 
 
-def serving() -> Any:
+def serving() -> AbstractContextManager[llm_server.Server]:
     """A server on the loopback whose every reply is another edit."""
-    path = Path(__file__).parents[1] / "stand_ins" / "llm_server.py"
-    found = importlib.util.spec_from_file_location("llm_server_of_rivals", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module.serving(lambda number, body: module.Reply(EDIT.replace("NUMBER", str(number))))
+    return llm_server.serving(lambda number, _: llm_server.Reply(EDIT.replace("NUMBER", str(number))))
 
 
 def written(folder: Path, more: str = "") -> LoadedSpec:

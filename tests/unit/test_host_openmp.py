@@ -12,27 +12,21 @@ from tempfile import TemporaryDirectory
 
 import needs
 import pytest
+import two_arrays
+from two_arrays import task_of
 
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.expressions import parse
 from tuner.core.types import (
-    Argument,
-    ArgumentRole,
     Build,
     BuildCompiler,
     BuildRequest,
-    Initial,
-    Kernel,
     Measurement,
-    MeasurePolicy,
-    Problem,
     Resolved,
     Source,
     Status,
     Task,
     Variant,
     Verdict,
-    VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.evaluation import HostEvaluation
@@ -75,32 +69,18 @@ def asked(command: Sequence[str]) -> BuildCompiler | None:
 def make_task(
     text: str = MEAN, *, threads: int = 2, n: int = 20_000, name: str = "f.c", compiler: Sequence[str] = ()
 ) -> Task:
-    language = "c++" if name.endswith(".cc") else "c"
-    variant = Variant(files=(Source(name=name, text=text),))
-    kernel = Kernel(name="f", entry="f", language=language, variant=variant, folder=".", openmp=True)
-    return Task(
-        kernel=replace(kernel, compiler=asked(compiler) if compiler else None),
-        backend="host",
-        target="native",
-        arguments=(
-            Argument(name="src", dtype="float32", shape=(parse("n"),), initial=Initial(kind="normal")),
-            Argument(name="dst", dtype="float32", shape=(parse("n"),), role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": n}),),
-        verify=VerifyPolicy(problems=(Problem(sizes={"n": 37}),)),
-        measure=MeasurePolicy(threads=threads),
-        seed=5,
+    return task_of(
+        Variant(files=(Source(name=name, text=text),)),
+        n=n,
+        language="c++" if name.endswith(".cc") else "c",
+        threads=threads,
+        openmp=True,
+        compiler=asked(compiler) if compiler else None,
     )
 
 
 def prepared(task: Task) -> tuple[HostEvaluation, Build]:
-    evaluation = HostBackend().prepare(task, workers=1)
-    (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=RESOLVED)])
-    assert build.status is Status.OK, build.message
-    report = evaluation.set_baseline(build, RESOLVED)
-    assert report.status is Status.OK, report.message
-    return evaluation, build
+    return two_arrays.prepared(HostBackend(), task, RESOLVED)
 
 
 def timed(evaluation: HostEvaluation, build: Build, calls: int = 20) -> tuple[Verdict, Measurement]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import made_runs
 import pytest
 
 import tuner
@@ -15,7 +16,6 @@ from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.driver.state.strangers import holding_together
-from tuner.recorders.record import Event, RunRecord
 from tuner.report.page import report_page
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -57,26 +57,19 @@ def forge(good: Path, tmp_path: Path) -> Callable[..., Path]:
     def make(kind: str, change: Change, *, twice: bool = False, name: str = "forged.run") -> Path:
         path = tmp_path / name
         changed = 0
-        with RunRecord.read(good) as source, RunRecord.create(path) as target:
-            blobs = {name: source.blob(name) for e in source.events() for name in _blobs(e.body)}
-            for event in source.events():
-                body = dict(event.body)
-                if event.kind == kind:
-                    body = change(body) or body
-                    changed += 1
-                for _ in range(2 if twice and event.kind == kind else 1):
-                    target.append([Event(event.kind, body, event.trial)], blobs)
+
+        def each(found: str, body: dict[str, Any]) -> dict[str, Any]:
+            nonlocal changed
+            if found != kind:
+                return body
+            changed += 1
+            return change(body) or body
+
+        made_runs.rewritten(good, path, each, twice=kind if twice else "")
         assert changed, kind
         return path
 
     return make
-
-
-def _blobs(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
-    items: Any = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return [name for item in items for name in _blobs(item)]
 
 
 CHANGES: dict[str, tuple[str, Change]] = {
