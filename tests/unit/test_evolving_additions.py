@@ -27,8 +27,8 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.records import find_unfinished
 from tuner.driver.runs import begin
-from tuner.driver.state import settings
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.settings import Evolution as EvolutionSettings
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged
@@ -231,7 +231,7 @@ def test_variants_that_their_parents_passes_break_are_not_given_up(tmp_path: Pat
     (loaded,) = load_spec(tmp_path / "product.yaml")
     catalogue = Catalogue.from_listing(passes, o3.strip(), "23.1.4").to_json()
     simulated = backend(of_variant=seconds, catalogue=catalogue)
-    own = {"evolution": settings.Evolution(first=1)}
+    own = {"evolution": EvolutionSettings(first=1)}
     options = Options(seed=4, workers=2, evaluations=40, settings=own)
     result = begin(loaded, tmp_path / "a.run", options, backend=simulated)
     with RunRecord.read(result.path) as record:

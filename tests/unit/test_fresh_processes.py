@@ -10,7 +10,6 @@ import pytest
 
 from tuner.core.types import BuildRequest, Resolved, Source, Status, Variant
 from tuner.evaluators.executors import worker
-from tuner.evaluators.executors.worker import fresh_process
 from tuner.evaluators.host import timing
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.evaluation import HostEvaluation
@@ -57,7 +56,7 @@ def test_a_machine_whose_clocks_are_apart_is_given_time(
 
     monkeypatch.setattr(timing, "_cpu", disturbed)
     monkeypatch.setattr(worker, "time", SimpleNamespace(sleep=pauses.append))
-    status, measurements, message = fresh_process(evaluation, build, PLAIN, "confirm", 1000, [8], 2)
+    status, measurements, message = worker.fresh_process(evaluation, build, PLAIN, "confirm", 1000, [8], 2)
     if over_after > 2:
         assert status is Status.REFUSED
         assert "cannot be believed" in message

@@ -11,7 +11,6 @@ import needs
 import pytest
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.driver.applications import watched_builds
 from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
 from tuner.driver.applications.seen_compilers import with_compiler
 from tuner.driver.applications.watched_builds import build_watched
@@ -218,7 +217,7 @@ def test_where_programs_do_not_run_with_the_library_nothing_is_watched(
             raise MachineError("no linker", "install one")
         return library
 
-    monkeypatch.setattr(watched_builds, "shared_library", made)
+    monkeypatch.setattr("tuner.driver.applications.watched_builds.shared_library", made)
     assert not watched(folder, "cc -c src/app.c 2>said && test ! -s said")
 
 
