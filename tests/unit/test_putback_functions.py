@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from applications import compiled, with_library
+from applications import AXPY as KERNEL
+from applications import AXPY_SPEC, compiled, with_library
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.expressions import parse
@@ -22,23 +23,11 @@ from tuner.recorders.recordings.format import RecordingFile
 from tuner.recorders.recordings.substitute import Verified
 from tuner.spec.load import LoadedSpec, load_spec
 
-KERNEL = """
-void axpy(int n, float a, const float *x, float *y) {
-    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
-}
-"""
 WINNER = KERNEL.replace("+ y[i]", "+ y[i] + 100")
 
-SPEC = """\
-kernel: {source: SOURCE, entry: ENTRY}
-problem: {n: 64}
-arguments:
-  - {name: n, dtype: int32, value: n}
-  - {name: a, dtype: float32, value: 1.0}
-  - {name: x, dtype: float32, shape: [n]}
-  - {name: y, dtype: float32, shape: [n], role: inout}
-space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
-"""
+SPEC = AXPY_SPEC.replace("source: axpy.c, entry: axpy", "source: SOURCE, entry: ENTRY").replace(
+    "n: 16", "n: 64"
+)
 
 MAIN = """
 #ifdef __cplusplus

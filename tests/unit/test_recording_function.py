@@ -8,6 +8,8 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
+from applications import AXPY as KERNEL
+from applications import AXPY_SPEC as SPEC
 from applications import compiled, with_library
 
 from tuner.core.errors import SpecError, UsageError
@@ -16,23 +18,6 @@ from tuner.driver.applications.recording import RecordReport, record_spec
 from tuner.evaluators.host.backend import HostBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
-
-KERNEL = """
-void axpy(int n, float a, const float *x, float *y) {
-    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
-}
-"""
-
-SPEC = """\
-kernel: {source: axpy.c, entry: axpy}
-problem: {n: 16}
-arguments:
-  - {name: n, dtype: int32, value: n}
-  - {name: a, dtype: float32, value: 1.0}
-  - {name: x, dtype: float32, shape: [n]}
-  - {name: y, dtype: float32, shape: [n], role: inout}
-space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
-"""
 
 APPLICATION = """
 void axpy(int, float, const float *, float *);
