@@ -1,4 +1,4 @@
-"""Tasks of one kernel ``f(src, dst, n)``: two arrays and their length, a small size and the one that is timed."""
+"""Tasks of one kernel ``f``: two arrays and their length, a small size and the one that is timed."""
 
 from __future__ import annotations
 
@@ -31,26 +31,30 @@ def task_of(
     backend: str = "host",
     target: str = "native",
     threads: int = 1,
+    arrays: tuple[str, str] = ("src", "dst"),
+    small: int | None = 37,
+    seed: int = 5,
     verify: dict[str, Any] | None = None,
     launch: Any = None,
     **kernel: Any,
 ) -> Task:
     """A task of one variant; what else is said of a kernel or its verification is as in a spec."""
-    length = (parse("n"),)
+    length, (given, made) = (parse("n"),), arrays
+    sizes = () if small is None else (Problem(sizes={"n": small}),)
     return Task(
         kernel=Kernel(name="f", entry="f", language=language, variant=variant, folder=".", **kernel),
         backend=backend,
         target=target,
         arguments=(
-            Argument(name="src", dtype="float32", shape=length, initial=Initial(kind="normal")),
-            Argument(name="dst", dtype="float32", shape=length, role=ArgumentRole.OUTPUT),
+            Argument(name=given, dtype="float32", shape=length, initial=Initial(kind="normal")),
+            Argument(name=made, dtype="float32", shape=length, role=ArgumentRole.OUTPUT),
             Argument(name="n", dtype="int32", value=parse("n")),
         ),
         problems=(Problem(sizes={"n": n}),),
-        verify=VerifyPolicy(problems=(Problem(sizes={"n": 37}),), **(verify or {})),
+        verify=VerifyPolicy(problems=sizes, **(verify or {})),
         measure=MeasurePolicy(threads=threads),
         launch=launch,
-        seed=5,
+        seed=seed,
     )
 
 

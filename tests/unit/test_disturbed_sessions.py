@@ -22,24 +22,20 @@ from typing import Any
 import cuda_stand_in as stand_in
 import needs
 import pytest
+from two_arrays import task_of
 
 from tuner.core.canonical import canonical_json
 from tuner.core.expressions import parse
 from tuner.core.types import (
-    Argument,
-    ArgumentRole,
     BuildRequest,
-    Kernel,
     Launch,
     Measurement,
-    MeasurePolicy,
     Problem,
     Resolved,
     Source,
     Status,
     Task,
     Variant,
-    VerifyPolicy,
 )
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
@@ -64,28 +60,12 @@ CALLS = 150
 
 def make_task(language: str) -> Task:
     """A kernel that computes for about a millisecond."""
-    n = (parse("n"),)
-    return Task(
-        kernel=Kernel(
-            name="f",
-            entry="f",
-            language=language,
-            variant=Variant(files=(Source(name="f.c" if language == "c" else "f.cl", text=TEXTS[language]),)),
-            folder=".",
-        ),
-        backend="host" if language == "c" else "opencl",
-        target="native" if language == "c" else "pocl",
-        arguments=(
-            Argument(name="x", dtype="float32", shape=n),
-            Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": 50_000}),),
-        verify=VerifyPolicy(),
-        measure=MeasurePolicy(),
-        launch=None if language == "c" else Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),)),
-        seed=5,
-    )
+    variant = Variant(files=(Source(name="f.c" if language == "c" else "f.cl", text=TEXTS[language]),))
+    made = task_of(variant, n=50_000, arrays=("x", "z"), small=None, language=language)
+    if language == "c":
+        return made
+    launch = Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),))
+    return replace(made, backend="opencl", target="pocl", launch=launch)
 
 
 @contextmanager
