@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["Instants", "killed", "killed_runs"]
+from tuner.driver.work.engine import Interruption
+
+__all__ = ["Instants", "InterruptAt", "killed", "killed_runs"]
 
 _FIRST = 8
 """Those before are before there is anything to go on from."""
@@ -32,6 +34,19 @@ class Instants:
             os.kill(os.getpid(), signal.SIGKILL)
 
     event = at
+
+
+class InterruptAt:
+    """An observer that interrupts its run after so many events, of one kind where one is named."""
+
+    def __init__(self, kind: str = "", count: int = 1) -> None:
+        self.interruption = Interruption()
+        self._kind, self._left = kind, count
+
+    def event(self, kind: str, body: object) -> None:
+        self._left -= kind == self._kind or not self._kind
+        if self._left == 0:
+            self.interruption.set()
 
 
 def killed(run: Callable[[Instants], object], last: int | None = None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tuner.core.expressions import parse
@@ -81,3 +82,31 @@ def by_clock(readings: Callable[[], Any], make: Callable[[], Any]) -> Iterator[C
     yield get
     for evaluation in made.values():
         evaluation.close()
+
+
+def outcome(
+    evaluation: Any,
+    candidate: Variant,
+    resolved: Resolved,
+    rounds: Sequence[int] = (3, 7, 11),
+    readings: Any = None,
+) -> tuple[Status, str, str]:
+    """Status, message and stage of a candidate that goes all the way of a trial: build, verify, rounds of calls.
+
+    By other readings where they are given.
+    """
+    (build,) = evaluation.build([BuildRequest(trial=1, variant=candidate, resolved=resolved)])
+    if build.status is not Status.OK:
+        return build.status, build.message, "build"
+    session = evaluation.open(build, resolved, purpose="search", number=1)
+    if readings is not None:
+        session.inputs = replace(session.inputs, readings=readings)
+    try:
+        found, stage = session.verify(), "verify"
+        for calls in rounds:
+            if found.status is not Status.OK:
+                break
+            found, stage = session.measure(problem=0, calls=calls), "measure"
+        return found.status, found.message, stage
+    finally:
+        session.close()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from instants import InterruptAt
 from product_runs import KERNEL, SPEC, SUMS, backend
 from run_events import events
 
@@ -452,14 +453,7 @@ def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> 
 @pytest.mark.integration
 def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Path, tmp_path: Path) -> None:
     """The library may be gone by then."""
-
-    interruption = Interruption()
-
-    class Stop:
-        def event(self, kind: str, body: object) -> None:
-            if kind == "recall":
-                interruption.set()
-
+    stop = InterruptAt("recall")
     options = Options(seed=5, evaluations=30, workers=2, library=library)
     quiet = backend(of_variant=swaps_help, process_noise=0.001, call_noise=0.001)
     path = tmp_path / "cut.run"
@@ -468,8 +462,8 @@ def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Pa
         path,
         options,
         backend=quiet,
-        observers=[Stop()],
-        interruption=interruption,
+        observers=[stop],
+        interruption=stop.interruption,
     )
     shutil.rmtree(library)
     outcome = resume(path, backend=quiet)

@@ -13,7 +13,7 @@ from typing import Any
 
 import made_runs
 import pytest
-from instants import Instants, killed
+from instants import Instants, InterruptAt, killed
 from run_events import decided, events
 
 from tuner.api import tune_spec
@@ -183,24 +183,15 @@ def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: 
 @pytest.mark.integration
 def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -> None:
     whole = begin(spec, tmp_path / "whole.run", Options(seed=5, evaluations=16), backend=backend())
-    interruption = Interruption()
-
-    class StopAfter:
-        count = 0
-
-        def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            self.count += 1
-            if self.count == 30:
-                interruption.set()
-
+    stop = InterruptAt(count=30)
     path = tmp_path / f"{spec.name}-1.run"
     first = begin(
         spec,
         path,
         Options(seed=5, evaluations=16),
         backend=backend(),
-        observers=[StopAfter()],
-        interruption=interruption,
+        observers=[stop],
+        interruption=stop.interruption,
     )
     assert first.interrupted
     assert first.summary.stopped_by == "interrupted"
@@ -212,15 +203,9 @@ def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -
 
 
 def _interrupted(spec: LoadedSpec, path: Path) -> None:
-    interruption = Interruption()
-
-    class Stop:
-        def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            if kind == "trial" and body["trial"] == 5:
-                interruption.set()
-
+    stop = InterruptAt("trial", 5)
     assert begin(
-        spec, path, Options(), backend=backend(), observers=[Stop()], interruption=interruption
+        spec, path, Options(), backend=backend(), observers=[stop], interruption=stop.interruption
     ).interrupted
 
 

@@ -8,23 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from product_runs import SUMS
 
 from tuner.api import replay, tune_spec
 from tuner.driver.options import Options
 from tuner.spec.load import load_spec
 
-KERNEL = """// Product of two square matrices.
-void product(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
+KERNEL = f"// Product of two square matrices.{SUMS}"
 
 SPEC = """\
 kernel: {source: product.c, entry: product}
