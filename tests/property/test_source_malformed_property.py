@@ -7,6 +7,7 @@ import contextlib
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from same_results import program_of
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
@@ -102,9 +103,8 @@ def test_files(before: str, inside: str, header: str) -> None:
 @example("typedef float real;", "", "(real)-(real)*a+(real)", "c")
 def test_programs(before: str, inside: str, value: str, language: str) -> None:
     text = before + "\n" + KERNEL % (inside, value)
-    variant = Variant(files=(Source(name="f.c", text=text),))
     try:
-        program = read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+        program = program_of(text, "f", language)
     except SpecError:
         return
     assert "".join(file.text for file in program.sources()) == text

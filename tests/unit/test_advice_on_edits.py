@@ -15,8 +15,9 @@ import pytest
 from instants import InterruptAt
 from product_runs import KERNEL, SPEC, SUMS, backend
 from run_events import events
+from same_results import program_of
 
-from tuner.core.types import Kernel, Resolved, Source, Status, Variant
+from tuner.core.types import Resolved, Status, Variant
 from tuner.cost_models.library import Entry, Library
 from tuner.cost_models.promise import Tried, chosen, of_moves, promises, worth
 from tuner.driver.audit import audit
@@ -36,7 +37,7 @@ from tuner.search.remix import RECIPE
 from tuner.spaces.source.edits import Applied, apply_edits
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import Program
 from tuner.spaces.source.roles import apart, role
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -73,8 +74,7 @@ void sweep(float *x, int m)
 
 
 def program(text: str, entry: str) -> Program:
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name=entry, entry=entry, language="c", variant=variant, folder="."))
+    return program_of(text, entry)
 
 
 def spec_of(folder: Path, text: str = KERNEL, entry: str = "product", names: str = "abcn") -> LoadedSpec:

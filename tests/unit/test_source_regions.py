@@ -224,8 +224,7 @@ HALF = "{\n    for (int i = 0; i < n; i++)\n        b[i] = 1.0f;\n}\n"
 def test_tunables_begin_a_line_wherever_the_function_does(language: str, signature: str) -> None:
     """What stands around a definition stays with it: it once lost its linkage to the tunables' lines."""
     text = signature + HALF + ("}\n" if "{\n" in signature else "")
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    program = read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+    program = program_of(text, "f", language)
     made = apply_edits(program, [STRIP]).variant.files[0].text
     lines = made.splitlines()
     assert "#ifndef T" in lines

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from same_results import edits_of
+from same_results import edits_of, program_of
 
-from tuner.core.types import BuildRequest, Kernel, Resolved, Source, Status, Variant
+from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.evaluators.host.backend import HostBackend
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
@@ -26,8 +26,7 @@ PARAMS = "double **u, const double *const *k, double *v, int n"
 
 def program(body: str, params: str = PARAMS, language: str = "c") -> Program:
     text = f"void f({params})\n{{\n{body}\n}}\n"
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+    return program_of(text, "f", language)
 
 
 def heeded(body: str, params: str = PARAMS, language: str = "c") -> frozenset[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from same_results import program_of
 
-from tuner.core.types import BuildRequest, Kernel, Resolved, Source, Status, Variant
+from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.evaluators.host.backend import HostBackend
 from tuner.search.cooking import Attempt, try_operator
 from tuner.search.opening import opened
@@ -30,8 +31,7 @@ TAKE: dict[str, Any] = {"op": "take_members", "function": "f"}
 
 def program(body: str, params: str = "struct grid *g, int n", language: str = "c") -> Program:
     text = f"{TYPES}void f({params})\n{{\n{body}\n}}\n"
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+    return program_of(text, "f", language)
 
 
 LOOP = "for (int i = 0; i < g->nx; i++) "
@@ -145,8 +145,7 @@ def test_a_structure_that_is_written_as_part_of_another_keeps_its_members() -> N
 def test_operators_named_only_in_comments_do_not_count(line: str, taken: bool) -> None:
     """One of the project's own may do anything with a structure."""
     text = f"{TYPES}{line}void f(grid *g)\n{{\n{LOOP}g->u[i] = g->dt;\n}}\n"
-    variant = Variant(files=(Source(name="f.cpp", text=text),))
-    whole = read_program(Kernel(name="f", entry="f", language="c++", variant=variant, folder="."))
+    whole = program_of(text, "f", "c++")
     if taken:
         assert "g_u[i] = g_dt;" in apply_edits(whole, [TAKE]).variant.files[0].text
     else:
