@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from product_runs import KERNEL, TASK
+from spec_files import spec_in
 
 from tuner.api import Result, tune
 from tuner.core.types import Resolved, Status, Variant
@@ -23,7 +24,6 @@ from tuner.driver.runs import begin
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 from tuner.recorders.record import Event, RunRecord
 from tuner.spaces.passes import Catalogue
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 PARAMETERS: Mapping[str, tuple[Any, ...]] = {
@@ -146,9 +146,7 @@ def _simulated(
     made = tempfile.TemporaryDirectory(prefix=MADE_IN)
     atexit.register(made.cleanup)
     folder = Path(made.name)
-    (folder / "product.c").write_text(kernel)
-    (folder / "product.yaml").write_text(SPEC.replace("EVOLVE", str(evolve).lower()))
-    (spec,) = load_spec(folder / "product.yaml")
+    spec = spec_in(folder, "product.c", kernel, SPEC.replace("EVOLVE", str(evolve).lower()))
     listing, o3 = (GOLDEN / "llvm23_passes.txt").read_text(), (GOLDEN / "llvm23_o3.txt").read_text().strip()
     backend = SimulatedBackend(
         seconds=_seconds,

@@ -8,12 +8,12 @@ from typing import Any
 
 import made_runs as made
 import pytest
+from spec_files import spec_in
 
 from tuner.driver.audit import AuditReport, audit
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.recorders.record import RunRecord
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 SPEC = """\
@@ -31,9 +31,9 @@ search: {strategy: random, budget: {evaluations: 8}}
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    (folder / "scale.c").write_text("void scale(const float *a, float *b, int n) { b[0] = a[0] * STEP; }\n")
-    (folder / "scale.yaml").write_text(SPEC)
-    (spec,) = load_spec(folder / "scale.yaml")
+    spec = spec_in(
+        folder, "scale.c", "void scale(const float *a, float *b, int n) { b[0] = a[0] * STEP; }\n", SPEC
+    )
     backend = SimulatedBackend(seconds=lambda resolved: 1e-3 / int(resolved.macros["STEP"]))
     begin(spec, folder / "scale.run", Options(seed=1, workers=1), backend=backend)
     return folder / "scale.run"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from product_runs import TASK, seconds
 from run_events import events
+from spec_files import spec_in
 
 from tuner.core.claims import pairs_for
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 SPEC = f"""\
@@ -26,9 +26,9 @@ search: {{strategy: random}}
 
 def confirmed(tmp_path: Path, options: Options, noise: float) -> tuple[int, int, dict[str, object]]:
     """Processes of the baseline, of the winner, and the choice."""
-    (tmp_path / "product.c").write_text("void product(const float *a, const float *b, float *c, int n) {}\n")
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(
+        tmp_path, "product.c", "void product(const float *a, const float *b, float *c, int n) {}\n", SPEC
+    )
     backend = SimulatedBackend(
         seconds=lambda resolved: seconds(resolved) / (1.0 if resolved.macros["WIDTH"] == 1 else 5.0),
         process_noise=noise,

@@ -22,6 +22,7 @@ from typing import Any
 import cuda_stand_in as stand_in
 import needs
 import pytest
+from spec_files import spec_in
 from two_arrays import task_of
 
 from tuner.core.canonical import canonical_json
@@ -46,7 +47,6 @@ from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.runner import Runner
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
-from tuner.spec.load import load_spec
 
 TEXTS = {
     "c": "void f(const float *x, float *z, int n) { for (int i = 0; i < n; i++) { float s = x[i];"
@@ -329,9 +329,7 @@ search: {strategy: random, budget: {evaluations: 2}}
 @needs.cc
 @pytest.mark.integration
 def test_the_record_of_a_run_holds_the_marks(tmp_path: Path, nvml: Any) -> None:
-    (tmp_path / "axpy.cu").write_text(stand_in.GOOD)
-    (tmp_path / "axpy.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "axpy.yaml")
+    spec = spec_in(tmp_path, "axpy.cu", stand_in.GOOD, SPEC)
     nvml.stand_in_throttle(ALWAYS, HEAT, 0)
     backend: Any = stand_in.StandInBackend(tmp_path, nvml=nvml._name)
     outcome = begin(spec, tmp_path / "a.run", Options(workers=1), backend=backend)

@@ -13,6 +13,7 @@ import pytest
 from instants import Instants, killed
 from product_runs import KERNEL, SPEC, backend, seconds
 from run_events import decided, events
+from spec_files import spec_in
 
 from tuner.core.types import Resolved, Variant
 from tuner.driver.audit import audit
@@ -27,10 +28,7 @@ from tuner.spec.load import LoadedSpec, load_spec
 
 @pytest.fixture
 def spec(tmp_path: Path) -> LoadedSpec:
-    (tmp_path / "product.c").write_text(KERNEL)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (loaded,) = load_spec(tmp_path / "product.yaml")
-    return loaded
+    return spec_in(tmp_path, "product.c", KERNEL, SPEC)
 
 
 def test_a_better_variant_is_found_and_claimed(spec: LoadedSpec, tmp_path: Path) -> None:
@@ -236,9 +234,7 @@ def test_without_evolving_nothing_changes(spec: LoadedSpec, tmp_path: Path) -> N
     """Events of a run whose source stays as it is name no variant."""
     folder = tmp_path / "plain"
     folder.mkdir()
-    (folder / "product.c").write_text(KERNEL)
-    (folder / "product.yaml").write_text(SPEC.replace("  source: {evolve: true}\n", ""))
-    (loaded,) = load_spec(folder / "product.yaml")
+    loaded = spec_in(folder, "product.c", KERNEL, SPEC.replace("  source: {evolve: true}\n", ""))
     result = begin(loaded, tmp_path / "a.run", Options(), backend=backend())
     for kind, _, body in events(result.path):
         assert kind not in ("variant", "promote", "minimise")

@@ -14,6 +14,7 @@ import product_runs
 import pytest
 import yaml
 from instants import Instants, killed
+from spec_files import spec_in
 
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
@@ -228,9 +229,7 @@ search: {{strategy: random, budget: {{evaluations: 90}}}}
 
 @pytest.mark.integration
 def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(tmp_path: Path) -> None:
-    (tmp_path / "product.c").write_text(product_runs.KERNEL)
-    (tmp_path / "product.yaml").write_text(PRODUCT_SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", product_runs.KERNEL, PRODUCT_SPEC)
 
     def time_s(resolved: Resolved) -> float:
         return 1e-3 * (1 + abs(int(resolved.macros["WIDTH"]) - 3))

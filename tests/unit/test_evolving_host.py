@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from product_runs import SUMS
+from spec_files import spec_in
 
 from tuner.api import replay, tune_spec
 from tuner.driver.options import Options
-from tuner.spec.load import load_spec
 
 KERNEL = f"// Product of two square matrices.{SUMS}"
 
@@ -36,9 +36,7 @@ search:
 @pytest.mark.measured
 def test_a_naive_product_gains_and_is_handed_over(tmp_path: Path) -> None:
     """The exported source is the winner's, the patch makes it of the original, and a replay finds no difference."""
-    (tmp_path / "product.c").write_text(KERNEL)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", KERNEL, SPEC)
     few = {"choose_processes": 2, "confirm_processes": 4}
     result = tune_spec(spec, Options(seed=1, workers=2, settings=few), out=tmp_path / "runs")
     assert result.improved

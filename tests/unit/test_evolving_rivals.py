@@ -11,6 +11,7 @@ import llm_server
 import pytest
 from product_runs import KERNEL, SPEC, backend
 from run_events import events
+from spec_files import spec_in
 
 from tuner.api import Result
 from tuner.cli.text import print_result
@@ -26,7 +27,7 @@ from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.settings import Llm
 from tuner.recorders.record import RunRecord
 from tuner.search.llm.exchange import Model
-from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.load import LoadedSpec
 
 FEW = {"choose_processes": 2, "confirm_processes": 4}
 EDIT = "<<<<<<< SEARCH\n            float sum = 0.0f;\n=======\n            float sum = NUMBER.0f;\n>>>>>>> REPLACE\n"
@@ -38,10 +39,7 @@ def serving() -> AbstractContextManager[llm_server.Server]:
 
 
 def written(folder: Path, more: str = "") -> LoadedSpec:
-    (folder / "product.c").write_text(KERNEL)
-    (folder / "product.yaml").write_text(SPEC + more)
-    (loaded,) = load_spec(folder / "product.yaml")
-    return loaded
+    return spec_in(folder, "product.c", KERNEL, SPEC + more)
 
 
 @pytest.mark.parametrize(

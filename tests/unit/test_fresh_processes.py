@@ -7,13 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from spec_files import spec_in
 
 from tuner.core.types import BuildRequest, Resolved, Source, Status, Variant
 from tuner.evaluators.executors import worker
 from tuner.evaluators.host import timing
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.evaluation import HostEvaluation
-from tuner.spec.load import load_spec
 
 KERNEL = "void twice(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"
 SPEC = """
@@ -31,9 +31,7 @@ PLAIN = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
 
 @pytest.fixture
 def evaluation(tmp_path: Path) -> Iterator[HostEvaluation]:
-    (tmp_path / "twice.c").write_text(KERNEL)
-    (tmp_path / "twice.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "twice.yaml")
+    spec = spec_in(tmp_path, "twice.c", KERNEL, SPEC)
     made = HostBackend().prepare(spec.task, workers=1)
     yield made
     made.close()

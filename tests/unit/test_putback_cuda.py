@@ -16,6 +16,7 @@ import cuda_applications as shop
 import needs
 import pytest
 import yaml
+from spec_files import spec_in
 from typer.testing import CliRunner
 
 from tuner.api import tune_spec
@@ -521,9 +522,7 @@ space: {parameters: {BLOCK: {values: [128, 256], macro: false}}, passes: off}
 
 def image(tmp_path: Path, text: str, entry: str = "scale") -> LoadedImage:
     """Of a source compiled with blocks of 256."""
-    (tmp_path / "scale.cu").write_text(text)
-    (tmp_path / "scale.yaml").write_text(REAL_SPEC.replace("ENTRY", json.dumps(entry)))
-    (loaded,) = load_spec(tmp_path / "scale.yaml")
+    loaded = spec_in(tmp_path, "scale.cu", text, REAL_SPEC.replace("ENTRY", json.dumps(entry)))
     resolved = Resolved(macros={}, scalars={"BLOCK": 256}, flags=(), pipeline=None)
     request = stand_in.BuildRequest(trial=0, variant=loaded.task.kernel.variant, resolved=resolved)
     with CudaCompiler("sm_90", workers=1) as compiler:

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from applications import AXPY, AXPY_SPEC, with_library
 from opencl_machine import system_drivers
+from spec_files import spec_in
 
 from tuner.api import tune_spec
 from tuner.core.errors import FullDiskError, SpecError, UsageError
@@ -190,9 +191,7 @@ def test_a_candidate_that_failed_has_no_score(tmp_path: Path) -> None:
 
 
 def test_random_pipelines_reach_the_catalogue_and_are_not_empty(tmp_path: Path) -> None:
-    (tmp_path / "axpy.c").write_text(AXPY)
-    (tmp_path / "axpy.yaml").write_text(AXPY_SPEC.replace("passes: off", "passes: {}"))
-    (loaded,) = load_spec(tmp_path / "axpy.yaml")
+    loaded = spec_in(tmp_path, "axpy.c", AXPY, AXPY_SPEC.replace("passes: off", "passes: {}"))
     passes = loaded.space(HostBackend().pass_catalogue()).passes
     assert passes is not None
     rng = np.random.default_rng(3)

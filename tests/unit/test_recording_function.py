@@ -11,6 +11,7 @@ import pytest
 from applications import AXPY as KERNEL
 from applications import AXPY_SPEC as SPEC
 from applications import compiled, with_library
+from spec_files import spec_in
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BuildRequest, Status
@@ -297,9 +298,7 @@ def test_undeclared_return_values_reach_the_application(
     int main(void) { float x[] = {1, 2, 4}, y[3]; return total(3, x, y) == 7 ? 0 : 9; }
     """
     command = program_of(tmp_path, libtotal_c=SUM, app_c=main)
-    (tmp_path / "total.c").write_text(SUM)
-    (tmp_path / "total.yaml").write_text(SUM_SPEC)
-    (spec,) = load_spec(tmp_path / "total.yaml")
+    spec = spec_in(tmp_path, "total.c", SUM, SUM_SPEC)
     assert any("returns `float`, which is not verified; write returns: float32" in n for n in spec.notices)
     (tmp_path / "recordings").mkdir()
     (tmp_path / "recordings" / "total-earlier.rec").touch()
@@ -313,9 +312,7 @@ def test_a_type_that_cannot_be_passed_on_is_refused_by_name(tmp_path: Path) -> N
     text = "typedef struct { double v[4]; } Four;\n" + SUM.replace("float total", "Four total").replace(
         "return sum;", "return (Four){{sum}};"
     )
-    (tmp_path / "total.c").write_text(text)
-    (tmp_path / "total.yaml").write_text(SUM_SPEC)
-    (spec,) = load_spec(tmp_path / "total.yaml")
+    spec = spec_in(tmp_path, "total.c", text, SUM_SPEC)
     with pytest.raises(UsageError, match="returns `Four`, which cannot be passed on"):
         record_spec(["true"], spec, instances=1)
 
@@ -324,9 +321,7 @@ def test_a_type_that_cannot_be_passed_on_is_refused_by_name(tmp_path: Path) -> N
 @pytest.mark.integration
 def test_calls_that_an_exception_leaves_are_refused_and_the_next_is_recorded(tmp_path: Path) -> None:
     command = program_of(tmp_path, libhalf_cc=LEFT, app_cc=LEAVING)
-    (tmp_path / "half.cc").write_text(LEFT)
-    (tmp_path / "half.yaml").write_text(LEFT_SPEC)
-    (spec,) = load_spec(tmp_path / "half.yaml")
+    spec = spec_in(tmp_path, "half.cc", LEFT, LEFT_SPEC)
     report = record_spec(command, spec, instances=4)
     assert report.ran.status == 0
     assert not report.ran.lost
@@ -362,9 +357,9 @@ int main(void) {
 @needs.cc
 def test_calls_of_several_threads_at_once_are_refused_and_a_later_one_is_recorded(tmp_path: Path) -> None:
     command = program_of(tmp_path, libboth_c=TOGETHER, app_c=THREADS)
-    (tmp_path / "both.c").write_text(TOGETHER)
-    (tmp_path / "both.yaml").write_text(LEFT_SPEC.replace("half.cc", "both.c").replace("half", "both"))
-    (spec,) = load_spec(tmp_path / "both.yaml")
+    spec = spec_in(
+        tmp_path, "both.c", TOGETHER, LEFT_SPEC.replace("half.cc", "both.c").replace("half", "both")
+    )
     report = record_spec(command, spec, instances=4)
     assert report.ran.status == 0
     (use,) = report.ran.kernels

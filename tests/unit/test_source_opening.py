@@ -10,6 +10,7 @@ import pytest
 from preprocessed_kernels import preprocessed, preprocessed_or_why
 from product_runs import SPEC, seconds
 from run_events import events
+from spec_files import spec_in
 
 from tuner.core.types import Kernel, Resolved, Source, Status, Variant
 from tuner.driver.audit import audit
@@ -306,9 +307,7 @@ void product(const float *a, const float *b, float *c, int n)
 @pytest.mark.integration
 def test_a_run_reaches_loops_that_are_hidden(tmp_path: Path) -> None:
     """In a helper under a conditional; the tunable that decided is fixed for the variant, and all of it replays."""
-    (tmp_path / "product.c").write_text(HIDDEN)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", HIDDEN, SPEC)
 
     def cost(variant: Variant, resolved: Resolved) -> float | Status:
         ops = [e["op"] for e in variant.edits]

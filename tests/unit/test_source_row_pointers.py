@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from same_results import edits_of, program_of
+from spec_files import spec_in
 
 from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.evaluators.host.backend import HostBackend
@@ -16,7 +17,6 @@ from tuner.search.opening import opened
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
-from tuner.spec.load import load_spec
 
 SWEEP = "for (int i = 1; i < n - 1; i++)\n    for (int j = 1; j < n - 1; j++)\n        "
 ASSUMED = ["separate buffers", "elements lie in their rows"]
@@ -264,9 +264,9 @@ def test_results_stay_the_same(name: str, members: bool, tmp_path: Path) -> None
     params = "const double *const *a, const double *const *b, double **c, int n"
     plain, arguments = f"void f({params})\n{{{KERNELS[name]}}}\n", SPEC.index("  - {name: a")
     spec_text = SPEC[:arguments] + MEMBERS + SPEC[SPEC.index("space:") :]
-    (tmp_path / "f.c").write_text(in_a_structure(KERNELS[name]) if members else plain)
-    (tmp_path / "f.yaml").write_text(spec_text if members else SPEC)
-    (spec,) = load_spec(tmp_path / "f.yaml")
+    spec = spec_in(
+        tmp_path, "f.c", in_a_structure(KERNELS[name]) if members else plain, spec_text if members else SPEC
+    )
     variants = moved(read_program(spec.task.kernel), most=1)
     assert len({v.variant.edits[-1]["op"] for v in variants}) > 6
     evaluation = HostBackend().prepare(spec.task, workers=1)

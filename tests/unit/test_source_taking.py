@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from same_results import program_of
+from spec_files import spec_in
 
 from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.evaluators.host.backend import HostBackend
@@ -16,7 +17,6 @@ from tuner.search.cooking import Attempt, try_operator
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.regions import Program, read_program
-from tuner.spec.load import load_spec
 
 TYPES = """
 typedef double real;
@@ -232,9 +232,7 @@ verify: {problems: [{nx: 13, ny: 7}]}
 @pytest.mark.integration
 def test_loops_over_members_are_reached_and_stay_right(tmp_path: Path) -> None:
     (tmp_path / "grid.h").write_text(TYPES)
-    (tmp_path / "f.c").write_text(KERNEL)
-    (tmp_path / "f.yaml").write_text(SPEC)
-    (loaded,) = load_spec(tmp_path / "f.yaml")
+    loaded = spec_in(tmp_path, "f.c", KERNEL, SPEC)
     start = Attempt(
         program=read_program(loaded.task.kernel), edits=(), rng=np.random.default_rng(0), reassociate=False
     )

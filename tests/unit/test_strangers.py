@@ -8,6 +8,7 @@ from typing import Any
 
 import made_runs
 import pytest
+from spec_files import spec_in
 
 import tuner
 from tuner.core.errors import RecordError, SpecError, TunerError
@@ -17,7 +18,6 @@ from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.driver.state.strangers import holding_together
 from tuner.report.page import report_page
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 SPEC = """
@@ -42,9 +42,9 @@ def seconds(resolved: Resolved) -> float:
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The record of a run."""
     folder = tmp_path_factory.mktemp("good")
-    (folder / "scale.c").write_text("void scale(const float *a, float *b, int n) { b[0] = a[0] * STEP; }\n")
-    (folder / "scale.yaml").write_text(SPEC)
-    (spec,) = load_spec(folder / "scale.yaml")
+    spec = spec_in(
+        folder, "scale.c", "void scale(const float *a, float *b, int n) { b[0] = a[0] * STEP; }\n", SPEC
+    )
     backend = SimulatedBackend(seconds=seconds)
     begin(spec, folder / "good.run", Options(seed=1, workers=1), backend=backend)
     return folder / "good.run"

@@ -9,6 +9,7 @@ import pytest
 from instants import InterruptAt
 from product_runs import KERNEL, SPEC, backend
 from run_events import decided, events
+from spec_files import spec_in
 
 from tuner.core.executors import Executor
 from tuner.core.types import BASELINE, Task
@@ -29,10 +30,7 @@ def spec(tmp_path: Path) -> LoadedSpec:
 
 
 def write(folder: Path) -> LoadedSpec:
-    (folder / "product.c").write_text(KERNEL)
-    (folder / "product.yaml").write_text(SPEC)
-    (loaded,) = load_spec(folder / "product.yaml")
-    return loaded
+    return spec_in(folder, "product.c", KERNEL, SPEC)
 
 
 def options(**more: Any) -> Options:
