@@ -8,12 +8,12 @@ from pathlib import Path
 
 import needs
 import pytest
+from commands import finding
 from run_events import events
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
-from tuner.driver.doctor import examine
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.spec.first.init import init_spec
@@ -89,16 +89,16 @@ def test_a_library_that_is_missing_is_told_where_the_spec_asks_for_it(
     with pytest.raises(SpecError, match=r"k.yaml:1:\d+: TUNER_OPENMP names /nowhere/libomp.so") as raised:
         load_spec(write())
     assert "remix-tuner[openmp]" in str(raised.value)
-    (found,) = [f for f in examine() if f.part == "openmp"]
-    assert not found.ok
-    assert "remix-tuner[openmp]" in found.cure
+    found = finding("openmp")
+    assert not found["ok"]
+    assert "remix-tuner[openmp]" in found["cure"]
 
 
 @needs.openmp
 def test_the_doctor_says_where_it_is() -> None:
-    (found,) = [f for f in examine() if f.part == "openmp"]
-    assert found.ok
-    assert ".so" in found.text
+    found = finding("openmp")
+    assert found["ok"]
+    assert ".so" in found["text"]
 
 
 def test_it_is_for_functions_of_the_processor(tmp_path: Path) -> None:
