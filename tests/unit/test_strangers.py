@@ -16,7 +16,6 @@ from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
-from tuner.driver.state.strangers import holding_together
 from tuner.report.page import report_page
 from tuner.testing import SimulatedBackend
 
@@ -130,6 +129,7 @@ def test_messages_for_strangers(forge: Callable[..., Path]) -> None:
     assert "tuner replay" in found.value.hint
 
 
-def test_the_users_own_mistakes_stay_what_they_are() -> None:
-    with pytest.raises(SpecError, match="mine"), holding_together():
-        raise SpecError("mine", "")
+def test_mistakes_that_have_a_message_of_their_own_keep_it(forge: Callable[..., Path]) -> None:
+    path = forge("start", lambda b: b.update(files={"other.c": b["files"]["scale.c"]}))
+    with pytest.raises(SpecError, match=r"there is no file 'scale\.c'"):
+        audit(path)
