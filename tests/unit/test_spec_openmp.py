@@ -89,16 +89,18 @@ def test_a_library_that_is_missing_is_told_where_the_spec_asks_for_it(
     with pytest.raises(SpecError, match=r"k.yaml:1:\d+: TUNER_OPENMP names /nowhere/libomp.so") as raised:
         load_spec(write())
     assert "remix-tuner[openmp]" in str(raised.value)
-    found = finding("openmp")
-    assert not found["ok"]
-    assert "remix-tuner[openmp]" in found["cure"]
 
 
 @needs.openmp
-def test_the_doctor_says_where_it_is() -> None:
+@pytest.mark.integration
+def test_the_doctor_says_where_it_is_or_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = finding("openmp")
     assert found["ok"]
     assert ".so" in found["text"]
+    monkeypatch.setenv("TUNER_OPENMP", "/nowhere/libomp.so")
+    found = finding("openmp")
+    assert not found["ok"]
+    assert "remix-tuner[openmp]" in found["cure"]
 
 
 def test_it_is_for_functions_of_the_processor(tmp_path: Path) -> None:

@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 from spec_files import spec_in
 
 from tuner.core.dtypes import C_TYPES, members_of, numbers_in, numpy_dtype, separate_members, structured_dtype
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import SpecError
 from tuner.core.types import BASELINE, BuildRequest, Problem, Source, Status, Variant
 from tuner.driver.check import check_spec
 from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.workloads import make_workload
 from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.reading.record_layouts import record_layout
+from tuner.spec.reading.signature import SourceReader
 
 MOVE = """
 struct particle { struct { float x, y; } at; int id; double v[3]; char alive; };
@@ -250,19 +253,6 @@ def test_members_that_are_structures_or_lead_to_them(tmp_path: Path, argument: s
         load_spec(tmp_path / "total.yaml")
 
 
-def dtype_in_first_spec(text: str, path: Path) -> str | None:
-    """Of an array of ``struct s``; none where a first spec has no type for it."""
-    path.write_text(
-        f"{text}void k(struct s *a, struct s *b, int n) {{ for (int i = 0; i < n; i++) a[i] = b[i]; }}\n"
-    )
-    try:
-        made = first_spec(path, entry="k").text
-    except UsageError as error:
-        return None if "points to structures" in error.message else error.message
-    (found,) = (each["dtype"] for each in yaml.safe_load(made)["arguments"] if each["name"] == "a")
-    return structured_dtype(found) if isinstance(found, dict) else str(found)
-
-
 @pytest.mark.parametrize(
     ("members", "dtype"),
     [
@@ -277,11 +267,12 @@ def dtype_in_first_spec(text: str, path: Path) -> str | None:
     ],
 )
 @pytest.mark.parametrize("language", ["c", "c++"])
-def test_dtypes_of_the_sources_structures(
-    members: str, dtype: str | None, language: str, tmp_path: Path
-) -> None:
+def test_dtypes_of_the_sources_structures(members: str, dtype: str | None, language: str) -> None:
     text = f"#include <stdbool.h>\ntypedef float real;\nstruct s {{ {members} }};\n"
-    assert dtype_in_first_spec(text, tmp_path / ("k.c" if language == "c" else "k.cpp")) == dtype
+    name = "k.c" if language == "c" else "k.cpp"
+    reader = SourceReader(files=(Source(name=name, text=text),), language=language)
+    layout = record_layout(reader, "struct s")
+    assert (layout and layout.dtype()) == dtype
 
 
 SCALARS = st.sampled_from([each for each in C_TYPES if not each.startswith(("complex", "float16"))])
@@ -303,16 +294,14 @@ def declared(members: object, name: str) -> str:
 
 
 @settings(max_examples=25)
-@given(members=MEMBERS)
-def test_structures_lie_as_clang_lays_them_out(
-    members: dict[str, object], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@given(MEMBERS)
+def test_structures_lie_as_clang_lays_them_out(members: dict[str, object]) -> None:
     """Made-up structures: what clang says of one leads back to the dtype that it was made from."""
-    # Of one type alone it would be an array of numbers.
-    members = {**members, "tag": "int8", "weight": "float64"}
     dtype = structured_dtype(members)
     text = declared(members, "made").removesuffix(" made;").replace("struct {", "struct s {", 1) + ";\n"
-    assert dtype_in_first_spec(text, tmp_path_factory.getbasetemp() / "k.c") == dtype
+    reader = SourceReader(files=(Source(name="k.c", text=text),), language="c", toolchain=find_toolchain())
+    layout = record_layout(reader, "struct s")
+    assert (layout and layout.dtype()) == dtype
 
 
 def test_separate_members_are_views() -> None:
