@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spec_files import spec_in
 
 from tuner.core.errors import UsageError
 from tuner.search.cooking import Attempt
@@ -64,10 +65,7 @@ def loaded(
     """A spec of these files."""
     (folder / "include").mkdir(exist_ok=True)
     (folder / "include" / "suite.h").write_text(header)
-    (folder / "k.c").write_text(text)
-    (folder / "k.yaml").write_text(SPEC.format(parameters=parameters, flags=flags))
-    (spec,) = load_spec(folder / "k.yaml")
-    return spec
+    return spec_in(folder, "k.c", text, SPEC.format(parameters=parameters, flags=flags))
 
 
 def laid_open(spec: LoadedSpec, **values: int) -> Program:

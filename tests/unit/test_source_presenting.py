@@ -8,6 +8,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from same_results import program_of
 
 from tuner.core.expressions import parse
 from tuner.core.types import Kernel, Launch, Source, Variant
@@ -50,8 +51,7 @@ TWO = f"""static int other;
 
 def made(text: str, *ops: str) -> tuple[Applied, str, str]:
     """A variant by some operators at all their first places, its text as built, and as shown."""
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    program = read_program(Kernel(name="f", entry="scale", language="c", variant=variant, folder="."))
+    program = program_of(text, "scale")
     edits: list[dict[str, object]] = []
     for op in ops:
         for label, function in apply_edits(program, edits).program.functions.items():
@@ -166,11 +166,10 @@ void scale(const float *from, float *to, int n)
 @needs.cc
 def test_functions_that_nothing_uses_any_more_are_left_out(tmp_path: Path) -> None:
     """With their comments, and with what only they used; not what nothing used before or others may call."""
-    variant = Variant(files=(Source(name="f.c", text=HELPED),))
-    program = read_program(Kernel(name="f", entry="scale", language="c", variant=variant, folder="."))
+    program = program_of(HELPED, "scale")
     calls = [{"op": "inline_call", "function": "scale", "call": c} for c in ("mixed", "half_of", "shown")]
     made = apply_edits(program, calls).program
-    (shown,) = without_leftovers(made.sources(presentable=True), variant.files, "c")
+    (shown,) = without_leftovers(made.sources(presentable=True), program.sources(), "c")
     assert "mixed(" not in shown.text
     assert "half_of(" not in shown.text
     assert "Half of one" not in shown.text
