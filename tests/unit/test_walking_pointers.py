@@ -160,8 +160,5 @@ def test_statements_that_no_edit_touches_keep_their_increments() -> None:
     )
     made = apply_edits(program_of(text, "f"), [{**STRIP, "function": "f", "loops": ["k"]}])
     shown = made.program.sources(presentable=True)[0].text
-    assert "        *p++ = *q++; // as it was
-        if (n > 3) n--, *p = *q++;
-    }
-" in shown
+    assert "        *p++ = *q++; // as it was\n        if (n > 3) n--, *p = *q++;\n    }\n" in shown
     assert "    for (int j = 0; j < n; j++) *p++ = j;\n    for (int k_tile" in shown
