@@ -14,7 +14,6 @@ from tuner.search.cooking import Attempt, try_operator
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import Applied, applied, apply_edits
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.respelling import respelled
 
 OPEN = {
     "a copy": "for (int i = 0; i < n; i++) *p++ = *q++ * 2; p[-1] += 1;",
