@@ -227,3 +227,25 @@ def test_functions_of_a_header_stay() -> None:
     made = replace(given, text=start + "int f(void)\n{\n    return 1;\n}\n")
     shown = without_leftovers((made, header), (given, header), "c")
     assert [f.text for f in shown] == ['#include "g.h"\nint f(void)\n{\n    return 1;\n}\n', header.text]
+
+
+def test_marks_of_polyhedral_tools_stay_around_what_they_marked() -> None:
+    """Of a loop that is taken apart a ``scop`` would go with the first part, and its end stay."""
+    loop = "    for (int i = 0; i < n; i++) {\n        b[i] = 2 * a[i];\n        c[i] = 3 * a[i];\n    }\n"
+    text = f"void scale(int *b, int *c, const int *a, int n)\n{{\n#pragma scop\n{loop}#pragma endscop\n}}\n"
+    program = read_program(
+        Kernel(
+            name="f",
+            entry="scale",
+            language="c",
+            variant=Variant(files=(Source(name="f.c", text=text),)),
+            folder=".",
+        )
+    )
+    edits = [
+        {"op": "restrict", "function": "scale"},
+        {"op": "fission", "function": "scale", "loop": "i", "at": 1},
+    ]
+    shown = apply_edits(program, edits).program.sources(presentable=True)[0].text
+    lines = [line.strip() for line in shown.splitlines() if "pragma" in line or "for" in line]
+    assert [line.split()[0] for line in lines] == ["#pragma", "for", "for", "#pragma"]
