@@ -216,7 +216,7 @@ class Program:
         given = self.files[file].parts[part]
         if self.units is not None:
             return self.units.spelled(file, part, text, types)
-        return respelled(text, given, given, types) if types else text
+        return respelled(text, given, given, types)
 
 
 _READ: Kept[Program] = Kept(128)
