@@ -269,7 +269,7 @@ def test_a_first_spec_of_a_function_over_a_mesh_has_its_largest_loop_and_checks(
     text = first_spec(path, entry="f").text
     assert f"entry: f, loop: {line}}}" in text
     assert (
-        "# check: one loop alone, as argument mesh of f is a reference: `Mesh &`; other loops begin at"
+        "# check: one loop alone, as member mesh.m_x of f is a type that no spec can describe: `std::vector<real>`; "
         in text
     )
     assert "{name: mesh_nodes, dtype: int32, shape: [n, 4]" in text
