@@ -48,11 +48,11 @@ def test_a_replay_that_does_not_verify_names_the_parts_that_are_not_recorded(tmp
     (tmp_path / "app.c").write_text("""\
 #include <stdio.h>
 unsigned draw(void);
-unsigned a[100];
+unsigned a[9000];
 int main(void)
 {
     draw();
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 9000; i++)
         a[i] = draw() >> 8;
     printf("%u\\n", a[7]);
 }
@@ -71,15 +71,15 @@ int main(void)
 @needs.namespaces
 @pytest.mark.integration
 def test_a_region_that_changes_nothing_is_not_tuned(tmp_path: Path) -> None:
-    """A kernel that does nothing would pass, and be the fastest of all."""
+    """A kernel that does nothing would pass, and be the fastest of all. Calls of under 100 ns are none, whatever they do."""
     (tmp_path / "app.c").write_text("""\
 #include <stdio.h>
 int main(void)
 {
-    double a[100];
-    for (int i = 0; i < 100; i++) a[i] = i;
-    for (int i = 0; i < 100; i++)
-        if (a[i] > 100) a[i] = 100;
+    double a[9000];
+    for (int i = 0; i < 9000; i++) a[i] = i;
+    for (int i = 0; i < 9000; i++)
+        if (a[i] > 9000) a[i] = 100;
     printf("%g\\n", a[7]);
 }
 """)
