@@ -15,9 +15,9 @@ from dataclasses import dataclass, fields
 from tuner.evaluators.host.layout import VARIABLE_ALIGN
 from tuner.evaluators.host.llvm_library import Library, LLVMError, PassOptions
 
-__all__ = ["Block", "Module"]
+__all__ = ["EXTERNAL_LINKAGE", "Block", "Module"]
 
-_EXTERNAL_LINKAGE, _HIDDEN = 0, 1
+EXTERNAL_LINKAGE, _HIDDEN = 0, 1
 _POINTER_BYTES = 8
 _APPENDING_LINKAGE, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE = 7, 1, 8, 9
 _OF_CPP = re.compile(r"_ZNK?S|_ZS|__gxx_|__cxa_|_Zn|_Zd")
@@ -186,7 +186,7 @@ class Module:
             raise LLVMError(f"the global {name} begins at a multiple of more than {VARIABLE_ALIGN} bytes")
         lib.SetComdat(found, None)
         lib.SetInitializer(found, None)
-        lib.SetLinkage(found, _EXTERNAL_LINKAGE)
+        lib.SetLinkage(found, EXTERNAL_LINKAGE)
         lib.SetVisibility(found, _HIDDEN)
         lib.SetValueName2(found, name.encode(), len(name.encode()))
 

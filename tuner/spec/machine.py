@@ -139,9 +139,12 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             check_module(task, tunables, view)
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
+        notes: tuple[str, ...] = ()
         if task.backend == "cuda":
-            check_cuda_arguments(task, tunables, model.arguments or [], view)
-        return check_parcels(task, tunables, model.arguments or [], view) if task.kernel.parcels else ()
+            notes = check_cuda_arguments(task, tunables, model.arguments or [], view)
+        if task.kernel.parcels:
+            notes += check_parcels(task, tunables, model.arguments or [], view)
+        return notes
     notes = _crowded(task)
     function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
     notes, returned = (*notes, *unlisted), function.returns
