@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 
 from tuner.evaluators.host.layout import VARIABLE_ALIGN
 from tuner.evaluators.host.llvm_library import Library, LLVMError, PassOptions
+from tuner.evaluators.host.symbols import variable_symbol
 
 __all__ = ["EXTERNAL_LINKAGE", "Block", "Module"]
 
@@ -165,17 +166,17 @@ class Module:
         It is hidden, so that code reaches it as it does one that is defined here.
 
         Args:
-            name: in the source; a C++ one that only its file sees is found too.
+            name: in the source, with its namespaces; one that only its file sees is found too.
             size_bytes: that there will be; 0 for a pointer.
 
         Raises:
             LLVMError: it cannot be left to others, or is of another size.
         """
         lib = self._lib
-        names = (name, f"_ZL{len(name)}{name}")
-        found = next((v for v in (lib.GetNamedGlobal(self._module, n.encode()) for n in names) if v), None)
-        if found is None:
+        symbol = variable_symbol([self.name(v) for v in self.variables()], name)
+        if symbol is None:
             return
+        found = lib.GetNamedGlobal(self._module, symbol.encode())
         if lib.IsGlobalConstant(found) or lib.IsThreadLocal(found):
             raise LLVMError(f"the global {name} is constant, or every thread has its own")
         size = lib.ABISizeOfType(lib.GetModuleDataLayout(self._module), lib.GlobalGetValueType(found))

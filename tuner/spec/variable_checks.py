@@ -6,7 +6,6 @@ Asks clang; may not read sources itself.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 from tuner.core.errors import BaselineError
@@ -40,14 +39,13 @@ def check_variables(
         kinds = (
             reader.types([each for v in variables for each in (f"&{v.name}", v.name)]) if variables else []
         )
-    except BaselineError as error:
-        names = "|".join(v.name for v in variables)
-        missing = re.search(rf"'({names})'", error.message)
+    except BaselineError:
+        missing = next((v.name for v in variables if not _is_known(reader, v.name)), None)
         if missing is None:
             raise
-        hint = "variables of functions, of classes and of namespaces cannot be given in this version"
-        what = f"{missing[1]!r} is no global variable of {reader.files[0].name}"
-        raise view.error((*places[missing[1]], "name"), what, hint) from None
+        hint = "name it with the namespaces that it is in, ns::name; a variable of a function cannot be given"
+        what = f"{missing!r} is no global variable of {reader.files[0].name}"
+        raise view.error((*places[missing], "name"), what, hint) from None
     for variable, kind, itself in zip(variables, kinds[::2], kinds[1::2], strict=True):
         path: Path = places[variable.name]
         if variable.name in addresses and itself.is_address:
@@ -59,6 +57,16 @@ def check_variables(
             what = f"the global {variable.name!r} is `{_declared(kind)}` in the source, which is no pointer"
             raise view.error((*path, "global"), what, "write global: true", key=True)
         _check(variable, kind, view, path)
+
+
+def _is_known(reader: SourceReader, name: str) -> bool:
+    """Whether the end of the first file can name a variable, which compiles without."""
+    reader.types(["0"])
+    try:
+        reader.types([f"&{name}"])
+    except BaselineError:
+        return False
+    return True
 
 
 def _check_pointer(variable: Variable, kind: CType, view: View, path: Path) -> None:

@@ -15,6 +15,7 @@ from functools import cache
 
 from tuner.core.errors import BaselineError
 from tuner.core.reaching import reachable
+from tuner.spec.first.members import quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
@@ -22,12 +23,29 @@ from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
+from tuner.spec.reading.variable_names import WholeName, names_in_symbols
 
-__all__ = ["NO_ARGUMENT", "used_variables", "with_globals"]
+__all__ = ["NO_ARGUMENT", "Variable", "used_variables", "with_globals"]
 
 NO_ARGUMENT = "no argument can stand for"
 """How a comment of a first spec begins on a variable that recordings do not have either."""
 _COMPARED = ("<", "<=", ">", ">=", "==", "!=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable outside of functions.
+
+    Attributes:
+        name: with the namespaces and classes that it is in.
+        kind, itself: types of its address and of itself.
+        offered: whether it is known that other files may use it.
+    """
+
+    name: str
+    kind: CType
+    itself: CType
+    offered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +55,14 @@ class Globals:
     Attributes:
         function: with a parameter for each, behind its own.
         lookup: gives functions as they are called by this one: they take them too.
-        names: of the variables, each with what a spec says of it: `true`, or `pointer`.
+        written: by the last parts of their names what a spec has for those: `"ns::grid", global: true`.
         flags: those of whole numbers that are only compared, to decide what is done.
         doubts: what is said of those that no argument can stand for.
     """
 
     function: Function
     lookup: Lookup
-    names: Mapping[str, str] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
@@ -63,12 +81,17 @@ def with_globals(
     reached = _reached(function, lookup)
     kinds: dict[str, CType] = {}
     names: dict[str, str] = {}
+    whole: dict[str, str] = {}
+    offered = set[str]()
+    own = {name for name, _ in function.parameters}
     doubts = []
-    for name, types in used_variables(function, lookup, reader).items():
-        if types is None:
-            doubts.append(f"{NO_ARGUMENT} the variable {name} of a namespace or another file")
+    for name, variable in used_variables(function, lookup, reader).items():
+        if variable is None or name in own:
+            why = "the end of the file cannot name it, or something else has its name"
+            doubts.append(f"{NO_ARGUMENT} the variable {name}: {why}")
             continue
-        kind, itself = types
+        kind, itself, whole[name] = variable.kind, variable.itself, variable.name
+        offered |= {name} if variable.offered else set()
         if kind.odd == ROWS and not itself.odd and itself.dtypes:
             kinds[name], names[name] = itself, "pointer"
         elif kind.odd or not kind.dtypes:
@@ -76,7 +99,8 @@ def with_globals(
             doubts.append(f"{NO_ARGUMENT} the global {name}, `{what}`")
         elif not kind.constant:
             kinds[name], names[name] = replace(kind, reference=not kind.inner), "true"
-    for name in file_temporaries(function, [name for name, kind in kinds.items() if kind.reference], reader):
+    alone = [name for name, kind in kinds.items() if kind.reference and name not in offered]
+    for name in file_temporaries(function, alone, reader):
         del kinds[name], names[name]
     if not kinds:
         return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
@@ -88,26 +112,28 @@ def with_globals(
         found = lookup(name)
         return None if found is None else _handed(found, kinds, rows, needed)
 
-    whole = {name for name, kind in kinds.items() if kind.dtypes[0].startswith(("int", "uint", "bool"))}
-    flags = frozenset(whole).difference(*(_reckoned(each.tree, _own(each.tree)) for each in reached))
+    integers = {name for name, kind in kinds.items() if kind.dtypes[0].startswith(("int", "uint", "bool"))}
+    flags = frozenset(integers).difference(*(_reckoned(each.tree, _own(each.tree)) for each in reached))
     return Globals(
         function=_handed(function, kinds, rows, needed),
         lookup=find,
-        names=names,
+        written={name: f"{quoted(whole[name])}, global: {what}" for name, what in names.items()},
         flags=flags,
         doubts=tuple(doubts),
     )
 
 
-def used_variables(
-    function: Function, lookup: Lookup, reader: SourceReader
-) -> dict[str, tuple[CType, CType] | None]:
-    """The variables outside of functions that a function, or what it calls, uses: types of the address and of itself.
+def used_variables(function: Function, lookup: Lookup, reader: SourceReader) -> dict[str, Variable | None]:
+    """The variables outside of functions that a function, or what it calls, uses, by the last parts of their names.
 
-    ``None`` for one that the end of the file cannot name.
+    ``None`` for one that the end of the file cannot name, or of which there are several.
     """
     used = dict.fromkeys(name for each in _reached(function, lookup) for name in _used(each))
-    return _types(list(used), reader)
+    if reader.language != "c++" or not used:
+        return _types({name: WholeName(name) for name in used}, reader)
+    named = names_in_symbols(reader, function.qualified, used)
+    found = _types({name: whole for name, whole in named.items() if whole.name}, reader)
+    return {name: found.get(name) for name in named}
 
 
 def _reckoned(node: Node, own: Collection[str], *, asked: bool = False) -> frozenset[str]:
@@ -241,18 +267,27 @@ def _rows(kind: CType, size_bytes: int) -> int:
     return size_bytes // (int(bits[0]) // 8 if bits else 1) // math.prod(kind.inner)
 
 
-def _types(names: Sequence[str], reader: SourceReader) -> dict[str, tuple[CType, CType] | None]:
-    """Of each variable the types of its address and of itself; ``None`` where the file's end cannot name it."""
+def _types(names: Mapping[str, WholeName], reader: SourceReader) -> dict[str, Variable | None]:
+    """Variables with types by their short names; ``None`` for one that the file's end cannot name.
+
+    Args:
+        names: by short ones the whole ones.
+        reader: of the sources.
+    """
     if not names:
         return {}
     try:
-        found = reader.types([each for name in names for each in (f"&{name}", name)])
+        found = reader.types([each for whole in names.values() for each in (f"&{whole.name}", whole.name)])
     except BaselineError:
         if len(names) == 1:
-            return {names[0]: None}
-        half = len(names) // 2
-        return {**_types(names[:half], reader), **_types(names[half:], reader)}
-    return dict(zip(names, zip(found[::2], found[1::2], strict=True), strict=True))
+            return dict.fromkeys(names)
+        parts, half = list(names.items()), len(names) // 2
+        return {**_types(dict(parts[:half]), reader), **_types(dict(parts[half:]), reader)}
+    kinds = zip(names.items(), found[::2], found[1::2], strict=True)
+    return {
+        short: Variable(name=whole.name, kind=kind, itself=itself, offered=whole.offered)
+        for (short, whole), kind, itself in kinds
+    }
 
 
 def file_temporaries(function: Function, names: Collection[str], reader: SourceReader) -> set[str]:
