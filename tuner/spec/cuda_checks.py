@@ -67,7 +67,7 @@ def check_cuda_arguments(
         return ()
     passed = in_call_order(task)
     plain = [each for each in passed if isinstance(each, Argument)]
-    refuse_structures(task, [a for a in task.arguments if a not in plain], view)
+    refuse_structures(task, [a for a in task.arguments if a not in plain and not a.in_variable], view)
     reader = cuda_reader(task, tunables)
     functions = cuda_functions(reader, task.kernel.entry)
     if len(functions) == 1:
@@ -78,7 +78,7 @@ def check_cuda_arguments(
     for place, argument in enumerate(given):
         if (argument.constant or argument.variable) and argument.name in known:
             own = next(each for each in task.arguments if each.name == argument.name)
-            check_variable(own, known[argument.name], view, ("arguments", place))
+            check_variable(reader, own, known[argument.name], view, ("arguments", place))
     return tuple(unlisted(variables, {argument.name for argument in given}))
 
 

@@ -1,15 +1,19 @@
 """A CUDA kernel's variables outside of functions as arguments of a spec: what to write for each, and what is missing.
 
-May not compile or read files.
+Asks clang how structures lie in memory; may not read files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from tuner.core.dtypes import is_structured
 from tuner.core.types import Argument, ArgumentRole
+from tuner.spec.element_checks import check_element
 from tuner.spec.first.values import divided_by, first_value, initial_values
 from tuner.spec.reading.device_variables import DeviceVariable
+from tuner.spec.reading.record_layouts import variable_element
+from tuner.spec.reading.signature import SourceReader
 from tuner.spec.yaml_places import Path, View
 
 __all__ = ["argument_of", "check_variable", "doubt_of", "first_lines", "is_left_out", "unlisted"]
@@ -32,21 +36,23 @@ def argument_of(variable: DeviceVariable, *, divides: bool = False) -> str:
         divides: whether something is divided by its elements.
     """
     kind = variable.kind
-    known = variable.name and not kind.odd and kind.dtypes and not kind.structure
+    known = variable.name and not kind.odd and kind.dtypes
     if not known or variable.mark == "__managed__":
         return ""
     constant = variable.mark == _CONSTANT
-    dtype, extents = kind.dtypes[0], [*kind.inner, *([kind.members] if kind.members else [])]
+    single = [1] if (kind.structure or kind.members) and not kind.inner else []
+    dtype, extents = kind.dtypes[0], [*kind.inner, *single, *([kind.members] if kind.members else [])]
     name = f'"{variable.name}"' if ":" in variable.name else variable.name
     role = "input" if not variable.written else "inout" if variable.read else "output"
-    parts = [f"name: {name}", "constant: true" if constant and extents else "global: true", f"dtype: {dtype}"]
+    how = "constant: true" if constant and extents and not kind.structure else "global: true"
+    parts = [f"name: {name}", how, f"dtype: {dtype}"]
     if extents:
         parts.append(f"shape: [{', '.join(map(str, extents))}]")
     else:
         parts.append(f"value: {0 if role == 'output' else first_value(dtype)}")
     if role != "input":
         parts.append(f"role: {role}")
-    if extents and role != "output":
+    if extents and role != "output" and not kind.structure:
         floating = dtype.startswith(("float", "complex"))
         whole = f"init: {{randint: [{_LEAST}, {_MOST}]}}"
         parts.append(initial_values(dtype, "2", divides=divides)[0] if floating else whole)
@@ -105,10 +111,13 @@ def first_lines(variables: Sequence[DeviceVariable], body: str) -> Iterator[str]
             yield f"  - {argument}" + ("" if "role: output" in argument else f"  # check: the {what}")
 
 
-def check_variable(argument: Argument, variable: DeviceVariable, view: View, path: Path) -> None:
+def check_variable(
+    reader: SourceReader, argument: Argument, variable: DeviceVariable, view: View, path: Path
+) -> None:
     """An argument is what the variable of its name is.
 
     Args:
+        reader: of the source.
         argument: of the spec.
         variable: of the source.
         view: for places in messages.
@@ -127,6 +136,15 @@ def check_variable(argument: Argument, variable: DeviceVariable, view: View, pat
         raise view.error((*path, "role"), f"{says}, which no kernel can write", "remove role", key=True)
     if kind.odd or not kind.dtypes:
         return
-    if argument.dtype not in kind.dtypes:
+    if is_structured(argument.dtype):
+        check_element(
+            reader,
+            argument,
+            kind,
+            view,
+            (*path, "dtype"),
+            element=variable_element(f"::{variable.name}", kind),
+        )
+    elif argument.dtype not in kind.dtypes:
         what = f"{says}, of {kind.dtypes[0]}, but the spec says {argument.dtype}"
         raise view.error((*path, "dtype"), what, f"write {kind.dtypes[0]}")

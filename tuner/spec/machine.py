@@ -248,7 +248,7 @@ def _host_entry(
 ) -> tuple[Function, tuple[str, ...]]:
     """The kernel as the source has it, and what a person should know of it."""
     kernel, reader = task.kernel, host_reader(task, tunables, view)
-    check_variables(reader, kernel.variables, given, view)
+    check_variables(reader, task, given, view)
     if kernel.flattened:
         return check_wrapped(reader, task, [one for one in given if not one.variable], view)
     if kernel.wrapped:

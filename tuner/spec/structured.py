@@ -75,7 +75,7 @@ def _parts(given: ArgumentModel, path: Path, view: View, *, outer: str) -> Itera
     for key in sorted(own & given.model_fields_set):
         hint = f"remove {key}: members have theirs"
         if key == "constant":
-            hint = "one in __constant__ memory cannot be filled in this version: pass it by value"
+            hint = "one in __constant__ memory has a dtype of its members: dtype: {n: int32}, shape: [1], global: true"
         raise view.error((*path, key), f"structure {name!r} has {key}", hint, key=True)
     seen: set[str] = set()
     for position, member in enumerate(given.members):

@@ -21,6 +21,7 @@ from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, walk
+from tuner.spec.reading.record_layouts import variable_kind
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
 from tuner.spec.reading.variable_names import WholeName, names_in_symbols
@@ -90,7 +91,8 @@ def with_globals(
             why = "the end of the file cannot name it, or something else has its name"
             doubts.append(f"{NO_ARGUMENT} the variable {name}: {why}")
             continue
-        kind, itself, whole[name] = variable.kind, variable.itself, variable.name
+        itself, whole[name] = variable.itself, variable.name
+        kind = variable_kind(reader, variable.name, variable.kind)
         offered |= {name} if variable.offered else set()
         if kind.odd == ROWS and not itself.odd and itself.dtypes:
             kinds[name], names[name] = itself, "pointer"
@@ -98,7 +100,10 @@ def with_globals(
             what = kind.text.replace(" (*)", "").removesuffix("*").strip()
             doubts.append(f"{NO_ARGUMENT} the global {name}, `{what}`")
         elif not kind.constant:
-            kinds[name], names[name] = replace(kind, reference=not kind.inner), "true"
+            kinds[name], names[name] = (
+                replace(kind, reference=not kind.inner and not _is_structure(kind)),
+                "true",
+            )
     alone = [name for name, kind in kinds.items() if kind.reference and name not in offered]
     for name in file_temporaries(function, alone, reader):
         del kinds[name], names[name]
@@ -212,7 +217,8 @@ def _handed(
             meant = node.get("referencedDecl", {})
             name = str(meant.get("name", ""))
             if meant.get("kind") == "VarDecl" and name in kinds and referenced(node) not in own:
-                return {**node, "referencedDecl": _meant(name, kinds[name])}
+                made = {**node, "referencedDecl": _meant(name, kinds[name])}
+                return _first_element(made) if _is_structure(kinds[name]) and not kinds[name].inner else made
         if "inner" not in node:
             return node
         inner = [changed(child) for child in node["inner"]]
@@ -232,6 +238,23 @@ def _handed(
         parameters=(*function.parameters, *taken.items()),
         tree={**tree, "inner": [*before, *nodes, *after]},
     )
+
+
+def _is_structure(kind: CType) -> bool:
+    """Whether a variable is a structure, or an array of some."""
+    return bool(kind.structure or kind.members)
+
+
+def _first_element(reference: Node) -> Node:
+    """One structure as the element of an array of one."""
+    zero = {"kind": "IntegerLiteral", "type": {"qualType": "int"}, "valueCategory": "prvalue", "value": "0"}
+    return {
+        "id": f"element of {reference['id']}",
+        "kind": "ArraySubscriptExpr",
+        "type": reference["type"],
+        "valueCategory": "lvalue",
+        "inner": [reference, zero],
+    }
 
 
 def _meant(name: str, kind: CType) -> Node:

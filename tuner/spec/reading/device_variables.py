@@ -11,6 +11,7 @@ from pathlib import PurePath
 
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.nodes import Node, body_of, paths, walk
+from tuner.spec.reading.record_layouts import variable_kind
 from tuner.spec.reading.source_trees import SourceTree
 from tuner.spec.reading.trees import inner_nodes, referenced
 from tuner.spec.reading.type_probes import TypeScope
@@ -213,5 +214,8 @@ def _typed(tree: SourceTree, variables: Sequence[DeviceVariable]) -> list[Device
     named = [variable for variable in variables if variable.name]
     scope = TypeScope(tree.reader)
     kinds = scope.kinds([("address", f"__typeof__(&::{each.name}) address") for each in named])
-    known = {each.name: kind for each, kind in zip(named, kinds, strict=True)}
+    known = {
+        each.name: variable_kind(tree.reader, f"::{each.name}", kind)
+        for each, kind in zip(named, kinds, strict=True)
+    }
     return [replace(each, kind=known[each.name]) if each.name else each for each in variables]
