@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tuner.core.types import Argument, Parcel, Resolved, Task
+from tuner.core.types import Argument, Parcel, Resolved, Status, Task
 from tuner.evaluators.cuda.parcels import Layout, in_call_order, members_of
 from tuner.evaluators.distributions import dtype_of
 
-__all__ = ["disagreement", "missing_variable", "other_variable", "small_variable"]
+__all__ = ["disagreement", "variable_trouble"]
 
 _POINTER_BYTES = 8
 _FLOAT_BYTES = 4
@@ -72,7 +72,24 @@ def _width(argument: Argument, *, wide: bool) -> int:
     return 2 * dtype.itemsize if wide and dtype.name in ("float32", "complex64") else dtype.itemsize
 
 
-def missing_variable(task: Task, found: Mapping[str, int]) -> str:
+def variable_trouble(
+    task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool
+) -> tuple[Status, str]:
+    """Why arguments do not fit the variables that they are copied into, one line; empty where they do.
+
+    Args:
+        task: whose arguments.
+        resolved: the configuration, of which sizes may depend.
+        found: bytes of the variables that the code has, by their names in the source.
+        wide: they hold float64 where the task says float32.
+    """
+    wrong = _missing_variable(task, found) or _other_variable(task, resolved, found, wide=wide)
+    if wrong:
+        return Status.BUILD_ERROR, wrong
+    return Status.OUT_OF_RESOURCES, _small_variable(task, resolved, found, wide=wide)
+
+
+def _missing_variable(task: Task, found: Mapping[str, int]) -> str:
     """Which argument has no variable to be copied into, one line; empty where all have."""
     for argument in task.arguments:
         if argument.in_variable and argument.name not in found:
@@ -83,7 +100,7 @@ def missing_variable(task: Task, found: Mapping[str, int]) -> str:
     return ""
 
 
-def other_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
+def _other_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
     """Which global is of another size than its variable, one line; empty where none is."""
     for argument in task.arguments:
         if argument.in_variable and not argument.constant:
@@ -93,7 +110,7 @@ def other_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, 
     return ""
 
 
-def small_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
+def _small_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
     """Which constant argument does not fit into its variable on some problem, one line; empty where all do."""
     for argument in task.arguments:
         if argument.constant:

@@ -12,12 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
-from tuner.evaluators.cuda.agreement import (
-    disagreement,
-    missing_variable,
-    other_variable,
-    small_variable,
-)
+from tuner.evaluators.cuda.agreement import disagreement, variable_trouble
 from tuner.evaluators.cuda.cubin import Resources
 from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, short_names
@@ -301,14 +296,10 @@ class CudaCompiler:
         header = outcome.header
         cubin, ptx = outcome.blobs
         wrong = disagreement(task, header["parameters"], layouts, wide=wide)
-        variables = {name: symbol for name, (symbol, _) in header["variables"].items()}
         rooms = {name: size for name, (_, size) in header["variables"].items()}
-        wrong = wrong or missing_variable(task, rooms) or other_variable(task, resolved, rooms, wide=wide)
-        if wrong:
-            return Build(status=Status.BUILD_ERROR, message=wrong)
-        small = small_variable(task, resolved, rooms, wide=wide)
-        if small:
-            return Build(status=Status.OUT_OF_RESOURCES, message=small)
+        status, trouble = variable_trouble(task, resolved, rooms, wide=wide)
+        if wrong or trouble:
+            return Build(status=Status.BUILD_ERROR if wrong else status, message=wrong or trouble)
         found: Mapping[str, int] = header["resources"]
         usage = Resources(**found).usage
         try:
@@ -319,11 +310,11 @@ class CudaCompiler:
             why = over_limit(usage, shape, self.limits)
             if why:
                 return Build(status=Status.OUT_OF_RESOURCES, message=why, seconds=dict(header["seconds"]))
-        name = digest(cubin)
+        name, symbols = digest(cubin), {own: symbol for own, (symbol, _) in header["variables"].items()}
         launches = [[list(shape.grid), list(shape.block), shape.shared_bytes] for shape in shapes]
         scalars = dict(sorted(resolved.scalars.items()))
         made = self._made[name] = Made(
-            symbol=str(header["symbol"]), usage=usage, layouts=layouts, variables=variables
+            symbol=str(header["symbol"]), usage=usage, layouts=layouts, variables=symbols
         )
         return Build(
             status=Status.OK,

@@ -176,11 +176,10 @@ class Module:
         symbol = variable_symbol([self.name(v) for v in self.variables()], name)
         if symbol is None:
             return
-        found = lib.GetNamedGlobal(self._module, symbol.encode())
+        found, size_bytes = lib.GetNamedGlobal(self._module, symbol.encode()), size_bytes or _POINTER_BYTES
         if lib.IsGlobalConstant(found) or lib.IsThreadLocal(found):
             raise LLVMError(f"the global {name} is constant, or every thread has its own")
         size = lib.ABISizeOfType(lib.GetModuleDataLayout(self._module), lib.GlobalGetValueType(found))
-        size_bytes = size_bytes or _POINTER_BYTES
         if size not in (0, size_bytes):
             raise LLVMError(f"the global {name} has {size} bytes in the source, and {size_bytes} in the spec")
         if lib.GetAlignment(found) > VARIABLE_ALIGN:
