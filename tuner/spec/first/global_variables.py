@@ -79,37 +79,12 @@ def with_globals(
         reader: of the sources, for types.
         allocated: bytes behind global pointers by their names, as far as they are known.
     """
-    reached = _reached(function, lookup)
-    kinds: dict[str, CType] = {}
-    names: dict[str, str] = {}
-    whole: dict[str, str] = {}
-    offered = set[str]()
-    own = {name for name, _ in function.parameters}
-    doubts = []
-    for name, variable in used_variables(function, lookup, reader).items():
-        if variable is None or name in own:
-            why = "the end of the file cannot name it, or something else has its name"
-            doubts.append(f"{NO_ARGUMENT} the variable {name}: {why}")
-            continue
-        itself, whole[name] = variable.itself, variable.name
-        kind = variable_kind(reader, variable.name, variable.kind)
-        offered |= {name} if variable.offered else set()
-        if kind.odd == ROWS and not itself.odd and itself.dtypes:
-            kinds[name], names[name] = itself, "pointer"
-        elif kind.odd or not kind.dtypes:
-            what = kind.text.replace(" (*)", "").removesuffix("*").strip()
-            doubts.append(f"{NO_ARGUMENT} the global {name}, `{what}`")
-        elif not kind.constant:
-            kinds[name], names[name] = (
-                replace(kind, reference=not kind.inner and not _is_structure(kind)),
-                "true",
-            )
-    alone = [name for name, kind in kinds.items() if kind.reference and name not in offered]
-    for name in file_temporaries(function, alone, reader):
-        del kinds[name], names[name]
+    listed = _listed(function, lookup, reader)
+    kinds, names, doubts = listed.kinds, listed.names, tuple(listed.doubts)
     if not kinds:
-        return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
+        return Globals(function=function, lookup=lookup, doubts=doubts)
     rows = {name: _rows(kinds[name], allocated.get(name, 0)) for name in names if names[name] == "pointer"}
+    reached = _reached(function, lookup)
     needed = _needed(reached, kinds)
 
     @cache
@@ -122,10 +97,46 @@ def with_globals(
     return Globals(
         function=_handed(function, kinds, rows, needed),
         lookup=find,
-        written={name: f"{quoted(whole[name])}, global: {what}" for name, what in names.items()},
+        written={name: f"{quoted(listed.whole[name])}, global: {what}" for name, what in names.items()},
         flags=flags,
-        doubts=tuple(doubts),
+        doubts=doubts,
     )
+
+
+@dataclass(slots=True)
+class _Listed:
+    """Of variables by the last parts of their names types, what `global` is and whole names; doubts about others."""
+
+    kinds: dict[str, CType] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    whole: dict[str, str] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+
+
+def _listed(function: Function, lookup: Lookup, reader: SourceReader) -> _Listed:
+    """Those of a function, and what is said of the others."""
+    found = _Listed()
+    own = {name for name, _ in function.parameters}
+    alone: list[str] = []
+    for name, variable in used_variables(function, lookup, reader).items():
+        if variable is None or name in own:
+            why = "the end of the file cannot name it, or something else has its name"
+            found.doubts.append(f"{NO_ARGUMENT} the variable {name}: {why}")
+            continue
+        itself, found.whole[name] = variable.itself, variable.name
+        kind = variable_kind(reader, variable.name, variable.kind)
+        if kind.odd == ROWS and not itself.odd and itself.dtypes:
+            found.kinds[name], found.names[name] = itself, "pointer"
+        elif kind.odd or not kind.dtypes:
+            what = kind.text.replace(" (*)", "").removesuffix("*").strip()
+            found.doubts.append(f"{NO_ARGUMENT} the global {name}, `{what}`")
+        elif not kind.constant:
+            number = not kind.inner and not _is_structure(kind)
+            found.kinds[name], found.names[name] = replace(kind, reference=number), "true"
+            alone += [name] if number and not variable.offered else []
+    for name in file_temporaries(function, alone, reader):
+        del found.kinds[name], found.names[name]
+    return found
 
 
 def used_variables(function: Function, lookup: Lookup, reader: SourceReader) -> dict[str, Variable | None]:
