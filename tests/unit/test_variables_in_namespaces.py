@@ -94,6 +94,21 @@ def test_one_name_of_two_variables_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+def test_variables_of_other_files_are_said(tmp_path: Path) -> None:
+    (tmp_path / "other.cc").write_text(
+        "namespace phys { static double own[8]; double far(int i) { return own[i]++; } }\n"
+    )
+    text = TEXT.replace("static void add", "double far(int i);\nstatic void add").replace(
+        "MOST;", "MOST + far(i);"
+    )
+    (tmp_path / "k.cc").write_text(text)
+    spec = init_spec(tmp_path / "k.cc", entry="phys::step")
+    assert "sources: [other.cc]" in spec
+    assert "# check: no argument can stand for the variable own: the end of the file cannot name it" in spec
+    assert "MOST" not in spec
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("compiler", ["", pytest.param("g++ -O3", marks=needs.gcc)])
 def test_changes_of_variables_in_namespaces_are_verified(
     compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

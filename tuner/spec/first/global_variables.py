@@ -20,7 +20,7 @@ from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, walk
+from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, plain_type, walk
 from tuner.spec.reading.record_layouts import variable_kind
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
@@ -144,12 +144,16 @@ def used_variables(function: Function, lookup: Lookup, reader: SourceReader) -> 
 
     ``None`` for one that the end of the file cannot name, or of which there are several.
     """
-    used = dict.fromkeys(name for each in _reached(function, lookup) for name in _used(each))
+    used = {str(meant["name"]): meant for each in _reached(function, lookup) for meant in _used(each)}
     if reader.language != "c++" or not used:
         return _types({name: WholeName(name) for name in used}, reader)
     named = names_in_symbols(reader, function.qualified, used)
+    # Of a constant there may be no trace; another file's variable is one that this one cannot name.
+    elements = {name: plain_type(meant).partition("[")[0] for name, meant in used.items()}
+    others = [name for name in used if name not in named and "const" not in elements[name].split()]
+    named = {**named, **{name: WholeName(name) for name in others}}
     found = _types({name: whole for name, whole in named.items() if whole.name}, reader)
-    return {name: found.get(name) for name in named}
+    return {name: found.get(name) for name in used if name in named}
 
 
 def _reckoned(node: Node, own: Collection[str], *, asked: bool = False) -> frozenset[str]:
@@ -195,7 +199,7 @@ def _reached(function: Function, lookup: Lookup) -> list[Function]:
 
 def _needed(reached: Sequence[Function], kinds: Mapping[str, CType]) -> dict[str, list[str]]:
     """By the names of functions the variables that they, or what they call, use."""
-    found = {each.name: {name for name in _used(each) if name in kinds} for each in reached}
+    found = {each.name: {str(meant["name"]) for meant in _used(each)} & kinds.keys() for each in reached}
     calls = {each.name: [name for name in _calls(each) if name in found] for each in reached}
     below = {name: reachable([name], calls.__getitem__) for name in found}
     return {n: [each for each in kinds if any(each in found[f] for f in below[n])] for n in found}
@@ -207,11 +211,12 @@ def _calls(function: Function) -> Iterator[str]:
             yield name
 
 
-def _used(function: Function) -> Iterator[str]:
+def _used(function: Function) -> Iterator[Node]:
+    """What a function's names of variables stand for that are not its own."""
     own = {node["id"] for node in walk(function.tree) if node.get("kind") in ("VarDecl", "ParmVarDecl")}
     for meant in named_in(function.tree):
         if meant.get("kind") == "VarDecl" and meant["id"] not in own:
-            yield str(meant["name"])
+            yield meant
 
 
 def _handed(

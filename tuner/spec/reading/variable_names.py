@@ -34,8 +34,8 @@ class WholeName:
 def names_in_symbols(reader: SourceReader, function: str, names: Iterable[str]) -> dict[str, WholeName]:
     """The whole names of variables.
 
-    What no code refers to is left out: the compiler knows its value. All have their own names where the source does not
-    compile.
+    What the code does not refer to is left out: the compiler knows its value, or another file uses it. All have
+    their own names where the source does not compile.
 
     Args:
         reader: of the source.
