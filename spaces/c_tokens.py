@@ -20,7 +20,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
-_BEFORE_BODY = {")", "const", "noexcept", "override", "final"}
+_BEFORE_BODY = {")", "const", "noexcept", "override", "final", ";"}
+"""In C of before 1989 the types of parameters stand there, each with a semicolon."""
 KEYWORDS = {"return", "sizeof", "case", "else", "do", "goto"}
 """Names before an operand that are no operand themselves."""
 

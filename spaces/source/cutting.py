@@ -15,7 +15,7 @@ from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import definition_start, function_nodes, parse_file
-from tuner.spaces.source.presenting import respelled
+from tuner.spaces.source.respelling import defined_macros, respelled
 
 __all__ = ["SourceFile", "Units", "cut_at_entry", "cut_at_marks", "units_of", "with_regions"]
 
@@ -66,13 +66,16 @@ def cut_at_marks(source: Source) -> SourceFile:
     return SourceFile(name=source.name, parts=tuple(parts))
 
 
-def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[SourceFile]:
+def cut_at_entry(
+    files: Sequence[Source], entry: str, language: str, definition: str = ""
+) -> list[SourceFile]:
     """Files of which that with the entry function's definition is cut around it.
 
     Args:
         files: of the kernel.
         entry: with namespaces and classes, of which a definition may name the last ones.
         language: of the files.
+        definition: as it is written, where no name in it says whose it is.
     """
     cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
     for number, source in enumerate(files):
@@ -88,6 +91,11 @@ def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[Sou
             start = definition_start(node)
             pieces = (text[:start], text[start : node.end_byte], text[node.end_byte :])
             cut[number] = SourceFile(name=source.name, parts=tuple(p.decode() for p in pieces))
+            return cut
+    for number, source in enumerate(files):
+        before, found_here, behind = source.text.partition(definition) if definition else ("", "", "")
+        if found_here:
+            cut[number] = SourceFile(name=source.name, parts=(before, definition, behind))
             return cut
     raise SpecError(
         f"no definition of {entry!r} is found in {', '.join(f.name for f in files)}",
@@ -120,7 +128,15 @@ class Units:
             return self.given[number].parts[part]
         if unit is None:
             return text
-        return respelled(text, unit.parts[part], self.given[number].parts[part], types)
+        before = "".join(self.given[number].parts[:part])
+        return respelled(
+            text,
+            unit.parts[part],
+            self.given[number].parts[part],
+            types,
+            line=before.count("\n") + 1,
+            macros=defined_macros([file.text for file in self.given]),
+        )
 
     def joined(self, number: int, file: SourceFile) -> SourceFile:
         """The same of a source, cut."""

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spec_files import spec_in
 
 from tuner.cli.main import main
 from tuner.core.protocols import Evaluation
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant, Verdict
 from tuner.driver.check import check_spec
 from tuner.driver.faults import plant_faults
-from tuner.spaces.mutations import ADVICE, find_faults, planted, sample
+from tuner.spaces.mutations import ADVICE, faults_of, find_faults, planted, sample
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
@@ -46,6 +47,11 @@ def mutants(text: str) -> set[str]:
     source = Source(name="k.c", text=text)
     variant = Variant(files=(source,))
     return {planted(variant, fault).files[0].text for fault in find_faults(source)}
+
+
+def test_functions_of_old_c_have_faults_too() -> None:
+    text = "void k(n, a)\nint n;\ndouble *a;\n{\n    int i;\n    for (i = 0; i < n; i++) a[i] *= 2;\n}\n"
+    assert "k.c:6: < made <=" in {str(f) for f in faults_of([Source(name="k.c", text=text)], "k")}
 
 
 def test_faults_of_every_kind_are_found() -> None:
@@ -318,9 +324,7 @@ def test_faults_are_planted_in_cuda_kernels_under_emulation(
 ) -> None:
     monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 60.0)
     monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 3)
-    (tmp_path / "turn.cu").write_text(TURN)
-    (tmp_path / "turn.yaml").write_text(CUDA_SPEC)
-    (spec,) = load_spec(tmp_path / "turn.yaml")
+    spec = spec_in(tmp_path, "turn.cu", TURN, CUDA_SPEC)
     planned = {f.kind for f in find_faults(spec.task.kernel.variant.files[0])}
     assert planned >= {"order", "index", "bound", "edge"}
     with pytest.raises(SystemExit) as ended:

@@ -14,10 +14,11 @@ import yaml
 from tuner.core.errors import SpecError, UsageError
 from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
+from tuner.driver.first_sizes import LEAST_S, MOST_S, with_timed_sizes
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
-from tuner.spec.first.init import init_spec
+from tuner.spec.first.init import first_spec, init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "opencl"
@@ -210,3 +211,58 @@ def test_a_run_is_audited_and_exported(tmp_path: Path) -> None:
     block = launch["launches"][0]["block"][0]
     assert launch["options"] == [f"-DBLOCK={block}"]
     assert launch["launches"][0]["grid"][0] == -(-100_000 // block)
+
+
+MACROS = """
+#ifndef TS
+#define TS 16
+#endif
+#define IDX(i, j) ((i) * n + (j))
+#define FOREACH(v, N) for (int v = 0; v < (N); v++)
+#define ROW get_global_id(1)
+#if TS > 8
+# define SCALED(x) ((x) * 0.5f)
+#else
+# define SCALED(x) (x)
+#endif
+__kernel __attribute__((reqd_work_group_size(TS, TS, 1)))
+void mm(const int n, __global const float *a, __global const float *b, __global float *c, __global float2 *sums)
+{
+    const int i = ROW, j = get_global_id(0);
+    float s = 0;
+    if (i >= n || j >= n) return;
+    FOREACH(k, n) s += a[IDX(i, k)] * b[IDX(k, j)];
+    c[IDX(i, j)] = SCALED(s);
+    if (j == 0) sums[i].x = s;
+}
+"""
+
+
+def test_a_first_spec_sees_through_the_sources_macros(tmp_path: Path) -> None:
+    text, spec = first(tmp_path, MACROS)
+    shapes = {a.name: [str(e) for e in a.shape] for a in spec.task.arguments if a.shape}
+    assert shapes == {"a": ["n", "n"], "b": ["n", "n"], "c": ["n", "n"], "sums": ["n", "2"]}
+    assert {a.name: a.role.value for a in spec.task.arguments}["c"] == "output"
+    assert "block: [TS, TS]" in text
+    assert [p.name for p in spec.tunables.parameters] == ["TS"]
+
+
+def test_guards_say_how_far_work_items_go(tmp_path: Path) -> None:
+    source = (
+        "__kernel void k(__global const int *a, __global int *b, int n, int m)\n"
+        "{ int i = get_global_id(0) + 1; if (i > 1 && i < n - 1) b[i * m + 2] = a[i - 1] + a[i + 1]; }\n"
+    )
+    _, spec = first(tmp_path, source)
+    shapes = {a.name: [str(e) for e in a.shape] for a in spec.task.arguments if a.shape}
+    assert shapes == {"a": ["n"], "b": ["n", "m"]}
+
+
+def test_sizes_are_those_by_which_a_call_takes_some_milliseconds(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(MACROS)
+
+    def call_s(path: Path, text: str) -> float:
+        return float(yaml.safe_load(text)["problem"]["n"]) ** 3 * 1e-9
+
+    found = with_timed_sizes(first_spec(tmp_path / "k.cl"), tmp_path / "k.yaml", call_s)
+    assert LEAST_S <= yaml.safe_load(found.text)["problem"]["n"] ** 3 * 1e-9 <= MOST_S
+    assert "ms here" in found.text

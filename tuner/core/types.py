@@ -271,6 +271,8 @@ class Kernel:
     takes structures or rows; the wrapper is of no use to anybody else then. A launch needs no such function:
     ``parcels`` are the structures among a device kernel's parameters. ``members``: of a method's object, arrays that it
     reaches by their names.
+
+    ``definition``: the function as it is written, where a macro makes it or its name; else empty.
     """
 
     name: str
@@ -292,6 +294,7 @@ class Kernel:
     alone: bool = False
     compiler: BuildCompiler | None = None
     preprocessed: tuple[Preprocessed, ...] = ()
+    definition: str = ""
 
     @property
     def function(self) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import SpecError
 from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session, TellsSteps
-from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
+from tuner.core.types import BASELINE, BuildRequest, Resolved, Status, Task, Variant
 from tuner.driver.faults import MOST_FAULTS, FaultReport, plant_faults
 from tuner.driver.outcome.refused_edits import describe_refusals, mostly_refused
 from tuner.driver.overflow import overflows
@@ -122,7 +122,8 @@ def _told(values: Mapping[str, Any]) -> str:
 
 def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> None:
     program = read_program(spec.task.kernel, launch=spec.task.launch)
-    labels = ", ".join(program.functions) or "none of its functions"
+    own = spec.task.kernel.function if spec.task.kernel.definition else ""
+    labels = own or ", ".join(program.functions) or "none of its functions"
     report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
     values = {p.name: p.default for p in space.parameters if p.macro and type(p.default) is int}
     for name, reason in still_hidden(program, values).items():
@@ -135,6 +136,15 @@ def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> Non
         found = survey(program, reassociate=reassociate, values=values)
         if mostly_refused(found):
             report.lines += [("refused", line) for line in describe_refusals(found)]
+
+
+def _written_out(task: Task) -> Variant:
+    """The source as given, with its function written out where a macro makes it."""
+    kernel = task.kernel
+    if not (kernel.definition and kernel.preprocessed):
+        return kernel.variant
+    made = read_program(kernel, launch=task.launch).with_preprocessed(kernel.preprocessed[0])
+    return replace(kernel.variant, files=made.sources())
 
 
 def _proposers(spec: LoadedSpec) -> str:
@@ -228,7 +238,7 @@ def _check_baseline(
         found = plant_faults(
             evaluation,
             build,
-            spec.task.kernel.variant,
+            _written_out(spec.task),
             resolved,
             entry=spec.task.kernel.function,
             seed=spec.search.seed,

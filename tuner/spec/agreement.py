@@ -11,7 +11,7 @@ from dataclasses import replace
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.lookup import entries_of
+from tuner.spec.reading.lookup import entries_of, text_after_macros
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import Path, View, suggestion
 
@@ -165,7 +165,7 @@ def _no_entry(entry: str, found: Sequence[Function], reader: SourceReader, view:
         return view.error(
             path, f"{entry!r} is declared in {name} but not defined", "name the file that defines it"
         )
-    functions = entries_of(reader.files[0].text)
+    functions = entries_of(text_after_macros(reader))
     hint = suggestion(entry, functions, "it has " + (", ".join(functions[:8]) or "no functions"))
     return view.error(path, f"{name} has no function {entry!r}", hint)
 

@@ -1,4 +1,4 @@
-"""The preprocessed sources of a spec's kernel: made by this machine's clang, or those of a record.
+"""The preprocessed sources of a spec's kernel, and its function where a macro makes it: by clang, or of a record.
 
 Must not read C.
 """
@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.canonical import canonical_json
+from tuner.core.errors import SpecError
+from tuner.core.source_text import source_bytes, source_text
 from tuner.core.types import Preprocessed, Source, Task
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
 from tuner.spec.build_compilers import reading_flags
 from tuner.spec.machine import host_reader
 from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
+from tuner.spec.reading.loop_bounds import past_arguments
+from tuner.spec.reading.macro_dependence import macros_that_count, requirement
+from tuner.spec.reading.nodes import begin_of, stop_of
 from tuner.spec.reading.preprocessing import preprocess
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.tunables import Tunables
 
-__all__ = ["PREPROCESSED", "with_preprocessed"]
+__all__ = ["DEFINITION", "PREPROCESSED", "build_requirement", "with_definition", "with_preprocessed"]
 
 PREPROCESSED = "preprocessed.json"
 """Under what name a record keeps them."""
+DEFINITION = "definition.txt"
+"""Likewise the function as it is written, where a macro makes it or its name."""
 
 
 def with_preprocessed(
@@ -50,6 +57,70 @@ def with_preprocessed(
     if PREPROCESSED not in files:
         return task, ()
     return replace(task, kernel=replace(kernel, preprocessed=_from_json(files[PREPROCESSED]))), ()
+
+
+def with_definition(task: Task, tunables: Tunables, files: dict[str, str], *, live: bool) -> Task:
+    """The task with its function as it is written, where no name in it says so: clang knows where it stands.
+
+    Args:
+        task: whose sources evolve.
+        tunables: of its spec.
+        files: of the record; what clang said is added.
+        live: whether clang is asked; else the record is.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    kernel = task.kernel
+    if live and kernel.language != "cuda":
+        try:
+            read_program(kernel)
+        except SpecError:
+            reader = (_device if kernel.language == "opencl" else _host)(task, tunables)[0]
+            files[DEFINITION] = next(reversed(_definitions(reader, kernel.function)), "")
+    return replace(task, kernel=replace(kernel, definition=files.get(DEFINITION, "")))
+
+
+def _definitions(reader: SourceReader, name: str) -> list[str]:
+    """What is written of the functions of a name that the first file defines, arguments of a macro at the end too."""
+    data = source_bytes(reader.files[0].text)
+    found = []
+    for function in reader.defined(name):
+        begin, end = begin_of(function.tree), stop_of(function.tree)
+        if "expansionLoc" in function.tree["range"]["end"]:
+            rest = source_text(data[end:])
+            end += len(source_bytes(rest[: past_arguments(rest)]))
+        found.append(source_text(data[begin:end]))
+    return found
+
+
+def build_requirement(task: Task, tunables: Tunables, values: Mapping[str, int] | None) -> str:
+    """Lines above an edited function that stop builds in which the author's would have been another one.
+
+    Args:
+        task: whose sources were preprocessed; of device programs there are none.
+        tunables: of its spec.
+        values: of tunables that the preprocessor's choices in the function rest on; ``None`` where it made none.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    kernel = task.kernel
+    if values is None or kernel.language in DEVICE:
+        return ""
+    reader, groups = _host(task, tunables)
+    reader = reader.with_flags([word for choices in groups for word in choices[0]])
+    macros = {p.name: p.values for p in tunables.parameters if p.macro}
+    found = next(one for one in kernel.preprocessed if dict(one.values) == values)
+
+    def placed(other: Preprocessed) -> tuple[Source, ...]:
+        return read_program(kernel, launch=task.launch).with_preprocessed(other).sources()
+
+    try:
+        counted = macros_that_count(reader, macros, found, placed, kernel.headers)
+        return requirement(kernel.entry, {**values, **counted})
+    except Refused:
+        return ""
 
 
 def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:

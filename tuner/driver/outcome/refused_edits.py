@@ -49,6 +49,8 @@ def describe_refusals(found: Mapping[str, Any]) -> list[str]:
     if not found["tried"]:
         texts = "; ".join(f"{name} holds {text}" for name, text in unread.items())
         return [f"operators found no loop in the source to change{': ' + texts if texts else ''}"]
+    if not found["refused"]:
+        return [f"none of {found['tried']} edits of the source as given"]
     several = len({r["function"] for r in found["reasons"]}) > 1
     reasons = [_reason(r, several=several) for r in found["reasons"][:_MOST_REASONS]]
     head = f"{found['refused']} of {found['tried']} edits of the source as given, most often: {reasons[0]}"

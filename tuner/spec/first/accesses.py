@@ -85,7 +85,7 @@ class Visitor:
         elif kind == "CXXOperatorCallExpr" and len(inner) == 3 and callee_name(inner[0]) == "operator=":
             self._visit(inner[2], "read", frame, depth)
             self._visit(inner[1], "write", frame, depth)
-        elif kind in THROUGH or kind == "MemberExpr":
+        elif kind in THROUGH or kind in ("MemberExpr", "ExtVectorElementExpr"):
             for child in inner:
                 self._visit(child, mode, frame, depth)
         else:

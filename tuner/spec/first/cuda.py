@@ -27,10 +27,12 @@ from tuner.spec.first.cuda_files import CudaFiles
 from tuner.spec.first.device import (
     LOOPED_ALONE,
     MISSING_BLOCK,
-    array_extents,
-    axis_sizes,
     counts_on_block,
     fixed_note,
+)
+from tuner.spec.first.device_texts import (
+    array_extents,
+    axis_sizes,
     loops_over,
     one_block_each,
     reads_next,

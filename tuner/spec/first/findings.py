@@ -5,7 +5,7 @@ Guesses for a first spec only: nothing else may rely on them. Follows calls of f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tuner.core.polynomials import Polynomial, constant, variable
@@ -58,14 +58,19 @@ class Findings:
         return frozenset(name for shape in shapes for extent in shape for name in extent.names)
 
 
-def examine(function: Function, lookup: Lookup) -> Findings:
+Prepare = Callable[[Frame], None]
+"""Adds to what is known of a function's variables before it is looked through."""
+
+
+def examine(function: Function, lookup: Lookup, prepare: Prepare = lambda _: None) -> Findings:
     """Looks through a function.
 
     Args:
         function: with its tree.
         lookup: gives other functions of the file and its headers by name.
+        prepare: adds what is known besides.
     """
-    found = _examined(function, lookup, {}, {})
+    found = _examined(function, lookup, prepare, {}, {})
     parameters = dict(function.parameters)
     whole = [
         (position, name)
@@ -83,7 +88,7 @@ def examine(function: Function, lookup: Lookup) -> Findings:
         if found.sizes and _is_index(function.parameters[position][1]) and not found.uses[position].written
     ]
     ranges = {position: variable(found.sizes[0]) for position in indices if position not in few}
-    return _examined(function, lookup, few, ranges) if few or ranges else found
+    return _examined(function, lookup, prepare, few, ranges) if few or ranges else found
 
 
 def _is_index(kind: CType) -> bool:
@@ -93,6 +98,7 @@ def _is_index(kind: CType) -> bool:
 def _examined(
     function: Function,
     lookup: Lookup,
+    prepare: Prepare,
     few: Mapping[int, str],
     ranges: Mapping[int, Polynomial],
 ) -> Findings:
@@ -101,6 +107,7 @@ def _examined(
     Args:
         function: with its tree.
         lookup: gives other functions by name.
+        prepare: adds what is known besides.
         few: arrays whose elements may be sizes: those of which only some are read, each by a constant index.
         ranges: arrays whose elements are indices, and one more than the largest.
     """
@@ -108,6 +115,7 @@ def _examined(
     frame = _frame(function)
     frame.elements, frame.ranges = dict(few), dict(ranges)
     declare(uses, frame)
+    prepare(frame)
     visitor = Visitor(uses, lookup)
     visitor.run(frame, 0)
     named = set(frame.bound_names)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import PurePath
 
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.reaching import reachable
 from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS
 from tuner.spec.reading.flattening import Flat, Member, Structure
-from tuner.spec.reading.lookup import entries_of, functions_of
+from tuner.spec.reading.lookup import entries_of, functions_of, text_after_macros
 from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.record_layouts import element_type, record_layout
 from tuner.spec.reading.signature import Function, SourceReader
@@ -39,16 +40,10 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
         UsageError: there is none, there are several, or it cannot be one.
         BaselineError: clang does not accept the source.
     """
-    names = functions_of(text)
     if entry is not None:
         found = reader.exposing(entry).defined(entry)
         if not found:
-            if entry in names:
-                text = f"{file} defines {entry!r} only under a condition that does not hold here"
-                raise UsageError(text, "name the source that is compiled, or take the condition away")
-            others = entries_of(text)
-            hint = suggestion(entry, others, "it has " + (", ".join(others[:8]) or "no functions"))
-            raise UsageError(f"{file} has no function {entry!r}", hint)
+            raise _not_found(reader, text, file, entry)
         if found[0].hidden:
             hint = "write static itself before it, outside of namespaces without a name: then it can be tuned"
             raise UsageError(f"{entry!r} is hidden from other files by a macro or a namespace", hint)
@@ -58,7 +53,7 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
         if reader.language == "opencl" and not found[0].kernel:
             raise UsageError(f"{entry!r} is no kernel", "write __kernel before it, or name another function")
         return found[0]
-    functions = [f for name in names for f in reader.defined(name)]
+    functions = [f for name in functions_of(text_after_macros(reader)) for f in reader.defined(name)]
     templates = {f.name: f for f in functions if f.template}
     callable_ = {f.name: f for f in functions if not f.hidden and not f.template and f.name != "main"}
     if reader.language == "opencl":
@@ -75,6 +70,22 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
     if not callable_:
         raise UsageError(f"{file} has no function that can be called from outside", "name another file")
     return _root(callable_, file)
+
+
+def _not_found(reader: SourceReader, text: str, file: str, entry: str) -> UsageError:
+    """Why the file has no such function."""
+    if entry in functions_of(text):
+        text = f"{file} defines {entry!r} only under a condition that does not hold here"
+        return UsageError(text, "name the source that is compiled, or take the condition away")
+    included = [f for f in reader.functions(entry, included=True) if f.defined]
+    for function in included:
+        place = function.tree["loc"]
+        name = PurePath(str(place.get("expansionLoc", place).get("file", "")) or "another file").name
+        hint = f"write what {name} holds in the place of its #include, or name another source that defines it"
+        return UsageError(f"{file} includes {name}, which defines {entry!r}: that file is no source", hint)
+    others = entries_of(text_after_macros(reader))
+    hint = suggestion(entry, others, "it has " + (", ".join(others[:8]) or "no functions"))
+    return UsageError(f"{file} has no function {entry!r}", hint)
 
 
 def _root(functions: Mapping[str, Function], file: str) -> Function:

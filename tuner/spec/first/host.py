@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tuner.core.polynomials import variable
 from tuner.spec.first.findings import Findings
-from tuner.spec.first.members import FirstSpec, Line, command_text, grouped, kernel_parts, quoted
+from tuner.spec.first.members import FirstSpec, Line, command_text, grouped, kernel_parts, quoted, sizes_note
 from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
 from tuner.spec.first.values import first_value, floating_scalars, initial_values, settled, whole_numbers
@@ -136,14 +136,6 @@ class _Writer:
         fixed = {*self._numbers, *self._findings.margins, *self._findings.exponents}
         return bool(set(self._sizes) - fixed)
 
-    def _said_of_sizes(self) -> str:
-        said = "a call of 1 ms or more"
-        if not self.guesses:
-            said = "these are the source's own"
-        elif self._call_s is not None:
-            said = f"a call takes {self._call_s * 1e3:.1f} ms here"
-        return f"check: sizes as in your application; {said}"
-
     def text(self, files: str, doubts: Sequence[str]) -> str:
         """The spec, with what is said of files beside the source."""
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
@@ -160,7 +152,7 @@ class _Writer:
             *self._kernel(files, doubts),
         ]
         if self._sizes:
-            lines.append(Line(f"problem: {{{sizes}}}", self._said_of_sizes()))
+            lines.append(Line(f"problem: {{{sizes}}}", sizes_note(self._call_s, own=not self.guesses)))
         lines.append(Line("arguments:", "in call order"))
         lines += self._given.arguments or grouped(self._flat, arguments)
         lines += [

@@ -29,7 +29,7 @@ from tuner.spec.first.compile_commands import (
 )
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
-from tuner.spec.first.device import device_spec
+from tuner.spec.first.device import DeviceKernel, device_spec
 from tuner.spec.first.findings import Findings, examine
 from tuner.spec.first.functions import chosen, described, named_from_outside, without_what_none_fills
 from tuner.spec.first.global_variables import with_globals
@@ -44,6 +44,7 @@ from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
 from tuner.spec.reading.outlining import loop_lines, loop_places, no_loop, outline
+from tuner.spec.reading.preprocessing import expanded
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.templates import instance_of
 from tuner.spec.sources import language_of
@@ -132,7 +133,7 @@ def first_spec(
         raise UsageError("--loop is for C and C++", "name the function alone")
     if compiler is not None:
         raise UsageError("--compiler is for C and C++", "leave it out")
-    return FirstSpec(text=(_cuda if language == "cuda" else _opencl)(project))
+    return FirstSpec(text=_cuda(project)) if language == "cuda" else _opencl(project)
 
 
 def _build_command(given: str | None, compiled: Compiled | None) -> Sequence[str]:
@@ -150,16 +151,22 @@ def _cuda(project: Project) -> str:
     return init_cuda(project.written(found.source), found, entry=project.entry, include=project.headers)
 
 
-def _opencl(project: Project) -> str:
+def _opencl(project: Project) -> FirstSpec:
     source = opened(project)
-    text = source.reader.files[0].text
-    function = chosen(source.reader, text, project.path.name, project.entry).with_names()
+    reader = source.reader
+    text = reader.files[0].text
+    function = with_numbers(chosen(reader, text, project.path.name, project.entry).with_names(), reader)
+    macros = replace(macros_of(text), missing=tuple(reader.macros))
     return device_spec(
-        project.name,
-        described(function, source.reader),
-        text,
-        missing=tuple(source.reader.macros),
-        include=source.headers,
+        DeviceKernel(
+            file=project.name,
+            function=described(function, reader),
+            lookup=function_lookup(reader),
+            text=text,
+            expanded=expanded(reader, {**reader.macros, **macros.guarded}),
+            macros=macros,
+            include=source.headers,
+        )
     )
 
 

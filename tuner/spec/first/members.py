@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.spec.reading.flattening import Flat, Member, Structure
 
-__all__ = ["FirstSpec", "Line", "command_text", "grouped", "kernel_parts", "quoted"]
+__all__ = ["FirstSpec", "Line", "command_text", "grouped", "kernel_parts", "quoted", "sizes_note"]
 
 _PLAIN_COMMAND = re.compile(r"[A-Za-z/][\w./+=,@%-]*(?: [\w./+=,-][\w./+=,@%-]*)*")
 _ENTRY = re.compile(r"  - \{name: \w+, ")
@@ -114,3 +114,14 @@ def command_text(words: Sequence[str]) -> str:
     """A command in YAML."""
     text = shlex.join(words)
     return text if _PLAIN_COMMAND.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def sizes_note(call_s: float | None, *, own: bool = False) -> str:
+    """What is said of a problem's sizes: whether they are the source's ``own``, or what a call was timed to take."""
+    if own:
+        said = "these are the source's own"
+    elif call_s is not None:
+        said = f"a call takes {call_s * 1e3:.1f} ms here"
+    else:
+        said = "a call of 1 ms or more"
+    return f"check: sizes as in your application; {said}"

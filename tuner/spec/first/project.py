@@ -14,7 +14,7 @@ from tuner.spec.doubts import has_openmp
 from tuner.spec.first.compile_commands import Compiled, path_from
 from tuner.spec.first.device import MISSING_BLOCK
 from tuner.spec.models import KernelModel
-from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.lookup import functions_of, text_after_macros
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.sources import folder_reader, out_of_reach, read_sources
 from tuner.spec.yaml_places import Document, View
@@ -152,7 +152,7 @@ def _with_missing(reader: SourceReader) -> SourceReader:
     1999, or pointers to structures that begin alike: other compilers take it, and pass over options of that form that
     they do not know.
     """
-    names = functions_of(reader.files[0].text)
+    names = functions_of(text_after_macros(reader))
     for _ in range(_MOST_MISSING if names else 0):
         try:
             reader.functions(names[0])

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from tuner.core.errors import BaselineError
+from tuner.core.source_text import lines_of_text
 from tuner.spec.reading.enumerators import with_numbers
 from tuner.spec.reading.signature import Function, SourceReader
 
-__all__ = ["callers_of", "entries_of", "function_lookup", "functions_of", "operators_of"]
+__all__ = ["callers_of", "entries_of", "function_lookup", "functions_of", "operators_of", "text_after_macros"]
 
 _BODY = re.compile(
     r"\s*(?:(?:const|override|final)\b\s*)*(?:\{|noexcept|__attribute__|(?:[A-Za-z_][\w\s*,[\]]*;\s*)+\{)"
@@ -20,12 +21,29 @@ _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _OPERATOR = re.compile(r"\b(operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w()\[\]]+))\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_MARKER = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"((?: \d)*)')
+_INTO, _BACK = "1", "2"
 _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
 
 
 def functions_of(text: str) -> list[str]:
     """Names that a source seems to define as functions, in order; found by their looks."""
     return list(dict.fromkeys(name for name, _ in _definitions(_plain(text))))
+
+
+def text_after_macros(reader: SourceReader) -> str:
+    """The first file after the preprocessor without what it includes; as it is written where that refuses it."""
+    text, _, broken = reader.preprocessed()
+    if broken is not None:
+        return reader.files[0].text
+    kept, depth = list[str](), 0
+    for line in lines_of_text(text):
+        mark = _MARKER.match(line)
+        if mark is None:
+            kept += [] if depth else [line]
+        else:
+            depth += (_INTO in mark[1].split()) - (_BACK in mark[1].split())
+    return "".join(kept)
 
 
 def operators_of(text: str) -> list[tuple[str, int]]:
@@ -80,12 +98,16 @@ def entries_of(text: str) -> list[str]:
 
 
 def function_lookup(reader: SourceReader) -> Callable[[str], Function | None]:
-    """Gives a function's definition, those of the first file and its headers first; each name is read once."""
+    """Gives a function's definition, those of the first file and its headers first; each name is read once.
+
+    Of a method's name the class is a part: ``Grid::at``.
+    """
     names = [frozenset(functions_of(file.text)) for file in reader.files]
 
     @cache
     def find(name: str) -> Function | None:
-        having = [index for index, own in enumerate(names) if name in own]
+        last = name.rpartition("::")[2]
+        having = [index for index, own in enumerate(names) if last in own]
         # A name that another file defines may be one of the first one's headers.
         readers = (reader.at(index) for index in dict.fromkeys((0, *having))) if having else ()
         found = (_defined(each, name) for each in readers if each is not None)

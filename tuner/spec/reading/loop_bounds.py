@@ -10,7 +10,7 @@ from tuner.core.source_text import source_bytes, source_text
 from tuner.spaces.source.lexical import conditionals
 from tuner.spec.reading.nodes import LOOPS, Node, begin_of, stop_of
 
-__all__ = ["LoopText", "loop_bounds"]
+__all__ = ["LoopText", "loop_bounds", "past_arguments"]
 
 _BLANK = r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/|\n).)*\*/)?[ \t]*\r?\n"
 _REST = r"\b(?:[^\n]*\\\r?\n)*[^\n]*\n"
@@ -69,7 +69,7 @@ def loop_bounds(loop: Node, data: bytes) -> LoopText:
     if "expansionLoc" in loop["range"]["end"]:
         # A macro with arguments ends it.
         rest = source_text(data[end:])
-        end += len(source_bytes(rest[: _past_arguments(rest)]))
+        end += len(source_bytes(rest[: past_arguments(rest)]))
     before = source_text(data[:begin])
     above = _ABOVE.search(before)
     if above is not None:
@@ -136,7 +136,7 @@ def _part_of_a_conditional(what: str) -> UsageError:
     return UsageError(f"it {what} between directives of the preprocessor that hold more than that", cure)
 
 
-def _past_arguments(text: str) -> int:
+def past_arguments(text: str) -> int:
     """Where a macro's arguments end that a text begins with; 0 where it begins with none."""
     if not text.lstrip().startswith("("):
         return 0

@@ -35,7 +35,7 @@ from tuner.spec.reading.device_programs import (
 )
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["preprocess"]
+__all__ = ["Asking", "Placed", "each", "expanded", "preprocess"]
 
 _MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
@@ -50,6 +50,9 @@ _DEFINES = re.compile(r"-[DU]([A-Za-z_]\w*)")
 _REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter", "-fsanitize")
 """Flags that may matter to the preprocessor though they change no macro of the compiler's alone."""
 _SYSTEM = "3"
+_COUNTER = "__COUNTER__"
+_SHOWN = 2
+"""Words before a difference that are shown with it."""
 _BUILT_IN = ("<built-in>", "<command line>")
 
 _T = TypeVar("_T")
@@ -109,18 +112,18 @@ def _found(
     missing: frozenset[str] = frozenset(),
 ) -> tuple[Preprocessed, ...]:
     """As :func:`preprocess`, for one answer of the compiler to what only it can say."""
-    asking = _Asking(reader.with_flags(_first(groups)), tunables, _names(groups), missing)
+    asking = Asking(reader.with_flags(_first(groups)), tunables, _names(groups), missing)
     found = tuple(asking.combinations({}))
     for words in _macro_changing(reader, groups, asking):
         other = replace(asking, reader=reader.with_flags(words))
-        texts = _each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
+        texts = each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
         if [one.files for one in texts] != [one.files for one in found]:
             raise _Unseen(f"they are others with {' '.join(words)}")
-    _each(lambda pair: asking.require_unchanged(*pair), [(one, placed(one)) for one in found])
+    each(lambda pair: asking.require_unchanged(*pair), [(one, placed(one)) for one in found])
     return found
 
 
-def _each(ask: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+def each(ask: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """What is answered to each, in order; clang runs for several at once."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(ask, items))
@@ -136,7 +139,7 @@ def _of_device(
     """What every compiler of a device would see that compiles the sources at all."""
     texts = [file.text for file in (*reader.files, *headers)]
     reader = with_empty_headers(reader, texts)
-    defined = _Asking(reader, {}, frozenset()).defined({})
+    defined = Asking(reader, {}, frozenset()).defined({})
     tried, names = answers(reader, texts, {*tunables, *_names(groups)}, defined)
     made: list[tuple[Preprocessed, ...]] = []
     for answer in tried:
@@ -170,7 +173,7 @@ def _names(groups: Sequence[Sequence[Flags]]) -> frozenset[str]:
 
 
 def _macro_changing(
-    reader: SourceReader, groups: Sequence[Sequence[Flags]], asking: _Asking
+    reader: SourceReader, groups: Sequence[Sequence[Flags]], asking: Asking
 ) -> Iterator[Flags]:
     """Flags of every further combination of choices that define other macros than the first, or may."""
     usual, kept = asking.macro_text(), []
@@ -201,7 +204,9 @@ class _Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class Asking:
+    """Questions about sources to the preprocessor, with every tunable defined as itself."""
+
     reader: SourceReader
     tunables: Mapping[str, Sequence[Value]]
     further: frozenset[str]
@@ -221,7 +226,7 @@ class _Asking:
                 raise _Unseen(f"they ask for {', '.join(asked)}, of which values are no numbers")
             left = most // math.prod(map(len, values))
             chosen = [{**fixed, **dict(zip(asked, c, strict=True))} for c in itertools.product(*values)]
-            made = _each(lambda one: self._built(one, left), chosen)
+            made = each(lambda one: self._built(one, left), chosen)
             # No candidate builds with the values of the others.
             found = [each for one in made if not isinstance(one, BaselineError) for each in one]
             if not found:
@@ -284,10 +289,12 @@ class _Asking:
         if again.broken is not None:
             raise again.broken
         for before, after in zip(found.files, again.files, strict=True):
-            pairs = itertools.zip_longest(before.text.split(), after.text.split(), fillvalue="the end")
-            apart = next(((a, b) for a, b in pairs if a != b), None)
-            if apart is not None:
-                raise _Unseen(f"in {before.name} {apart[0]} would be {apart[1]} where it is put back")
+            apart = _apart(before.text.split(), after.text.split())
+            if apart:
+                counts = any(_COUNTER in file.text for file in self.reader.files)
+                why = f", as {_COUNTER} counts how often it is used" if counts else ""
+                text = f"with its function written without macros, {before.name} would be another text"
+                raise _Unseen(f"{text}: {apart}{why}")
 
     def _pasted(self, fixed: Mapping[str, Value]) -> tuple[str, ...]:
         """The tunables with whose values the text is another than with their names in it: pasted, or made a string."""
@@ -330,6 +337,31 @@ class _Asking:
             unit = reader.at(index)
             if unit is not None:
                 yield unit
+
+
+def _apart(before: Sequence[str], after: Sequence[str]) -> str:
+    """Where two texts begin to differ, with some words before that; empty where they do not."""
+    pairs = enumerate(itertools.zip_longest(before, after))
+    at = next((number for number, (old, new) in pairs if old != new), None)
+    if at is None:
+        return ""
+    old, new = (" ".join(words[max(0, at - _SHOWN) : at + 1]) for words in (before, after))
+    if at >= len(before):
+        return f"after its end there would be {after[at]!r}"
+    return f"{old!r} would be {new!r}" if at < len(after) else f"it would end before {before[at]!r}"
+
+
+def expanded(reader: SourceReader, tunables: Mapping[str, Value]) -> str:
+    """The first file as the preprocessor leaves it, without what it includes of the system.
+
+    Args:
+        reader: of it.
+        tunables: macros that stay names, but where a conditional asks for them: there they have these values.
+    """
+    named = replace(reader, macros={**reader.macros, **{name: name for name in tunables}})
+    asked = tunables.keys() & set(_UNDEFINED.findall(named.preprocessed("-Wundef")[1]))
+    fixed = replace(named, macros={**named.macros, **{name: tunables[name] for name in asked}})
+    return _own(fixed.preprocessed()[0], reader.files[0].text.count("\n") + 1)
 
 
 def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
