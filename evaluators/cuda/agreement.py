@@ -1,16 +1,16 @@
-"""What a compiled kernel takes against the spec's arguments: parameters, and variables in constant memory."""
+"""What a compiled kernel takes against the spec's arguments: parameters, and variables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tuner.core.types import Argument, Parcel, Resolved, Task
+from tuner.core.types import Argument, Parcel, Resolved, Status, Task
 from tuner.evaluators.cuda.parcels import Layout, in_call_order, members_of
 from tuner.evaluators.distributions import dtype_of
 
-__all__ = ["disagreement", "missing_variable", "small_variable"]
+__all__ = ["disagreement", "variable_trouble"]
 
 _POINTER_BYTES = 8
 _FLOAT_BYTES = 4
@@ -72,27 +72,56 @@ def _width(argument: Argument, *, wide: bool) -> int:
     return 2 * dtype.itemsize if wide and dtype.name in ("float32", "complex64") else dtype.itemsize
 
 
-def missing_variable(task: Task, found: Mapping[str, int]) -> str:
-    """Which constant argument has no variable to fill, one line; empty where all have."""
+def variable_trouble(
+    task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool
+) -> tuple[Status, str]:
+    """Why arguments do not fit the variables that they are copied into, one line; empty where they do.
+
+    Args:
+        task: whose arguments.
+        resolved: the configuration, of which sizes may depend.
+        found: bytes of the variables that the code has, by their names in the source.
+        wide: they hold float64 where the task says float32.
+    """
+    wrong = _missing_variable(task, found) or _other_variable(task, resolved, found, wide=wide)
+    if wrong:
+        return Status.BUILD_ERROR, wrong
+    return Status.OUT_OF_RESOURCES, _small_variable(task, resolved, found, wide=wide)
+
+
+def _missing_variable(task: Task, found: Mapping[str, int]) -> str:
+    """Which argument has no variable to be copied into, one line; empty where all have."""
     for argument in task.arguments:
-        if argument.constant and argument.name not in found:
+        if argument.in_variable and argument.name not in found:
+            kind = "__constant__" if argument.constant else "__device__ or __constant__"
             return (
-                f"the kernel uses no __constant__ variable {argument.name!r}, which the spec's argument is to fill; "
-                "it has to stand outside of namespaces and without static"
+                f"the kernel uses no {kind} variable {argument.name!r}, which the spec's argument is to fill"
             )
     return ""
 
 
-def small_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
+def _other_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
+    """Which global is of another size than its variable, one line; empty where none is."""
+    for argument in task.arguments:
+        if argument.in_variable and not argument.constant:
+            (size,) = set(_sizes(task, argument, resolved, wide=wide))
+            if size != (room := found[argument.name]):
+                return f"the global {argument.name} has {room} bytes in the source, and {size} in the spec"
+    return ""
+
+
+def _small_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
     """Which constant argument does not fit into its variable on some problem, one line; empty where all do."""
     for argument in task.arguments:
-        if not argument.constant or argument.shape is None:
-            continue
-        item = dtype_of(argument).itemsize * (2 if wide and argument.dtype == "float32" else 1)
-        for problem in (*task.problems, *task.verify.problems):
-            env = {**resolved.macros, **resolved.scalars, **problem.sizes}
-            size = item * math.prod(extent.integer(env) for extent in argument.shape)
-            if size > found[argument.name]:
-                room = found[argument.name]
+        if argument.constant:
+            size, room = max(_sizes(task, argument, resolved, wide=wide)), found[argument.name]
+            if size > room:
                 return f"{argument.name} takes {size} bytes, its __constant__ variable has {room}"
     return ""
+
+
+def _sizes(task: Task, argument: Argument, resolved: Resolved, *, wide: bool) -> Iterator[int]:
+    """Bytes of an array on each problem."""
+    for problem in (*task.problems, *task.verify.problems):
+        env = {**resolved.macros, **resolved.scalars, **problem.sizes}
+        yield _width(argument, wide=wide) * math.prod(extent.integer(env) for extent in argument.shape or ())

@@ -41,15 +41,16 @@ def main(arguments: Sequence[str]) -> int:
 def _compile(library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
     """One source with its headers; the answer is :func:`code_answer`'s."""
     started = time.perf_counter()
-    constants = header["constants"]
+    variables = header["variables"]
     try:
-        made = _compiled(library, header, modules, [header["entry"], *(f"&{name}" for name in constants)])
+        made = _compiled(library, header, modules, [header["entry"], *(f"&{name}" for name in variables)])
     except NvrtcError as error:
         # The pool shortens an error to one line, so the whole log travels in an answer of its own.
         return {"failed": str(error)}, []
     seconds = {"nvrtc": time.perf_counter() - started}
     symbol = made.symbols[header["entry"]]
-    return code_answer(symbol, made.cubin, made.ptx, made.log, constants=constants, seconds=seconds)
+    symbols = {name: made.symbols[f"&{name}"] for name in variables}
+    return code_answer(symbol, made.cubin, made.ptx, made.log, variables=symbols, seconds=seconds)
 
 
 def _layout(library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
@@ -75,7 +76,13 @@ def _compiled(
 
 
 def code_answer(
-    symbol: str, cubin: bytes, ptx: str, log: str, *, constants: Sequence[str], seconds: Mapping[str, float]
+    symbol: str,
+    cubin: bytes,
+    ptx: str,
+    log: str,
+    *,
+    variables: Mapping[str, str],
+    seconds: Mapping[str, float],
 ) -> Answer:
     """What is told of a kernel's code: its symbol, resources, instruction mix and key; then cubin and PTX.
 
@@ -84,13 +91,14 @@ def code_answer(
         cubin: its machine code.
         ptx: what that was made from.
         log: of the assembler.
-        constants: variables whose sizes are told.
+        variables: those whose sizes are told, by their names in the source their symbols.
         seconds: that were taken so far, by what took them; reading the code is added.
 
     Raises:
         JobFailed: the kernel is not in it.
     """
     begin = time.perf_counter()
+    sizes = variable_sizes(cubin, list(variables.values()))
     try:
         found = resources(cubin, symbol, log)
         key = code_key(cubin, symbol, log)
@@ -103,7 +111,7 @@ def code_answer(
         "resources": {name: getattr(found, name) for name in found.__slots__},
         "mix": instruction_mix(ptx, symbol),
         "parameters": parameters(ptx, symbol),
-        "constants": variable_sizes(cubin, constants),
+        "variables": {name: [own, sizes[own]] for name, own in variables.items() if own in sizes},
     }
     return {**answer, "seconds": {**seconds, "features": time.perf_counter() - begin}}, [cubin, ptx.encode()]
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
-from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
+from tuner.evaluators.cuda.agreement import disagreement, variable_trouble
 from tuner.evaluators.cuda.cubin import Resources
 from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, short_names
@@ -71,23 +71,31 @@ class Made:
         symbol: of the kernel in the cubin.
         usage: for limits and occupancy.
         layouts: of the structures that it takes by value, by the parameters' names.
+        variables: symbols of those that arguments are copied into, by their names in the source.
     """
 
     symbol: str
     usage: Usage
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Text that goes with a build to where it runs."""
         layouts = {name: layout.to_json() for name, layout in self.layouts.items()}
-        return json.dumps({"symbol": self.symbol, "usage": asdict(self.usage), "layouts": layouts})
+        own = {"symbol": self.symbol, "usage": asdict(self.usage), "variables": dict(self.variables)}
+        return json.dumps({**own, "layouts": layouts})
 
     @classmethod
     def from_json(cls, text: str) -> Made:
         """The inverse of :meth:`to_json`."""
         found = json.loads(text)
         layouts = {n: Layout.from_json(value) for n, value in found.get("layouts", {}).items()}
-        return cls(symbol=found["symbol"], usage=Usage(**found["usage"]), layouts=layouts)
+        return cls(
+            symbol=found["symbol"],
+            usage=Usage(**found["usage"]),
+            layouts=layouts,
+            variables=found.get("variables", {}),
+        )
 
 
 class CudaCompiler:
@@ -288,12 +296,10 @@ class CudaCompiler:
         header = outcome.header
         cubin, ptx = outcome.blobs
         wrong = disagreement(task, header["parameters"], layouts, wide=wide)
-        wrong = wrong or missing_variable(task, header["constants"])
-        if wrong:
-            return Build(status=Status.BUILD_ERROR, message=wrong)
-        small = small_variable(task, resolved, header["constants"], wide=wide)
-        if small:
-            return Build(status=Status.OUT_OF_RESOURCES, message=small)
+        rooms = {name: size for name, (_, size) in header["variables"].items()}
+        status, trouble = variable_trouble(task, resolved, rooms, wide=wide)
+        if wrong or trouble:
+            return Build(status=Status.BUILD_ERROR if wrong else status, message=wrong or trouble)
         found: Mapping[str, int] = header["resources"]
         usage = Resources(**found).usage
         try:
@@ -304,10 +310,12 @@ class CudaCompiler:
             why = over_limit(usage, shape, self.limits)
             if why:
                 return Build(status=Status.OUT_OF_RESOURCES, message=why, seconds=dict(header["seconds"]))
-        name = digest(cubin)
+        name, symbols = digest(cubin), {own: symbol for own, (symbol, _) in header["variables"].items()}
         launches = [[list(shape.grid), list(shape.block), shape.shared_bytes] for shape in shapes]
         scalars = dict(sorted(resolved.scalars.items()))
-        made = self._made[name] = Made(symbol=str(header["symbol"]), usage=usage, layouts=layouts)
+        made = self._made[name] = Made(
+            symbol=str(header["symbol"]), usage=usage, layouts=layouts, variables=symbols
+        )
         return Build(
             status=Status.OK,
             code=cubin,

@@ -160,7 +160,6 @@ class DevicePasses(Pipelines):
             )
         except SpecError as error:
             return Outcome(status=Status.BUILD_ERROR, message=error.message)
-        constants = [a.name for a in task.arguments if a.constant]
         entry = entry_expression(task.kernel.entry, {**resolved.macros, **resolved.scalars})
         return Plan(
             source=device_source(task, request.variant, flags, entry=entry, macros=resolved.macros),
@@ -168,9 +167,9 @@ class DevicePasses(Pipelines):
             macros={},
             prepare={
                 "reflection": {**flags.reflection, "__CUDA_ARCH": self._capability},
-                "constants": constants,
+                "variables": [a.name for a in task.arguments if a.in_variable],
             },
-            compile={"arch": self._arch, "assembler": list(flags.assembler), "constants": constants},
+            compile={"arch": self._arch, "assembler": list(flags.assembler)},
         )
 
     @property
@@ -268,7 +267,7 @@ def device_source(
     """What clang is given for one candidate.
 
     The macros stand behind the header, which they would otherwise reach. A variable with the kernel's
-    address instantiates a template and tells the symbol; it is dropped before any pass.
+    address instantiates a template and tells the symbol, others those of variables; they are dropped before any pass.
 
     Args:
         task: whose folders are looked at.
@@ -288,6 +287,10 @@ def device_source(
         *(f'#include "{f.name}"' for f in more),
         '#line 1 "the entry"',
         f"namespace {MARK} {{ __device__ decltype(&{entry}) entry = &{entry}; }}",
+        *(
+            f"namespace {MARK} {{ __device__ decltype(&{name}) variable{i}_ = &{name}; }}"
+            for i, name in enumerate(a.name for a in task.arguments if a.in_variable)
+        ),
         "",
     ]
     files = (Source(name=first.name, text="\n".join(lines)), *others)

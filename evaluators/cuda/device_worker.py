@@ -47,7 +47,7 @@ class _Set:
     touch: list[list[int]]
     restore: list[tuple[int, int, int]]
     golden: int
-    constants: list[tuple[str, int, int]]
+    variables: list[tuple[str, int, int, bool]]
 
     def at(self, offset: int) -> int:
         """Where a byte of the slab lies."""
@@ -84,7 +84,7 @@ class _Worker:
 
     def _load(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
         self._function = self._driver.load(
-            blobs[0], header["symbol"], header["shared_bytes"], header["constants"]
+            blobs[0], header["symbol"], header["shared_bytes"], header["variables"]
         )
         return {"rooms": {name: size for name, (_, size) in self._function.variables.items()}}
 
@@ -136,7 +136,7 @@ class _Worker:
             touch=header["touch"],
             restore=restore,
             golden=golden,
-            constants=[(name, device + at, length) for name, at, length in header["constants"]],
+            variables=[(name, device + at, *rest) for name, at, *rest in header["variables"]],
         )
         self._upload(self._sets[number])
         return {}
@@ -193,7 +193,7 @@ class _Worker:
         for number in header["order"]:
             slab = self._sets[number]
             self._prepare(slab)
-            self._fill_constants(slab)
+            self._fill_variables(slab)
             if header["calls"]:
                 self._driver.launch(
                     self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments
@@ -224,10 +224,17 @@ class _Worker:
         self._driver.wait()
         self._driver.download(slab.host, slab.pinned.result if slab.pinned else slab.device, slab.size)
 
-    def _fill_constants(self, slab: _Set) -> None:
+    def _fill_variables(self, slab: _Set) -> None:
         assert self._function is not None
-        for name, at, length in slab.constants:
+        for name, at, length, _ in slab.variables:
             self._driver.copy(self._function.variables[name][0], at, length)
+
+    def _keep_variables(self, slab: _Set) -> None:
+        """What a call has left in variables that it may write to, into the slab."""
+        assert self._function is not None
+        for name, at, length, writable in slab.variables:
+            if writable:
+                self._driver.copy(at, self._function.variables[name][0], length)
 
     def _touch(self, slab: _Set) -> None:
         """Brings inputs into the second-level cache by copying them elsewhere."""
@@ -240,7 +247,7 @@ class _Worker:
         assert self._function is not None
         assert self._events is not None
         start, end = self._events
-        self._fill_constants(slab)
+        self._fill_variables(slab)
         self._driver.record(start)
         self._driver.launch(
             self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments
@@ -248,6 +255,7 @@ class _Worker:
         self._driver.record(end)
         # The whole context: work that a candidate put into another stream counts as well.
         self._driver.wait()
+        self._keep_variables(slab)
         return self._driver.elapsed_s(start, end)
 
     def _buffer(self, name: str, size: int) -> int:

@@ -89,7 +89,7 @@ def _job(
         "names": names,
         "entry": entry_expression(task.kernel.entry, values),
         "options": options,
-        "constants": [a.name for a in task.arguments if a.constant],
+        "variables": [a.name for a in task.arguments if a.in_variable],
     }
     return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
 

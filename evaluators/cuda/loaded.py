@@ -99,7 +99,7 @@ class Loaded:
             "op": "load",
             "symbol": made.symbol,
             "shared_bytes": shared,
-            "constants": [a.name for a in task.arguments if a.constant],
+            "variables": [self._symbol(a.name) for a in task.arguments if a.in_variable],
         }
         self._rooms: dict[str, int] = worker.ask(header, [code], during="loading the code")["rooms"]
 
@@ -109,6 +109,7 @@ class Loaded:
         slab = Slab(self._task, workload, shift=self._shift + number, wide=self._wide)
         self._slabs[number] = slab
         slab.fill(*([] if byte is None else [byte]))
+        constants = {a.name for a in self._task.arguments if a.constant}
         header = {
             "op": "place",
             "set": number,
@@ -118,12 +119,14 @@ class Loaded:
             "restore": slab.spans(ArgumentRole.INOUT),
             "poison": slab.spans(*_POISONED),
             "touch": slab.spans(ArgumentRole.INPUT, ArgumentRole.INOUT),
-            "constants": slab.constants(),
+            "variables": [
+                [self._symbol(name), at, size, name not in constants] for name, at, size in slab.variables()
+            ],
         }
-        for name, _, size in slab.constants():
-            room = self._rooms[name]
+        for name, _, size in slab.variables():
+            room = self._rooms[self._symbol(name)]
             if size > room:
-                text = f"{name} takes {size} bytes on {workload.name}, its __constant__ variable has {room}"
+                text = f"{name} takes {size} bytes on {workload.name}, its variable has {room}"
                 raise CandidateFailed(Status.OUT_OF_RESOURCES, text)
         label = workload.name
         self.worker.ask(
@@ -187,6 +190,10 @@ class Loaded:
         for slab in self._slabs.values():
             slab.close()
         self._slabs.clear()
+
+    def _symbol(self, name: str) -> str:
+        """Of a variable in the code, by its name in the source."""
+        return self._made.variables.get(name, name)
 
     def _launch(self, workload: Workload) -> dict[str, Any]:
         shape = self._shape(workload.problem.sizes)

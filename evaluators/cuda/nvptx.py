@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ctypes import byref, c_size_t, string_at
 
 from tuner.evaluators.device_code.generators import DeviceModule
+from tuner.evaluators.host.llvm import EXTERNAL_LINKAGE
 from tuner.evaluators.host.llvm_library import LLVMError, PassOptions
 
 __all__ = ["MARK", "TRIPLE", "NvptxModule"]
@@ -21,7 +22,7 @@ MARK = "tuner_names"
 """The namespace of the variable that the front end adds: it holds the kernel's address."""
 
 _REFLECT = "__nvvm_reflect"
-_MARKED = f"_ZN{len(MARK)}{MARK}5entryE"
+_MARKED = f"_ZN{len(MARK)}{MARK}{{}}E"
 _PROVIDED = ("vprintf", "malloc", "free", "__assertfail")
 
 
@@ -34,13 +35,33 @@ class NvptxModule(DeviceModule):
         Raises:
             LLVMError: there is no mark, or it holds no kernel.
         """
-        mark = self._lib.GetNamedGlobal(self._module, _MARKED.encode())
-        value = self._lib.GetInitializer(mark) if mark else None
+        value = self._taken("entry")
         if value and self._lib.IsAFunction(value) and not self._lib.IsDeclaration(value):
-            # Nothing else would take it out: what the host may read stays.
-            self._lib.DeleteGlobal(mark)
             return self.name(value)
         raise LLVMError("the entry is no kernel that clang has compiled")
+
+    def take_variable(self, number: int) -> str:
+        """The symbol of the variable whose address the mark of a number holds, from now on one that others may find.
+
+        Raises:
+            LLVMError: there is no mark, or it holds no variable.
+        """
+        value = self._taken(f"variable{number}_")
+        if value and not self._lib.IsAGlobalVariable(value):
+            # Constant memory has addresses of its own.
+            value = self._lib.GetOperand(value, 0)
+        if not value or not self._lib.IsAGlobalVariable(value):
+            raise LLVMError("an argument is to fill what is no variable")
+        self._lib.SetLinkage(value, EXTERNAL_LINKAGE)
+        return self.name(value)
+
+    def _taken(self, name: str) -> int | None:
+        """What a mark holds; the mark is gone afterwards, as what the host may read would stay."""
+        mark = self._lib.GetNamedGlobal(self._module, _MARKED.format(f"{len(name)}{name}").encode())
+        value: int | None = self._lib.GetInitializer(mark) if mark else None
+        if mark:
+            self._lib.DeleteGlobal(mark)
+        return value
 
     def resolve_reflection(self, answers: Mapping[str, int]) -> None:
         """Puts numbers in the place of libdevice's questions about the target; an unknown question is answered 0.

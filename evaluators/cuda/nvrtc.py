@@ -155,7 +155,7 @@ class Nvrtc:
             if _OVERLOADED not in str(error):
                 raise
             # A kernel called like a function that NVRTC brings, such as `norm`: only the kernel returns nothing.
-            chosen = {e: f"(decltype(tuner_kernel({e}))){e}" for e in entries}
+            chosen = {e: e if e.startswith("&") else f"(decltype(tuner_kernel({e}))){e}" for e in entries}
             try:
                 text = f"{text}\n{_CHOICE}"
                 return self._compile(text, name=name, headers=headers, entries=chosen, options=options)

@@ -50,13 +50,14 @@ class _Worker:
         module = NvptxModule(self._library, modules[0])
         try:
             symbol = module.take_entry()
-            module.keep_only(symbol, *header["constants"])
+            variables = {name: module.take_variable(i) for i, name in enumerate(header["variables"])}
+            module.keep_only(symbol, *variables.values())
             module.resolve_reflection(header["reflection"])
             missing = module.undefined()
             if missing:
                 raise JobFailed(f"nothing defines {missing[0]}, which the kernel calls")
             module.verify()
-            return {"symbol": symbol}, [module.bitcode()]
+            return {"symbol": symbol, "variables": variables}, [module.bitcode()]
         finally:
             module.close()
 
@@ -83,7 +84,7 @@ class _Worker:
             module.close()
         ptx, cubin, log = code
         seconds = {"passes": passed - started, "codegen": time.perf_counter() - passed}
-        return code_answer(symbol, cubin, ptx, log, constants=header["constants"], seconds=seconds)
+        return code_answer(symbol, cubin, ptx, log, variables=header["variables"], seconds=seconds)
 
     def _code(self, module: NvptxModule, header: Mapping[str, Any]) -> tuple[str, bytes, str]:
         """PTX, cubin, and the assembler's log."""

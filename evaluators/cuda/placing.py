@@ -55,8 +55,11 @@ class Placed:
 
 
 def is_pinned(task: Task) -> bool:
-    """Whether any buffer has to lie at a recorded address or in a variable."""
-    return any(a.address is not None or a.passing not in ("argument", "inside") for a in task.arguments)
+    """Whether any buffer has to lie at a recorded address or was recorded in a variable."""
+    return any(
+        a.address is not None or not (a.in_variable or a.passing in ("argument", "inside"))
+        for a in task.arguments
+    )
 
 
 def place(task: Task, sizes: Mapping[str, int], problem: Problem, guard_bytes: int) -> Placed | None:

@@ -148,9 +148,9 @@ class Slab(SharedBytes):
         dtype = _dtype(dtype_of(argument), self._wide)
         return np.array(self._workload.scalars[argument.name], dtype).tobytes()
 
-    def constants(self) -> list[tuple[str, int, int]]:
-        """Name, offset and size of every buffer that fills a variable of its name."""
-        names = {a.name for a in self._task.arguments if a.constant}
+    def variables(self) -> list[tuple[str, int, int]]:
+        """Name, offset and size of every buffer that is copied into a variable of its name."""
+        names = {a.name for a in self._task.arguments if a.in_variable}
         return [(r.name, r.offset, r.size_bytes) for r in self.regions if r.name in names]
 
     def spans(self, *roles: ArgumentRole) -> list[tuple[int, int]]:

@@ -181,7 +181,7 @@ def _job(plan: Plan, prepared: Outcome, pipeline: str) -> Job:
         "op": "compile",
         "pipeline": pipeline,
         "passes": {},
-        "symbol": prepared.header["symbol"],
+        **prepared.header,
         **plan.compile,
     }
     return Job(header=header, modules=(prepared.blobs[0],), log_bytes=_LOG_BYTES)

@@ -189,7 +189,7 @@ class EmulationCompiler:
         ]
         _run(self._clang, [*words, name, "-o", "device.ll"], scratch, [*self._folders(task), *kept.read])
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
-        text = make_fillable(text, [a.name for a in task.arguments if a.constant])
+        text = make_fillable(text)
         folder.joinpath("placed.ll").write_text(place_shared(check_vectors(text), ENTRY), encoding="utf-8")
         _run(self._clang, [*_INSTRUMENT, "placed.ll", "-o", "checked.ll"], scratch)
         text = folder.joinpath("checked.ll").read_text(encoding="utf-8")

@@ -20,6 +20,7 @@ from tuner.core.types import Argument, ArgumentRole, Kernel, Parcel, Source, Tas
 from tuner.evaluators.cuda.limits import Usage, architecture
 from tuner.evaluators.cuda.limits import over_limit as over_limit_of
 from tuner.evaluators.cuda.parcels import in_call_order
+from tuner.evaluators.emulation.rewriting import FILLED
 from tuner.evaluators.workloads import Workload
 from tuner.spaces.launch import Geometry
 
@@ -50,7 +51,7 @@ _INITIALISED, _WRITABLE = 1, 2
 # The kernel's own macros reach this text, so every name in it is one that nobody else has.
 _WRAPPER = """
 #line 1 "the launch"
-EMU_UNCHECKED static __device__ void emu_kernel(void **emu_slots) {{
+{filled}EMU_UNCHECKED static __device__ void emu_kernel(void **emu_slots) {{
     emu_start<({entry})>({entry}, emu_sizes<{sizes}>{{}}, emu_slots);
 }}
 extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
@@ -58,7 +59,7 @@ extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
     const emu_array emu_arrays[] = {{{arrays}}};
 {fills}    void *emu_slots[] = {{{slots}}};
     emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
-}}
+{kept}}}
 """
 _STATIC_BYTES = 48 << 10
 _INDEPENDENT = 70
@@ -82,7 +83,7 @@ def wrapper_text(task: Task, entry: str) -> str:
         f"void *emu_a{i}" if a.is_array else f"{_c_type(a)} emu_a{i}" for i, a in enumerate(arguments)
     ]
     parameters += ["unsigned long long *emu_report", *(f"long long emu_w{i}" for i in range(words))]
-    arrays = [f"{{emu_a{i}, {_flags(a)}}}" for i, a in enumerate(arguments) if a.is_array]
+    arrays = [f"{{{_place(i, a)}, {_flags(a)}}}" for i, a in enumerate(arguments) if a.is_array]
     numbers = {a.name: i for i, a in enumerate(arguments)}
     parcels = {parcel.name: i for i, parcel in enumerate(task.kernel.parcels)}
     sizes, slots = [], []
@@ -93,6 +94,7 @@ def wrapper_text(task: Task, entry: str) -> str:
         else:
             sizes.append("8" if passed.is_array else f"(int)sizeof({_c_type(passed)})")
             slots.append(f"(void *)&emu_a{numbers[passed.name]}")
+    filled = [f"(void *)&{a.name}" for a in arguments if a.in_variable]
     return _WRAPPER.format(
         entry=entry,
         name=ENTRY,
@@ -103,6 +105,12 @@ def wrapper_text(task: Task, entry: str) -> str:
         count=len(arrays),
         slots=", ".join(slots) or "0",
         fills="".join((*_fills(arguments), *_filled_parcels(task))),
+        filled=f'extern "C" __device__ void *const {FILLED}[] = {{{", ".join(filled)}}};\n' if filled else "",
+        kept="".join(
+            f"    __builtin_memcpy(emu_a{i}, (void *)&{a.name}, sizeof({a.name}));\n"
+            for i, a in enumerate(arguments)
+            if _is_global(a) and a.role is not ArgumentRole.INPUT
+        ),
     )
 
 
@@ -176,13 +184,23 @@ def _c_type(argument: Argument) -> str:
 
 
 def _fills(arguments: Sequence[Argument]) -> Iterator[str]:
-    """Statements that put arrays into the source's variables of their names; a variable may be the larger one."""
+    """Statements that put arrays into the source's variables of their names; one of constants may be the larger one."""
     arrays = [(i, a) for i, a in enumerate(arguments) if a.is_array]
     for place, (i, argument) in enumerate(arrays):
-        if argument.constant:
-            size = f"emu_w{_SIZES_AT + place}"
-            yield f"    if ({size} > (long long)sizeof({argument.name})) __builtin_trap();\n"
+        if argument.in_variable:
+            size, wrong = f"emu_w{_SIZES_AT + place}", "!=" if _is_global(argument) else ">"
+            yield f"    if ({size} {wrong} (long long)sizeof({argument.name})) __builtin_trap();\n"
             yield f"    __builtin_memcpy((void *)&{argument.name}, emu_a{i}, {size});\n"
+
+
+def _place(number: int, argument: Argument) -> str:
+    """Where accesses to an array are looked at: its buffer, or the variable that the kernel works on."""
+    return f"(void *)&{argument.name}" if _is_global(argument) else f"emu_a{number}"
+
+
+def _is_global(argument: Argument) -> bool:
+    """Whether the kernel's own variable, which is as large as the array, is looked at in the place of a buffer."""
+    return argument.in_variable and not argument.constant
 
 
 def _filled_parcels(task: Task) -> Iterator[str]:

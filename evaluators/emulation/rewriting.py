@@ -7,13 +7,15 @@ memory becomes the runtime's array; and before every call of the runtime the sou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["GAP_BYTES", "SECTION", "check_vectors", "make_fillable", "mark_lines", "place_shared"]
+__all__ = ["FILLED", "GAP_BYTES", "SECTION", "check_vectors", "make_fillable", "mark_lines", "place_shared"]
 
 GAP_BYTES = 64
 SECTION = "emu_shared"
+FILLED = "emu_filled"
+"""The array in which the launch has the addresses of the variables that it fills."""
 _DYNAMIC = "@emu_dynamic"
 
 _NAME = r'@(?:[\w$.-]+|"[^"]+")'
@@ -22,6 +24,7 @@ _SHARED = re.compile(
     r"(?:, comdat(?:\([^)]*\))?)?, align (\d+)((?:, !dbg !\d+)*)$",
     re.MULTILINE,
 )
+_FILLED = re.compile(rf"^@{FILLED} = .*?\bconstant \[\d+ x ptr\] (\[[^\n]*\])", re.MULTILINE)
 _DEFINED = re.compile(rf"^define (?:weak_odr )?dso_local (.*?)({_NAME})\(", re.MULTILINE)
 _EXTERN_SHARED = re.compile(rf"^({_NAME}) = external (?:dso_local )?global \[0 x .*$", re.MULTILINE)
 _VECTOR = re.compile(
@@ -63,16 +66,19 @@ def place_shared(text: str, entry: str) -> str:
     return _SHARED.sub(_placed, "\n".join(lines))
 
 
-def make_fillable(text: str, names: Iterable[str]) -> str:
-    """Lets variables in constant memory be written to: what is known to be constant is read from its initial value."""
-    for name in names:
-        text = re.sub(
-            rf"^(@{re.escape(name)} = .*?externally_initialized) constant ",
-            r"\1 global ",
-            text,
-            flags=re.MULTILINE,
-        )
-    return text
+def make_fillable(text: str) -> str:
+    """Lets the variables that are filled be written to: what is known to be constant is read from its initial value.
+
+    Args:
+        text: IR of device code in which :data:`FILLED` is an array of their addresses.
+    """
+    listed = _FILLED.search(text)
+    names = "|".join(map(re.escape, re.findall(_NAME, listed[1]))) if listed else ""
+    return (
+        re.sub(rf"^((?:{names}) = [^\n]*?)\bconstant ", r"\1global ", text, flags=re.MULTILINE)
+        if names
+        else text
+    )
 
 
 def _placed(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.evaluators.host.layout import VARIABLE_ALIGN
-from tuner.evaluators.host.symbols import entry_symbol
+from tuner.evaluators.host.symbols import entry_symbol, variable_symbol
 
 __all__ = ["CannotLoad", "reached", "without_variable"]
 
@@ -124,7 +124,7 @@ def without_variable(text: str, name: str, size_bytes: int) -> str:
 
     Args:
         text: of all that was compiled of a file.
-        name: in the source; a C++ one that only its file sees is found too.
+        name: in the source, with its namespaces; one that only its file sees is found too.
         size_bytes: that there will be; 0 for a pointer.
 
     Returns:
@@ -134,19 +134,19 @@ def without_variable(text: str, name: str, size_bytes: int) -> str:
         CannotLoad: it is of another size, needs another alignment, or every thread has its own.
     """
     size_bytes = size_bytes or _POINTER_BYTES
-    for symbol in (name, f"_ZL{len(name)}{name}"):
-        own = re.escape(symbol)
-        common = re.search(_COMMON.format(own), text, re.MULTILINE)
-        label = re.search(rf"^{own}:.*\n", text, re.MULTILINE)
-        if common is not None:
-            _check(name, int(common[1]), size_bytes, int(common[2] or 1))
-        elif label is not None:
-            text = _without_label(text, label, symbol, name, size_bytes)
-        elif not re.search(_WORD.format(own), text):
-            continue
-        text = re.sub(_TOLD.format(own), "", text, flags=re.MULTILINE)
-        return re.sub(_WORD.format(own), name, text) if symbol != name else text
-    return text
+    symbol = variable_symbol(set(_SYMBOL.findall(text)), name)
+    if symbol is None:
+        return text
+    own = re.escape(symbol)
+    common = re.search(_COMMON.format(own), text, re.MULTILINE)
+    label = re.search(rf"^{own}:.*\n", text, re.MULTILINE)
+    if common is not None:
+        _check(name, int(common[1]), size_bytes, int(common[2] or 1))
+    elif label is not None:
+        text = _without_label(text, label, symbol, name, size_bytes)
+    text = re.sub(_TOLD.format(own), "", text, flags=re.MULTILINE)
+    written = name if name.isidentifier() else f'"{name}"'
+    return re.sub(_WORD.format(own), written, text) if symbol != name else text
 
 
 def _without_label(text: str, label: re.Match[str], symbol: str, name: str, size_bytes: int) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from tuner.core.canonical import digest_json
 from tuner.core.compilers import CLANG, GCC, BuildCompiler
 from tuner.core.errors import BaselineError, SpecError
-from tuner.core.types import Build, BuildRequest, Kernel, Resolved, Status
+from tuner.core.types import Build, BuildRequest, Kernel, Resolved, Status, Variable
 from tuner.evaluators.host.assembly import CannotLoad, reached, without_variable
 from tuner.evaluators.host.bundles import variable_bytes
 from tuner.evaluators.host.flags import absolute_words, flag_words, for_clang
@@ -244,6 +244,8 @@ class ByBuildCompiler:
         with self._runs.folder() as scratch:
             for file in files:
                 (Path(scratch) / PurePath(file.name).name).write_bytes(file.data)
+            with (Path(scratch) / PurePath(files[0].name).name).open("ab") as first:
+                first.write(_writer(kernel.variables))
             texts = []
             for number, file in enumerate(files):
                 language = language_of(file.name, source.language, first=number == 0)
@@ -277,6 +279,19 @@ class ByBuildCompiler:
         if len(objects) == 1:
             return Status.OK, ""
         return self._runs.run(["-r", "-nostdlib", *objects, "-o", "out.o"], scratch)
+
+
+def _writer(variables: Sequence[Variable]) -> bytes:
+    """Behind a source a function that writes to variables, as calls do: one that nothing writes to is a constant.
+
+    Nothing calls it, and it lets no address out, so that compilers know of the variables what they knew before.
+    """
+    if not variables:
+        return b""
+    copies = (f"__builtin_memcpy((void *)&{v.name}, from, sizeof({v.name}));" for v in variables)
+    return (
+        f"\n\n__attribute__((used)) void tuner_writer(const void *from) {{ {' '.join(copies)} }}\n".encode()
+    )
 
 
 def _failed(status: Status, output: str) -> _Made:

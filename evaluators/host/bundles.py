@@ -330,7 +330,7 @@ def memory_spans(task: Task) -> list[tuple[int, int]]:
 
 def variable_bytes(kernel: Kernel, *, wide: bool) -> dict[str, int]:
     """Bytes of the kernel's variables, in the float64 reference or as they are; 0 of pointers."""
-    kinds = {v.name: np.dtype(WIDER.get(v.dtype, v.dtype) if wide else v.dtype) for v in kernel.variables}
+    kinds = {v.name: numpy_dtype(WIDER.get(v.dtype, v.dtype) if wide else v.dtype) for v in kernel.variables}
     return {v.name: v.count * kinds[v.name].itemsize for v in kernel.variables}
 
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, fields
 
 from tuner.evaluators.host.layout import VARIABLE_ALIGN
 from tuner.evaluators.host.llvm_library import Library, LLVMError, PassOptions
+from tuner.evaluators.host.symbols import variable_symbol
 
-__all__ = ["Block", "Module"]
+__all__ = ["EXTERNAL_LINKAGE", "Block", "Module"]
 
-_EXTERNAL_LINKAGE, _HIDDEN = 0, 1
+EXTERNAL_LINKAGE, _HIDDEN = 0, 1
 _POINTER_BYTES = 8
 _APPENDING_LINKAGE, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE = 7, 1, 8, 9
 _OF_CPP = re.compile(r"_ZNK?S|_ZS|__gxx_|__cxa_|_Zn|_Zd")
@@ -165,28 +166,27 @@ class Module:
         It is hidden, so that code reaches it as it does one that is defined here.
 
         Args:
-            name: in the source; a C++ one that only its file sees is found too.
+            name: in the source, with its namespaces; one that only its file sees is found too.
             size_bytes: that there will be; 0 for a pointer.
 
         Raises:
             LLVMError: it cannot be left to others, or is of another size.
         """
         lib = self._lib
-        names = (name, f"_ZL{len(name)}{name}")
-        found = next((v for v in (lib.GetNamedGlobal(self._module, n.encode()) for n in names) if v), None)
-        if found is None:
+        symbol = variable_symbol([self.name(v) for v in self.variables()], name)
+        if symbol is None:
             return
+        found, size_bytes = lib.GetNamedGlobal(self._module, symbol.encode()), size_bytes or _POINTER_BYTES
         if lib.IsGlobalConstant(found) or lib.IsThreadLocal(found):
             raise LLVMError(f"the global {name} is constant, or every thread has its own")
         size = lib.ABISizeOfType(lib.GetModuleDataLayout(self._module), lib.GlobalGetValueType(found))
-        size_bytes = size_bytes or _POINTER_BYTES
         if size not in (0, size_bytes):
             raise LLVMError(f"the global {name} has {size} bytes in the source, and {size_bytes} in the spec")
         if lib.GetAlignment(found) > VARIABLE_ALIGN:
             raise LLVMError(f"the global {name} begins at a multiple of more than {VARIABLE_ALIGN} bytes")
         lib.SetComdat(found, None)
         lib.SetInitializer(found, None)
-        lib.SetLinkage(found, _EXTERNAL_LINKAGE)
+        lib.SetLinkage(found, EXTERNAL_LINKAGE)
         lib.SetVisibility(found, _HIDDEN)
         lib.SetValueName2(found, name.encode(), len(name.encode()))
 

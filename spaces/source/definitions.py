@@ -41,7 +41,7 @@ __all__ = ["functions_inside", "read_definitions", "with_file_variables"]
 
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\b_?[aA]lignas\s*\([^()]*\)")
 _UNLIKE = re.compile(r"[*&{]|\b(volatile|_Atomic|_Thread_local|thread_local|__thread|__shared__)\b")
-_SCOPES = ("linkage_specification", "declaration_list")
+_SCOPES = ("linkage_specification", "namespace_definition", "declaration_list")
 
 
 def read_definitions(text: str, language: str) -> dict[str, Function]:
@@ -262,10 +262,11 @@ def with_file_variables(function: Function, text: str, variables: Sequence[Varia
     # None of a name that leads elsewhere after the function, or may.
     moved = assigned_names(function.body) | names_in(tuple(taken)) | opaque_words(function.body)
     own = all_types_of(function).keys() | moved
-    pointers = (Decl(f"{C_TYPES[v.dtype]} *", v.name) for v in variables if v.pointer)
+    names = {v: v.name.rpartition("::")[2] for v in variables}
+    pointers = (Decl(f"{C_TYPES[v.dtype]} *", names[v]) for v in variables if v.pointer)
     declared = tuple(d for d in (*_declared(text, function.language), *pointers) if d.name not in own)
     # Arguments share no memory.
-    apart = {v.name for v in variables} | {d.name for d in declared if d.dims or "*" in d.type}
+    apart = {*names.values()} | {d.name for d in declared if d.dims or "*" in d.type}
     known = _stores_apart(function, {d.name for d in declared if d.dims})
     found = tuple(d for d in declared if known or d.name in apart)
     return replace(function, variables=with_number_types(found, number_types(text))) if found else function

@@ -220,6 +220,19 @@ def test_a_spec_that_asks_a_compiler_for_more_is_an_error(
 
 
 @needs.gcc
+@pytest.mark.integration
+def test_a_variable_that_its_file_does_not_write_is_no_constant(tmp_path: Path) -> None:
+    text = "static double b[64];\ndouble a[64];\nvoid f(int n) { for (int i = 0; i < n; i++) a[i] += b[i] * 0.5; }\n"
+    (tmp_path / "f.c").write_text(text)
+    (tmp_path / "f.yaml").write_text(first_spec(tmp_path / "f.c", compiler="gcc -O3").text)
+    report = check_spec(load_spec(tmp_path / "f.yaml")[0])
+    assert report.ok, report.lines
+    assert not report.warnings
+    number, _, planted, *_ = dict(report.lines)["faults"].split()
+    assert number == planted
+
+
+@needs.gcc
 def test_gcc_is_asked_in_its_own_pragmas(tmp_path: Path) -> None:
     text = KERNEL.replace("twice(a[i])", "a[i]").replace("t += b[i];", "")
     program = read_program(written(tmp_path, "gcc -O3", text=text).task.kernel)

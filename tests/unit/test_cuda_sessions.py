@@ -282,11 +282,11 @@ def test_a_call_that_hangs_is_ended(driver: str, folder: Path) -> None:
     worker = DeviceWorker(driver)
     code = Path(compile_shared(folder / "hang.so", f"{HEAD} for (;;); return 0; }}")).read_bytes()
     worker.ask({"op": "open"})
-    worker.ask({"op": "load", "symbol": "axpy", "shared_bytes": 0, "constants": []}, [code])
+    worker.ask({"op": "load", "symbol": "axpy", "shared_bytes": 0, "variables": []}, [code])
     task = make_task()
     slab = Slab(task, make_workload(task, task.problems[1], {}, seed=1))
     slab.fill()
-    place = {"op": "place", "set": 0, "size": slab.size, "parameters": slab.parameters({}), "constants": []}
+    place = {"op": "place", "set": 0, "size": slab.size, "parameters": slab.parameters({}), "variables": []}
     worker.ask({**place, "restore": [], "poison": [], "touch": []}, handle=slab.descriptor)
     run = {"op": "run", "set": 0, "grid": [1, 1, 1], "block": [1, 1, 1], "shared_bytes": 0}
     with pytest.raises(CandidateFailed) as raised:
@@ -332,7 +332,7 @@ def test_code_that_the_driver_does_not_take_is_the_machines_matter(driver: str) 
     worker = DeviceWorker(driver)
     worker.ask({"op": "open"})
     with pytest.raises(MachineError, match="does not take NVRTC's code") as raised:
-        worker.ask({"op": "load", "symbol": "axpy", "shared_bytes": 0, "constants": []}, [b"no cubin at all"])
+        worker.ask({"op": "load", "symbol": "axpy", "shared_bytes": 0, "variables": []}, [b"no cubin at all"])
     worker.close()
     assert "newer driver" in raised.value.hint
 

@@ -134,8 +134,8 @@ class Initial:
 class Argument:
     """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value.
 
-    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory. With a
-    shape and a value it is one number that the kernel gets by its address: a buffer of one element.
+    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory, which may
+    be larger. With a shape and a value it is one number that the kernel gets by its address: a buffer of one element.
 
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
@@ -162,6 +162,11 @@ class Argument:
     def is_array(self) -> bool:
         """Whether a buffer is passed."""
         return self.shape is not None
+
+    @property
+    def in_variable(self) -> bool:
+        """Whether a device's kernel finds it in a variable that it is copied into; recorded ones lie there."""
+        return self.constant or (self.passing == "global" and self.initial.kind != "recording")
 
     @property
     def by_pointer(self) -> bool:

@@ -199,13 +199,17 @@ def _check_structures(part: Part, view: View) -> None:
     """An array of structures can be what the spec says."""
     given, path = part.given, part.path
     for key, wrong in (
-        ("global", given.variable),
+        ("global", given.variable == "pointer"),
         ("rows", given.rows is not None),
         ("constant", given.constant),
     ):
         if wrong:
             what = f"array {given.name!r} is one of structures, which cannot have {key} in this version"
-            hint = f"remove {key}, or list the arrays that it is made of"
+            hint = (
+                "write global: true"
+                if key == "constant"
+                else f"remove {key}, or list the arrays that it is made of"
+            )
             raise view.error((*path, key), what, hint, key=True)
 
 

@@ -12,12 +12,15 @@ from tuner.core.dtypes import is_structured
 from tuner.core.types import Argument, Task
 from tuner.evaluators.cuda.parcels import in_call_order
 from tuner.spec.agreement import check_argument, check_order
+from tuner.spec.device_arguments import check_variable, unlisted
 from tuner.spec.element_checks import check_element, refuse_structures
 from tuner.spec.models import ArgumentModel
 from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.cuda_kernels import cuda_functions
+from tuner.spec.reading.cuda_kernels import base_name, cuda_functions
 from tuner.spec.reading.device_programs import preprocessor_flags
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.device_variables import device_variables
+from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.source_trees import source_tree
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path, View
 
@@ -42,7 +45,9 @@ def cuda_reader(task: Task, tunables: Tunables) -> SourceReader:
     ).with_missing_headers()
 
 
-def check_cuda_arguments(task: Task, tunables: Tunables, given: Sequence[ArgumentModel], view: View) -> None:
+def check_cuda_arguments(
+    task: Task, tunables: Tunables, given: Sequence[ArgumentModel], view: View
+) -> tuple[str, ...]:
     """Arguments have the types of the source, and structures in arrays lie in memory as the spec says.
 
     Args:
@@ -51,21 +56,37 @@ def check_cuda_arguments(task: Task, tunables: Tunables, given: Sequence[Argumen
         given: the arguments of the spec; none where they come from recordings.
         view: for places in messages.
 
+    Returns:
+        What to say of variables that the kernel uses and the spec does not list.
+
     Raises:
         SpecError: they do not, or structures are in constant memory or behind a member of a structure.
         MachineError: there is no clang, or it does not answer.
     """
     if not given:
-        return
+        return ()
     passed = in_call_order(task)
     plain = [each for each in passed if isinstance(each, Argument)]
-    refuse_structures(task, [a for a in task.arguments if a not in plain], view)
+    refuse_structures(task, [a for a in task.arguments if a not in plain and not a.in_variable], view)
     reader = cuda_reader(task, tunables)
     functions = cuda_functions(reader, task.kernel.entry)
-    if len(functions) != 1:
+    if len(functions) == 1:
         # In a header, behind a macro, or one of several: NVRTC finds it.
-        return
-    (function,) = functions
+        _check_parameters(reader, task, functions[0], given, view)
+    variables = device_variables(source_tree(reader), base_name(task.kernel.entry).rpartition("::")[2])
+    known = {variable.name: variable for variable in variables}
+    for place, argument in enumerate(given):
+        if (argument.constant or argument.variable) and argument.name in known:
+            own = next(each for each in task.arguments if each.name == argument.name)
+            check_variable(reader, own, known[argument.name], view, ("arguments", place))
+    return tuple(unlisted(variables, {argument.name for argument in given}))
+
+
+def _check_parameters(
+    reader: SourceReader, task: Task, function: Function, given: Sequence[ArgumentModel], view: View
+) -> None:
+    passed = in_call_order(task)
+    plain = [each for each in passed if isinstance(each, Argument)]
     if all(kind.base for _, kind in function.parameters):
         # A macro or a condition among the parameters makes one that clang does not know.
         check_order(function, [each.name for each in passed], view)

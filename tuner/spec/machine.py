@@ -139,9 +139,12 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             check_module(task, tunables, view)
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
+        notes: tuple[str, ...] = ()
         if task.backend == "cuda":
-            check_cuda_arguments(task, tunables, model.arguments or [], view)
-        return check_parcels(task, tunables, model.arguments or [], view) if task.kernel.parcels else ()
+            notes = check_cuda_arguments(task, tunables, model.arguments or [], view)
+        if task.kernel.parcels:
+            notes += check_parcels(task, tunables, model.arguments or [], view)
+        return notes
     notes = _crowded(task)
     function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
     notes, returned = (*notes, *unlisted), function.returns
@@ -245,7 +248,7 @@ def _host_entry(
 ) -> tuple[Function, tuple[str, ...]]:
     """The kernel as the source has it, and what a person should know of it."""
     kernel, reader = task.kernel, host_reader(task, tunables, view)
-    check_variables(reader, kernel.variables, given, view)
+    check_variables(reader, task, given, view)
     if kernel.flattened:
         return check_wrapped(reader, task, [one for one in given if not one.variable], view)
     if kernel.wrapped:

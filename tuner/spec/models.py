@@ -43,6 +43,7 @@ __all__ = [
 Language = Literal["c", "c++", "opencl", "spirv", "cuda", "recorded"]
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_QUALIFIED = r"^[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*$"
 _TYPE = r"^(struct +)?[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(<[A-Za-z0-9_:<>, *]+>)?$"
 Arithmetic = Annotated[
     Expression,
@@ -52,6 +53,7 @@ Arithmetic = Annotated[
 ArgumentDtype = Annotated[Dtype, WrapValidator(forms.read_dtype), WithJsonSchema(forms.DTYPE_SCHEMA)]
 Switch = Annotated[bool, BeforeValidator(forms.read_switch)]
 Name = Annotated[str, Field(pattern=_NAME)]
+QualifiedName = Annotated[str, Field(pattern=_QUALIFIED)]
 Size = Annotated[int, Field(ge=1, le=(1 << 62) - 1)]
 
 
@@ -100,8 +102,9 @@ Initial = Annotated[InitialModel, BeforeValidator(forms.read_initial), WithJsonS
 class ArgumentModel(_Model):
     """One argument, in call order: an array has a shape, a scalar a value, a structure members."""
 
-    name: Name
-    """As in the source or not: messages and Python references use it. Of a member as in the source."""
+    name: QualifiedName
+    """As in the source or not: messages and Python references use it. Of a member as in the source, and of a variable
+    too, with the namespaces that it is in: `phys::coef`."""
     dtype: ArgumentDtype | None = None
     """Type of the elements or of the value; of an array of structures with members of several types those members by
     name, all of them, in the source's order. Not of a structure that has `members`."""
@@ -133,10 +136,11 @@ class ArgumentModel(_Model):
     fixed: Switch = False
     """Keep the same values over all calls and seeds."""
     constant: Switch = False
-    """The input is no parameter: it fills the `__constant__` variable of this name. CUDA only."""
+    """The input is no parameter: it fills the `__constant__` variable of this name, which may be larger. CUDA only."""
     variable: Annotated[bool | Literal["pointer"], Field(alias="global")] = False
     """It is no parameter: the kernel finds it in the global variable of this name, `static` or not, whose size is the
-    one that the source declares; or, with `pointer`, through the global pointer of this name. For C and C++."""
+    one that the source declares; or, with `pointer`, through the global pointer of this name. For C, C++ and, but for
+    `pointer`, CUDA: a `__device__` or `__constant__` variable."""
 
 
 PlainValue = Annotated[

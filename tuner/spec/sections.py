@@ -170,11 +170,12 @@ def make_variables(
         SpecError: the backend has none.
     """
     for i, given in enumerate(model.arguments or []):
-        if given.variable and backend != "host":
-            message = f"argument {given.name!r} is global, which the {backend} backend does not have"
-            cuda = "constant: true fills a variable in constant memory"
+        has = backend == "host" or (backend == "cuda" and given.variable is True)
+        if given.variable and not has:
+            how = f"global{': pointer' if given.variable == 'pointer' else ''}"
+            message = f"argument {given.name!r} is {how}, which the {backend} backend does not have"
             raise view.error(
-                ("arguments", i, "global"), message, cuda if backend == "cuda" else "pass a pointer", key=True
+                ("arguments", i, "global"), message, "pass a pointer as an argument of the kernel", key=True
             )
     pointers = {given.name for given in model.arguments or [] if given.variable == "pointer"}
     return tuple(

@@ -75,7 +75,7 @@ def _parts(given: ArgumentModel, path: Path, view: View, *, outer: str) -> Itera
     for key in sorted(own & given.model_fields_set):
         hint = f"remove {key}: members have theirs"
         if key == "constant":
-            hint = "one in __constant__ memory cannot be filled in this version: pass it by value"
+            hint = "one in __constant__ memory has a dtype of its members: dtype: {n: int32}, shape: [1], global: true"
         raise view.error((*path, key), f"structure {name!r} has {key}", hint, key=True)
     seen: set[str] = set()
     for position, member in enumerate(given.members):
@@ -96,6 +96,12 @@ def _check_plain(given: ArgumentModel, path: Path, view: View, name: str, *, mem
         raise view.error(path, f"{what} is a structure without members", hint)
     if given.dtype is None:
         raise view.error(path, f"{what} has no 'dtype'", "this key is needed")
+    if "::" in given.name and not (given.variable or given.constant):
+        hint = "only variables are in namespaces: write global: true, or another name"
+        raise view.error((*path, "name"), f"{what} has a name with ::", hint)
+    if given.constant and given.variable:
+        hint = "global alone stands for a __constant__ variable too"
+        raise view.error((*path, "constant"), f"{what} is constant and global", hint, key=True)
     if given.constant and member:
         raise view.error((*path, "constant"), f"{what} cannot be constant", "remove constant", key=True)
     if given.variable and (member or given.rows is not None or given.by is not None):

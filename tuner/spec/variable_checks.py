@@ -6,48 +6,49 @@ Asks clang; may not read sources itself.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
+from tuner.core.dtypes import is_structured
 from tuner.core.errors import BaselineError
-from tuner.core.types import Variable
+from tuner.core.types import Task, Variable
+from tuner.spec.element_checks import check_element
 from tuner.spec.models import ArgumentModel
 from tuner.spec.reading.c_types import ROWS, CType
+from tuner.spec.reading.record_layouts import variable_element, variable_kind
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.yaml_places import Path, View
 
 __all__ = ["check_variables"]
 
 
-def check_variables(
-    reader: SourceReader, variables: Sequence[Variable], given: Sequence[ArgumentModel], view: View
-) -> None:
+def check_variables(reader: SourceReader, task: Task, given: Sequence[ArgumentModel], view: View) -> None:
     """The sources have the variables, which can be written before a call and are as large as the spec says.
 
     Args:
         reader: of the sources as a compiler gets them.
-        variables: of the spec.
-        given: its arguments, for places in messages.
+        task: whose variables.
+        given: the spec's arguments, for places in messages.
         view: likewise.
 
     Raises:
         SpecError: they do not.
         BaselineError: the source does not compile.
     """
+    variables = task.kernel.variables
+    arguments = {argument.name: argument for argument in task.arguments}
     places = {argument.name: ("arguments", i) for i, argument in enumerate(given)}
     addresses = {argument.name for argument in given if argument.by == "address"}
     try:
         kinds = (
             reader.types([each for v in variables for each in (f"&{v.name}", v.name)]) if variables else []
         )
-    except BaselineError as error:
-        names = "|".join(v.name for v in variables)
-        missing = re.search(rf"'({names})'", error.message)
+    except BaselineError:
+        missing = next((v.name for v in variables if not _is_known(reader, v.name)), None)
         if missing is None:
             raise
-        hint = "variables of functions, of classes and of namespaces cannot be given in this version"
-        what = f"{missing[1]!r} is no global variable of {reader.files[0].name}"
-        raise view.error((*places[missing[1]], "name"), what, hint) from None
+        hint = "name it with the namespaces that it is in, ns::name; a variable of a function cannot be given"
+        what = f"{missing!r} is no global variable of {reader.files[0].name}"
+        raise view.error((*places[missing], "name"), what, hint) from None
     for variable, kind, itself in zip(variables, kinds[::2], kinds[1::2], strict=True):
         path: Path = places[variable.name]
         if variable.name in addresses and itself.is_address:
@@ -58,7 +59,21 @@ def check_variables(
         if variable.pointer:
             what = f"the global {variable.name!r} is `{_declared(kind)}` in the source, which is no pointer"
             raise view.error((*path, "global"), what, "write global: true", key=True)
-        _check(variable, kind, view, path)
+        whole = variable_kind(reader, variable.name, kind)
+        _check(variable, whole, view, path)
+        if is_structured(variable.dtype):
+            element = variable_element(variable.name, kind)
+            check_element(reader, arguments[variable.name], kind, view, (*path, "dtype"), element=element)
+
+
+def _is_known(reader: SourceReader, name: str) -> bool:
+    """Whether the end of the first file can name a variable, which compiles without."""
+    reader.types(["0"])
+    try:
+        reader.types([f"&{name}"])
+    except BaselineError:
+        return False
+    return True
 
 
 def _check_pointer(variable: Variable, kind: CType, view: View, path: Path) -> None:
@@ -75,16 +90,18 @@ def _check_pointer(variable: Variable, kind: CType, view: View, path: Path) -> N
 def _check(variable: Variable, kind: CType, view: View, path: Path) -> None:
     says = f"the global {variable.name!r} is `{_declared(kind)}` in the source"
     if kind.odd or not kind.pointer or not kind.dtypes:
-        hint = "only arrays of numbers and single numbers can be given in this version"
+        hint = "only numbers, structures of numbers and arrays of either can be given in this version"
         raise view.error(path, f"{says}, which no argument can stand for", hint)
     if kind.constant:
         raise view.error(path, f"{says}, which nothing can write", "leave it out: the compiler knows it")
-    if variable.dtype not in kind.dtypes:
+    structured = kind.structure and is_structured(variable.dtype)
+    if variable.dtype not in kind.dtypes and not structured:
         hint = f"write {kind.dtypes[0]}"
         raise view.error((*path, "dtype"), f"{says}, but the spec says {variable.dtype}", hint)
-    there = math.prod(kind.inner)
-    if there != variable.count:
-        extents = ", ".join(map(str, kind.inner))
+    single = () if kind.inner or not (kind.structure or kind.members) else (1,)
+    shape = (*kind.inner, *single, *([kind.members] if kind.members else []))
+    if math.prod(shape) != variable.count:
+        extents = ", ".join(map(str, shape))
         hint = f"write shape: [{extents}]" if extents else "write value in the place of shape"
         what = f"{says}, but the spec gives {variable.count} element{'s' if variable.count > 1 else ''}"
         raise view.error((*path, "shape"), what, hint)

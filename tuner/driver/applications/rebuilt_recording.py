@@ -28,7 +28,7 @@ from tuner.driver.applications.seen_compilers import compiler_notes
 from tuner.driver.applications.trees import Tree
 from tuner.driver.applications.watched_builds import build_watched
 from tuner.evaluators import registry as backends
-from tuner.evaluators.host.symbols import entry_symbol
+from tuner.evaluators.host.symbols import entry_symbol, variable_symbol
 from tuner.recorders.recordings.capture import Application
 from tuner.recorders.recordings.executables import functions_with, is_program, variables_of
 from tuner.recorders.recordings.function import Interposed
@@ -153,9 +153,9 @@ def recordable(spec: LoadedSpec) -> tuple[Source, str]:
 
 def _require_shared(variables: Sequence[Variable], llvm: str) -> None:
     """Refuses variables that are thread-local: their address is another in each thread."""
+    apart = set(re.findall(r"^@([\w.$]+) =(?: \w+)* thread_local\b", llvm, re.MULTILINE))
     for variable in variables:
-        symbol = rf"(?:_Z\w*?{len(variable.name)})?{re.escape(variable.name)}E?"
-        if re.search(rf"^@{symbol} =(?: \w+)* thread_local\b", llvm, re.MULTILINE):
+        if variable_symbol(apart, variable.name) is not None:
             cure = "record a function that takes its address"
             raise UsageError(f"{variable.name} is thread-local: it lies elsewhere in each thread", cure)
 

@@ -33,10 +33,11 @@ def address_lines(function: Function, lookup: Lookup, reader: SourceReader) -> l
     dtype = written_dtype(function, lookup)
     says = f", dtype: {dtype}" if dtype else ""
     lines = [_parameter(name, kind, function.name, says) for name, kind in function.parameters]
-    for name, types in used_variables(function, lookup, reader).items():
-        if types is None:
-            raise UsageError(f"{name} is a variable of a namespace or of another file", _HINT)
-        kind, itself = types
+    for short, variable in used_variables(function, lookup, reader).items():
+        if variable is None:
+            raise UsageError(f"{short} is a variable that the end of the file cannot name", _HINT)
+        kind, itself = variable.kind, variable.itself
+        name = quoted(variable.name)
         if itself.is_address and not kind.inner:
             lines.append(Line(f"  - {{name: {name}, global: pointer, by: address}}"))
         elif kind.odd or not kind.dtypes:

@@ -14,6 +14,7 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
+from tuner.spec.device_arguments import first_lines
 from tuner.spec.first.cuda_blocks import (
     MOST_THREADS,
     Blocks,
@@ -49,6 +50,7 @@ from tuner.spec.reading.cuda_kernels import (
     scope_of,
     with_types,
 )
+from tuner.spec.reading.device_variables import device_variables
 from tuner.spec.reading.macros import choices, names_used, of_problem
 from tuner.spec.reading.source_trees import SourceTree, source_tree
 
@@ -95,6 +97,8 @@ def init_cuda(file: str, files: CudaFiles, *, entry: str | None = None, include:
     reader = replace(reader, macros={**reader.macros, **dict.fromkeys(numbers.values(), 1)})
     scope = scope_of(chosen, reader, given, numbers)
     found = unfolded(with_types(chosen, scope), scope, numbers, given)
+    variables = first_lines(device_variables(tree, chosen.name), chosen.body)
+    found = replace(found, variables=tuple(variables))
     kernel = found.kernel
     for parameter in kernel.parameters:
         if not parameter.dtype:

@@ -15,19 +15,38 @@ from functools import cache
 
 from tuner.core.errors import BaselineError
 from tuner.core.reaching import reachable
+from tuner.spec.first.members import quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
 from tuner.spec.reading.lookup import functions_of
-from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, walk
+from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, plain_type, walk
+from tuner.spec.reading.record_layouts import variable_kind
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
+from tuner.spec.reading.variable_names import WholeName, names_in_symbols
 
-__all__ = ["NO_ARGUMENT", "used_variables", "with_globals"]
+__all__ = ["NO_ARGUMENT", "Variable", "used_variables", "with_globals"]
 
 NO_ARGUMENT = "no argument can stand for"
 """How a comment of a first spec begins on a variable that recordings do not have either."""
 _COMPARED = ("<", "<=", ">", ">=", "==", "!=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable outside of functions.
+
+    Attributes:
+        name: with the namespaces and classes that it is in.
+        kind, itself: types of its address and of itself.
+        offered: whether it is known that other files may use it.
+    """
+
+    name: str
+    kind: CType
+    itself: CType
+    offered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +56,14 @@ class Globals:
     Attributes:
         function: with a parameter for each, behind its own.
         lookup: gives functions as they are called by this one: they take them too.
-        names: of the variables, each with what a spec says of it: `true`, or `pointer`.
+        written: by the last parts of their names what a spec has for those: `"ns::grid", global: true`.
         flags: those of whole numbers that are only compared, to decide what is done.
         doubts: what is said of those that no argument can stand for.
     """
 
     function: Function
     lookup: Lookup
-    names: Mapping[str, str] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
@@ -60,27 +79,12 @@ def with_globals(
         reader: of the sources, for types.
         allocated: bytes behind global pointers by their names, as far as they are known.
     """
-    reached = _reached(function, lookup)
-    kinds: dict[str, CType] = {}
-    names: dict[str, str] = {}
-    doubts = []
-    for name, types in used_variables(function, lookup, reader).items():
-        if types is None:
-            doubts.append(f"{NO_ARGUMENT} the variable {name} of a namespace or another file")
-            continue
-        kind, itself = types
-        if kind.odd == ROWS and not itself.odd and itself.dtypes:
-            kinds[name], names[name] = itself, "pointer"
-        elif kind.odd or not kind.dtypes:
-            what = kind.text.replace(" (*)", "").removesuffix("*").strip()
-            doubts.append(f"{NO_ARGUMENT} the global {name}, `{what}`")
-        elif not kind.constant:
-            kinds[name], names[name] = replace(kind, reference=not kind.inner), "true"
-    for name in file_temporaries(function, [name for name, kind in kinds.items() if kind.reference], reader):
-        del kinds[name], names[name]
+    listed = _listed(function, lookup, reader)
+    kinds, names, doubts = listed.kinds, listed.names, tuple(listed.doubts)
     if not kinds:
-        return Globals(function=function, lookup=lookup, doubts=tuple(doubts))
+        return Globals(function=function, lookup=lookup, doubts=doubts)
     rows = {name: _rows(kinds[name], allocated.get(name, 0)) for name in names if names[name] == "pointer"}
+    reached = _reached(function, lookup)
     needed = _needed(reached, kinds)
 
     @cache
@@ -88,26 +92,68 @@ def with_globals(
         found = lookup(name)
         return None if found is None else _handed(found, kinds, rows, needed)
 
-    whole = {name for name, kind in kinds.items() if kind.dtypes[0].startswith(("int", "uint", "bool"))}
-    flags = frozenset(whole).difference(*(_reckoned(each.tree, _own(each.tree)) for each in reached))
+    integers = {name for name, kind in kinds.items() if kind.dtypes[0].startswith(("int", "uint", "bool"))}
+    flags = frozenset(integers).difference(*(_reckoned(each.tree, _own(each.tree)) for each in reached))
     return Globals(
         function=_handed(function, kinds, rows, needed),
         lookup=find,
-        names=names,
+        written={name: f"{quoted(listed.whole[name])}, global: {what}" for name, what in names.items()},
         flags=flags,
-        doubts=tuple(doubts),
+        doubts=doubts,
     )
 
 
-def used_variables(
-    function: Function, lookup: Lookup, reader: SourceReader
-) -> dict[str, tuple[CType, CType] | None]:
-    """The variables outside of functions that a function, or what it calls, uses: types of the address and of itself.
+@dataclass(slots=True)
+class _Listed:
+    """Of variables by the last parts of their names types, what `global` is and whole names; doubts about others."""
 
-    ``None`` for one that the end of the file cannot name.
+    kinds: dict[str, CType] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    whole: dict[str, str] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+
+
+def _listed(function: Function, lookup: Lookup, reader: SourceReader) -> _Listed:
+    """Those of a function, and what is said of the others."""
+    found = _Listed()
+    own = {name for name, _ in function.parameters}
+    alone: list[str] = []
+    for name, variable in used_variables(function, lookup, reader).items():
+        if variable is None or name in own:
+            why = "the end of the file cannot name it, or something else has its name"
+            found.doubts.append(f"{NO_ARGUMENT} the variable {name}: {why}")
+            continue
+        itself, found.whole[name] = variable.itself, variable.name
+        kind = variable_kind(reader, variable.name, variable.kind)
+        if kind.odd == ROWS and not itself.odd and itself.dtypes:
+            found.kinds[name], found.names[name] = itself, "pointer"
+        elif kind.odd or not kind.dtypes:
+            what = kind.text.replace(" (*)", "").removesuffix("*").strip()
+            found.doubts.append(f"{NO_ARGUMENT} the global {name}, `{what}`")
+        elif not kind.constant:
+            number = not kind.inner and not _is_structure(kind)
+            found.kinds[name], found.names[name] = replace(kind, reference=number), "true"
+            alone += [name] if number and not variable.offered else []
+    for name in file_temporaries(function, alone, reader):
+        del found.kinds[name], found.names[name]
+    return found
+
+
+def used_variables(function: Function, lookup: Lookup, reader: SourceReader) -> dict[str, Variable | None]:
+    """The variables outside of functions that a function, or what it calls, uses, by the last parts of their names.
+
+    ``None`` for one that the end of the file cannot name, or of which there are several.
     """
-    used = dict.fromkeys(name for each in _reached(function, lookup) for name in _used(each))
-    return _types(list(used), reader)
+    used = {str(meant["name"]): meant for each in _reached(function, lookup) for meant in _used(each)}
+    if reader.language != "c++" or not used:
+        return _types({name: WholeName(name) for name in used}, reader)
+    named = names_in_symbols(reader, function.qualified, used)
+    # Of a constant there may be no trace; another file's variable is one that this one cannot name.
+    elements = {name: plain_type(meant).partition("[")[0] for name, meant in used.items()}
+    others = [name for name in used if name not in named and "const" not in elements[name].split()]
+    named = {**named, **{name: WholeName(name) for name in others}}
+    found = _types({name: whole for name, whole in named.items() if whole.name}, reader)
+    return {name: found.get(name) for name in used if name in named}
 
 
 def _reckoned(node: Node, own: Collection[str], *, asked: bool = False) -> frozenset[str]:
@@ -153,7 +199,7 @@ def _reached(function: Function, lookup: Lookup) -> list[Function]:
 
 def _needed(reached: Sequence[Function], kinds: Mapping[str, CType]) -> dict[str, list[str]]:
     """By the names of functions the variables that they, or what they call, use."""
-    found = {each.name: {name for name in _used(each) if name in kinds} for each in reached}
+    found = {each.name: {str(meant["name"]) for meant in _used(each)} & kinds.keys() for each in reached}
     calls = {each.name: [name for name in _calls(each) if name in found] for each in reached}
     below = {name: reachable([name], calls.__getitem__) for name in found}
     return {n: [each for each in kinds if any(each in found[f] for f in below[n])] for n in found}
@@ -165,11 +211,12 @@ def _calls(function: Function) -> Iterator[str]:
             yield name
 
 
-def _used(function: Function) -> Iterator[str]:
+def _used(function: Function) -> Iterator[Node]:
+    """What a function's names of variables stand for that are not its own."""
     own = {node["id"] for node in walk(function.tree) if node.get("kind") in ("VarDecl", "ParmVarDecl")}
     for meant in named_in(function.tree):
         if meant.get("kind") == "VarDecl" and meant["id"] not in own:
-            yield str(meant["name"])
+            yield meant
 
 
 def _handed(
@@ -186,7 +233,8 @@ def _handed(
             meant = node.get("referencedDecl", {})
             name = str(meant.get("name", ""))
             if meant.get("kind") == "VarDecl" and name in kinds and referenced(node) not in own:
-                return {**node, "referencedDecl": _meant(name, kinds[name])}
+                made = {**node, "referencedDecl": _meant(name, kinds[name])}
+                return _first_element(made) if _is_structure(kinds[name]) and not kinds[name].inner else made
         if "inner" not in node:
             return node
         inner = [changed(child) for child in node["inner"]]
@@ -206,6 +254,23 @@ def _handed(
         parameters=(*function.parameters, *taken.items()),
         tree={**tree, "inner": [*before, *nodes, *after]},
     )
+
+
+def _is_structure(kind: CType) -> bool:
+    """Whether a variable is a structure, or an array of some."""
+    return bool(kind.structure or kind.members)
+
+
+def _first_element(reference: Node) -> Node:
+    """One structure as the element of an array of one."""
+    zero = {"kind": "IntegerLiteral", "type": {"qualType": "int"}, "valueCategory": "prvalue", "value": "0"}
+    return {
+        "id": f"element of {reference['id']}",
+        "kind": "ArraySubscriptExpr",
+        "type": reference["type"],
+        "valueCategory": "lvalue",
+        "inner": [reference, zero],
+    }
 
 
 def _meant(name: str, kind: CType) -> Node:
@@ -241,18 +306,27 @@ def _rows(kind: CType, size_bytes: int) -> int:
     return size_bytes // (int(bits[0]) // 8 if bits else 1) // math.prod(kind.inner)
 
 
-def _types(names: Sequence[str], reader: SourceReader) -> dict[str, tuple[CType, CType] | None]:
-    """Of each variable the types of its address and of itself; ``None`` where the file's end cannot name it."""
+def _types(names: Mapping[str, WholeName], reader: SourceReader) -> dict[str, Variable | None]:
+    """Variables with types by their short names; ``None`` for one that the file's end cannot name.
+
+    Args:
+        names: by short ones the whole ones.
+        reader: of the sources.
+    """
     if not names:
         return {}
     try:
-        found = reader.types([each for name in names for each in (f"&{name}", name)])
+        found = reader.types([each for whole in names.values() for each in (f"&{whole.name}", whole.name)])
     except BaselineError:
         if len(names) == 1:
-            return {names[0]: None}
-        half = len(names) // 2
-        return {**_types(names[:half], reader), **_types(names[half:], reader)}
-    return dict(zip(names, zip(found[::2], found[1::2], strict=True), strict=True))
+            return dict.fromkeys(names)
+        parts, half = list(names.items()), len(names) // 2
+        return {**_types(dict(parts[:half]), reader), **_types(dict(parts[half:]), reader)}
+    kinds = zip(names.items(), found[::2], found[1::2], strict=True)
+    return {
+        short: Variable(name=whole.name, kind=kind, itself=itself, offered=whole.offered)
+        for (short, whole), kind, itself in kinds
+    }
 
 
 def file_temporaries(function: Function, names: Collection[str], reader: SourceReader) -> set[str]:

@@ -61,7 +61,7 @@ class FirstKernel:
         doubts: what is said of those that could not be chosen.
         threads: of a kernel with OpenMP; ``None`` for one without.
         defines: flags that every build has.
-        variables: those of the kernel's parameters that are global variables, with what `global` is.
+        variables: of those of the kernel's parameters that are global variables, what a spec has for their names.
         flags: those of the variables that only decide what is done.
         kernel: what is said of the entry where that is not the function.
         values: numbers that arguments have, or what they point to.
@@ -282,7 +282,7 @@ class _Writer:
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
         if not kind.pointer:
             return self._scalar(position, dtype, notes)
-        written = f"{name}, global: {self._given.variables[name]}" if name in self._given.variables else name
+        written = self._given.variables.get(name, name)
         if name in self._sizes:
             by = "" if name in self._given.variables else ", by: pointer"
             return Line(f"  - {{name: {written}, dtype: {dtype}, value: {name}{by}}}")
@@ -339,7 +339,7 @@ class _Writer:
             usual = first_value(dtype, floating_scalars(self._function.parameters[:position]))
             value = {**self._findings.least, **self._values}.get(name, usual)
             notes.append("check: the value")
-        written = f"{name}, global: true" if name in self._given.variables else name
+        written = self._given.variables.get(name, name)
         says = "" if role == "input" else f", role: {role}"
         return Line(f"  - {{name: {written}, dtype: {dtype}, value: {value}{says}}}", "; ".join(notes))
 

@@ -277,7 +277,7 @@ def _first_kernel(
         flat=flat,
         findings=examine(flat.function, flat.lookup),
         doubts=(*whole.doubts, *left_out, *further.doubts),
-        variables=whole.names,
+        variables=whole.written,
         flags=whole.flags,
         values=values if outlined is None else outlined.values,
     )

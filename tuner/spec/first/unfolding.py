@@ -56,12 +56,14 @@ class Unfolded:
         structures: by the names of the parameters as they were.
         order: those names, and of the others.
         trails: where each new parameter was in its structure, by the structure's place among the parameters.
+        variables: lines for the variables outside of functions that the kernel uses.
     """
 
     kernel: CudaKernel
     structures: Mapping[str, Member]
     order: tuple[str, ...]
     trails: Mapping[int, tuple[Trail, ...]]
+    variables: tuple[str, ...] = ()
 
 
 def unfolded(
@@ -122,7 +124,7 @@ def argument_lines(found: Unfolded, written: Mapping[str, str]) -> list[str]:
     for name in found.order:
         member = found.structures.get(name, Member(name, flat=name))
         lines += _lines(member, written, "  ")
-    return lines
+    return [*lines, *found.variables]
 
 
 def _lines(member: Member, written: Mapping[str, str], indent: str) -> list[str]:

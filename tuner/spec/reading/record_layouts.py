@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.core.dtypes import members_of, numpy_dtype, structured_dtype
 from tuner.core.errors import SpecError
 from tuner.spec.reading.c_types import DTYPES, CType, c_type
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["Layout", "Member", "element_type", "record_layout", "record_layouts"]
+__all__ = [
+    "Layout",
+    "Member",
+    "element_type",
+    "record_layout",
+    "record_layouts",
+    "variable_element",
+    "variable_kind",
+]
 
 _PROBE = "tuner_element_probe_"
 _ASKED = re.compile(rf"{_PROBE}(\d+)_$")
@@ -101,6 +109,38 @@ class Layout:
 def record_layout(reader: SourceReader, type_: str) -> Layout | None:
     """The layout of one type as the end of the source sees it, see :func:`record_layouts`."""
     return record_layouts(reader, [type_]).get(type_)
+
+
+def variable_element(name: str, kind: CType) -> str:
+    """The type of a variable's elements as the end of the source can write it, where that type has no name too.
+
+    Args:
+        name: of the variable.
+        kind: the type of its address.
+    """
+    return f"__typeof__({name}{'[0]' * len(kind.inner)})"
+
+
+def variable_kind(reader: SourceReader, name: str, kind: CType) -> CType:
+    """The type of a variable's address, with what structures are made of there.
+
+    The same where they are none, or where no spec can describe them.
+
+    Args:
+        reader: of the source.
+        name: of the variable, as the end of the source can name it.
+        kind: the type of its address, as far as it is known.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    if kind.odd or kind.dtypes or not kind.pointer or kind.depth > 1:
+        return kind
+    layout = record_layout(reader, variable_element(name, kind))
+    numbers = None if layout is None else layout.uniform()
+    if numbers is not None:
+        return replace(kind, base=numbers[0], members=numbers[1])
+    return replace(kind, structure=("" if layout is None else layout.dtype()) or "")
 
 
 def record_layouts(

@@ -109,7 +109,7 @@ def _kind(tree: Node) -> CType | None:
     if "tuner_element" not in types:
         return None
     kind, declared = c_type(types["tuner_passed"]), c_type(next(iter(types.values())))
-    if kind.odd or "&" in declared.text:
+    if kind.odd or declared.odd == "a reference":
         return replace(kind, odd=kind.odd or declared.odd)
     element = types["tuner_element"]
     base = str(element.get("desugaredQualType", element["qualType"]))
