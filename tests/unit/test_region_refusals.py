@@ -71,7 +71,7 @@ int main(void)
 @needs.namespaces
 @pytest.mark.integration
 def test_a_region_that_changes_nothing_is_not_tuned(tmp_path: Path) -> None:
-    """A kernel that does nothing would pass, and be the fastest of all. Calls of under 100 ns are none, whatever they do."""
+    """A kernel that does nothing would pass, and be the fastest of all. What takes under 100 ns is not looked at."""
     (tmp_path / "app.c").write_text("""\
 #include <stdio.h>
 int main(void)
