@@ -82,7 +82,7 @@ def first_spec(
         entry: the function; may be left out where the file has one that can be called from outside.
         folder: where the spec will lie; beside the source when left out.
         include: folders of headers that the source needs.
-        define: macros for a C or C++ compiler, each ``NAME`` or ``NAME=value``.
+        define: macros for a C or C++ compiler, each ``NAME``, ``NAME=value`` or ``NAME(x)=value``.
         loop: line at which a loop begins that is to be the kernel; for C and C++.
         commands: list of a project's compile commands, or its folder; looked for around the source when left out.
         standard: dialect, such as ``c++17``.
