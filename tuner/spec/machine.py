@@ -29,6 +29,7 @@ from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.parcel_checks import check_parcels
 from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.kept_values import kept_values
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sections import NOT_YET
 from tuner.spec.tunables import Tunables
@@ -144,7 +145,9 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         return check_parcels(task, tunables, model.arguments or [], view) if task.kernel.parcels else ()
     notes = _crowded(task)
     function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
-    notes, returned = (*notes, *unlisted), function.returns
+    kept = kept_values(function, task.kernel.variant.files[0].text)
+    notes = (*notes, *unlisted, *(f"kernel: {each}" for each in kept))
+    returned = function.returns
     if returned is None or task.kernel.returns is not None:
         return notes
     cure = f"; write returns: {returned.dtypes[0]} under kernel" if _is_number(returned) else ""

@@ -18,6 +18,7 @@ from tuner.core.reaching import reachable
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
+from tuner.spec.reading.kept_values import kept_values
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, walk
 from tuner.spec.reading.signature import Function, SourceReader
@@ -63,7 +64,8 @@ def with_globals(
     reached = _reached(function, lookup)
     kinds: dict[str, CType] = {}
     names: dict[str, str] = {}
-    doubts = []
+    text = reader.files[0].text
+    doubts = [kept for each in reached for kept in kept_values(each, text)]
     for name, types in used_variables(function, lookup, reader).items():
         if types is None:
             doubts.append(f"{NO_ARGUMENT} the variable {name} of a namespace or another file")
