@@ -65,7 +65,7 @@ _NAMES = {
     "lambda_expression": "a lambda",
     "new_expression": "a `new`",
     "delete_expression": "a `delete`",
-    "field_expression": "a member whose type, or whose structure, is not known",
+    "field_expression": "a member of a union, or one whose type or structure is not known",
     "compound_statement": "a statement as an expression",
     "conditional_expression": "a conditional without a middle",
     "cast_expression": "a conversion to a type that is not known",

@@ -151,7 +151,7 @@ def test_a_check_says_it_before_anything_is_tuned(text: str, words: str, tmp_pat
         (
             "enum kind { SOLID, FLUID };\nstruct cell { enum kind kind; float x; };\nstatic struct cell p[9];\n",
             "for (int i = 0; i < 9; i++) for (int j = 0; j < n; j++) c[j] += p[i].kind == FLUID ? a[j] : b[j];",
-            "holds a member whose type, or whose structure, is not known: 'p[i].kind'",
+            "holds a member of a union, or one whose type or structure is not known: 'p[i].kind'",
         ),
         (
             "",

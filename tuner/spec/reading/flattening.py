@@ -266,10 +266,14 @@ def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
     unnamed = "(" in kind.text + kind.base
     if kind.dtypes or kind.base in ("void", "") or unnamed or kind.odd not in ("", "a reference"):
         return False
+    names = {node["id"]}
     for each in walk(tree):
         inner = inner_nodes(each)
+        if each.get("kind") == "VarDecl" and inner and referenced(peeled(inner[-1])) in names:
+            # A loop over a container names it anew.
+            names.add(each["id"])
         method = each.get("type", {}).get("qualType") == _METHOD and inner
-        if method and referenced(peeled(inner[0])) == node["id"]:
+        if method and referenced(peeled(inner[0])) in names:
             return False
         operator = each.get("opcode", "")
         steps = (each.get("kind") == "BinaryOperator" and operator in ("+", "-")) or operator in ("++", "--")
