@@ -214,7 +214,7 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
     if project.loop is not None:
         outlined = _outlined(reader, entry, project.loop)
         entry, reader = outlined.entry, reader.with_text(outlined.text)
-    function = chosen(reader, reader.files[0].text, project.path.name, entry).with_names()
+    function, arguments = _function(reader, project.path.name, entry)
     if function.template:
         name, text, reader = _instance(reader, function, project.path.name)
         function, outlined = reader.defined(name)[0].with_names(), None
@@ -233,12 +233,37 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
         defines=(*first.defines, *(() if command else project.library[:1])),
         include=[*headers, *first.include],
         doubts=doubts,
+        kernel=f'"{function.qualified}<{arguments}>"' if arguments else first.kernel,
         threads=threads_of_programs() if source.openmp else None,
         compiler=command,
         reassociate=project.reassociate,
         language="" if language_of(file) else project.language,
     )
     return replace(host_spec(first), beside=beside)
+
+
+def _function(reader: SourceReader, file: str, entry: str | None) -> tuple[Function, str]:
+    """The kernel, and the template arguments of one that is an instance."""
+    name, _, given = (entry or "").partition("<")
+    function = chosen(reader, reader.files[0].text, file, name or None).with_names()
+    if not function.template:
+        return function, ""
+    wanted = "".join(given.rpartition(">")[0].split())
+    if wanted:
+        # What asks for its address makes it, where nothing else does.
+        reader = reader.with_text(f"{reader.files[0].text}\nstatic auto *tuner_instance_ = &{entry};\n")
+    try:
+        found = reader.instances(function.name)
+    except BaselineError:
+        hint = "its name with namespaces, and arguments that it takes"
+        raise UsageError(f"{file} makes no instance {entry!r}", hint) from None
+    made = {a: f for a, f in found.items() if not wanted or "".join(a.split()) == wanted}
+    if len(made) > 1:
+        listed = ", ".join(f"'{function.name}<{arguments}>'" for arguments in made)
+        raise UsageError(f"{file} has several instances of {function.name}", f"choose with --entry: {listed}")
+    for arguments, instance in made.items():
+        return instance.with_names(), arguments
+    return function, ""
 
 
 def _first_kernel(
