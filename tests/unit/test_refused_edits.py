@@ -135,6 +135,20 @@ def test_a_check_says_it_before_anything_is_tuned(text: str, words: str, tmp_pat
     assert words in said if words else not said
 
 
+def test_where_every_edit_is_taken_nothing_is_said(tmp_path: Path) -> None:
+    """A run that finds no gain asks for these words, too."""
+    (tmp_path / "product.c").write_text(
+        "void product(const float *restrict a, const float *restrict b, float *restrict c, int n)\n"
+        "{ for (int i = 0; i < 64; i++) c[i] += 2 * a[i]; }\n"
+    )
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (spec,) = load_spec(tmp_path / "product.yaml")
+    found = survey(read_program(spec.task.kernel), reassociate=False, values={})
+    assert found["tried"]
+    assert not found["refused"]
+    assert describe_refusals(found) == []
+
+
 @pytest.mark.parametrize(
     ("head", "body", "said"),
     [
