@@ -100,9 +100,8 @@ def first_spec(
     if compiled is not None and compiled.language:
         language = compiled.language
     if language not in ("c", "c++", "opencl", "cuda"):
-        raise UsageError(
-            f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
-        )
+        hint = "write the kernel as a function of one of these, or name the source that includes it, with --entry"
+        raise UsageError(f"{path.name} is no C, C++, OpenCL or CUDA", hint)
     if compiled is None and language in ("c", "c++"):
         compiled = compiled_as(path, commands)
     # Compilers pass over folders that are not there; a spec that names one is refused.
