@@ -96,3 +96,16 @@ def test_a_static_function_of_an_included_file_is_said_to_be_there(tmp_path: Pat
     assert "in the place of its #include" in raised.value.hint
     with pytest.raises(UsageError, match="name the source that includes it, with --entry"):
         first_spec(tmp_path / "body.inc")
+
+
+def test_a_kernel_of_opencl_may_have_a_made_name(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(
+        PASTED.replace("void NAME", "__kernel void NAME")
+        .replace("const float *", "__global const float *")
+        .replace("float *out", "__global float *out")
+    )
+    text = first_spec(tmp_path / "k.cl").text
+    (tmp_path / "k.yaml").write_text(text.replace("space:\n", "space:\n  source: {evolve: true}\n"))
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    program = apply_edits(read_program(spec.task.kernel), [{"op": "configure", "values": {}}]).program
+    assert list(program.functions) == ["k_gray"]

@@ -43,6 +43,7 @@ __all__ = [
     "choose_backend",
     "host_reader",
     "moved_pointers",
+    "opencl_reader",
     "passes_lacking",
     "passes_missing",
     "unsaid_return",
@@ -282,12 +283,10 @@ def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
     )
 
 
-def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
-    if task.launch is None:
-        hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
-        raise view.error((), "an OpenCL kernel needs a launch", hint)
+def opencl_reader(task: Task, tunables: Tunables) -> SourceReader:
+    """Of the sources as clang reads OpenCL in the first configuration."""
     flags = [f for choices in tunables.flags.values() for f in shlex.split(choices[0])]
-    reader = SourceReader(
+    return SourceReader(
         files=task.kernel.variant.files,
         language="opencl",
         folder=task.kernel.folder,
@@ -295,7 +294,14 @@ def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
         macros={p.name: p.default for p in tunables.parameters if p.macro},
         flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
     )
+
+
+def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
+    if task.launch is None:
+        hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
+        raise view.error((), "an OpenCL kernel needs a launch", hint)
     shared = task.launch.shared_bytes is not None
+    reader = opencl_reader(task, tunables)
     function = check_entry(
         reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared
     )
