@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.first.accesses import Visitor
-from tuner.spec.first.first_writes import written_first
+from tuner.spec.first.first_writes import note_written_first
 from tuner.spec.first.uses import Lookup, Use, declare, index_arrays, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.frames import Frame
@@ -119,9 +119,7 @@ def _examined(
     prepare(frame)
     visitor = Visitor(uses, lookup)
     visitor.run(frame, 0)
-    for position, use in uses.items():
-        steps = [step for step in visitor.order if step.position == position]
-        use.fresh = written_first(steps, use.shape, function.tree)
+    note_written_first(uses, visitor.order, function.tree)
     named = set(frame.bound_names)
     for use in uses.values():
         for shape in (use.declared, *use.shapes):

@@ -6,16 +6,17 @@ Careful: what is not seen to be written in every case counts as read first. For 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.polynomials import Polynomial, constant, variable
+from tuner.spec.first.uses import Use
 from tuner.spec.reading.extents import counters, moves
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.trees import THROUGH, changes, inner_nodes, peeled, referenced
 
-__all__ = ["Index", "Step", "filled_by", "written_first"]
+__all__ = ["Index", "Step", "filled_by", "note_written_first"]
 
 Index = tuple[Polynomial | None, ...]
 """One index for each dimension in the source; ``None`` for one that is no polynomial."""
@@ -66,16 +67,22 @@ def filled_by(indices: Index, frame: Frame) -> Polynomial | None:
     return reached
 
 
-def written_first(steps: Sequence[Step], shape: Sequence[Polynomial] | None, tree: Node) -> bool:
-    """Whether each element of an argument is written before it is read.
+def note_written_first(uses: Mapping[int, Use], steps: Sequence[Step], tree: Node) -> None:
+    """Says of arguments whether each of their elements is written before it is read.
 
     Args:
-        steps: what happens to it, in order.
-        shape: of it.
+        uses: by position.
+        steps: what happens to elements, in order.
         tree: of the function.
     """
     if any(node.get("kind") in _JUMPS for node in walk(tree)):
-        return False
+        return
+    for position, use in uses.items():
+        own = [step for step in steps if step.position == position]
+        use.fresh = _written_first(own, use.shape)
+
+
+def _written_first(steps: Sequence[Step], shape: Sequence[Polynomial] | None) -> bool:
     elements = None if shape is None else math.prod(shape, start=constant(1))
     before: list[Step] = []
     for step in steps:
