@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.search.cooking import Attempt, Place, edit_at, places
 from tuner.search.opening import opened
-from tuner.spaces.source.constructs import UnknownConstruct, construct, shortened, unknown_in
+from tuner.spaces.source.constructs import UnknownConstruct, construct, unknown_in
 from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
@@ -111,7 +111,7 @@ def _unread(given: Program, program: Program) -> dict[str, str]:
         unknown = unknown_in(function.body)
         if unknown is not None:
             line = _line(given, label, unknown)
-            found[label] = f"{construct(unknown)}: {shortened(unknown.text)!r}{line}"
+            found[label] = f"{construct(unknown)}{line}"
     return found
 
 

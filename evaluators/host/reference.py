@@ -233,7 +233,8 @@ class Reference:
             if mismatch is not None or (np.isfinite(values) != np.isfinite(baseline[name])).any():
                 text = (
                     f"the kernel as given gives another {name} when it is run again in {label}{what}"
-                    "; an array that is read before it is written needs role inout"
+                    "; an array that is read before it is written needs role inout, and a `static` variable of a "
+                    "function is no argument"
                 )
                 raise BaselineFailed(Status.WRONG_RESULT, text, number)
 

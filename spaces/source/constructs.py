@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
+from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Opaque, OpaqueStmt
 from tuner.spaces.source.walks import subtrees
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["UnknownConstruct", "construct", "shortened", "unknown_in"]
+__all__ = ["UnknownConstruct", "construct", "unknown_in"]
 
 _SHORT = 50
 _NAMES = {
@@ -64,7 +65,7 @@ _NAMES = {
     "lambda_expression": "a lambda",
     "new_expression": "a `new`",
     "delete_expression": "a `delete`",
-    "field_expression": "a member of a union, or of a type that is not known",
+    "field_expression": "a member of a union, or one whose type or structure is not known",
     "compound_statement": "a statement as an expression",
     "conditional_expression": "a conditional without a middle",
     "cast_expression": "a conversion to a type that is not known",
@@ -97,7 +98,7 @@ class UnknownConstruct(Refused):
         self.node = node
 
     def __str__(self) -> str:
-        return f"{self.what} holds {construct(self.node)}: {shortened(self.node.text)!r}"
+        return f"{self.what} holds {construct(self.node)}"
 
 
 def unknown_in(part: Any) -> Opaque | OpaqueStmt | None:
@@ -105,7 +106,7 @@ def unknown_in(part: Any) -> Opaque | OpaqueStmt | None:
     return next((n for n in subtrees(part) if isinstance(n, Opaque | OpaqueStmt)), None)
 
 
-def shortened(text: str) -> str:
+def _shortened(text: str) -> str:
     """A text on one line, its end left out where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= _SHORT else f"{line[: _SHORT - 1]}…"
@@ -113,7 +114,10 @@ def shortened(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def construct(node: Opaque | OpaqueStmt) -> str:
-    """What a statement or an expression is, with an article."""
+    """What a statement or an expression is, with an article, and its text: that part which is not known."""
+    if isinstance(node, Opaque) and node.text.startswith("{"):
+        # Between parentheses it would be statements.
+        return f"{_NAMES['initializer_list']}: {_shortened(node.text)!r}"
     text = f"x = ({node.text});" if isinstance(node, Opaque) else node.text
     root = parse_file(f"void f(void) {{\n{text}\n}}".encode(), "c++")
     function = next(function_nodes(root), None)
@@ -124,8 +128,30 @@ def construct(node: Opaque | OpaqueStmt) -> str:
         at = at.named_children[0].child_by_field_name("right")
     while at is not None and at.type in _THROUGH and at.named_children:
         at = at.named_children[0]
-    if at is None or (root.has_error and not at.type.endswith("statement")):
-        return _NAMES["ERROR"]
+    if at is not None and at.type == "for_statement" and not _is_unknown(at):
+        # Its head counts: what C's grammar cannot read lies in its body.
+        root = parse_file(root.text or b"", "c")
+    if at is None or root.has_error:
+        return _unreadable(root, node.text)
+    name = _NAMES.get(at.type, f"a construct of the kind {at.type.replace('_', ' ')!r}")
     if at.type == "declaration" and "static" in node_text(at).split():
-        return "a `static` variable"
-    return _NAMES.get(at.type, f"a construct of the kind {at.type.replace('_', ' ')!r}")
+        name = "a `static` variable"
+    return f"{name}: {_shortened(node.text)!r}"
+
+
+def _is_unknown(loop: Node) -> bool:
+    return isinstance(parse_statements([loop])[0], OpaqueStmt)
+
+
+def _unreadable(root: Node, text: str) -> str:
+    """What of a text the grammar cannot read: the smallest part, with what is right around it."""
+    stack, found = [root], root
+    while stack:
+        node = stack.pop()
+        if node.type.startswith("preproc_") and node.has_error:
+            return f"a directive: {_shortened(node_text(node))!r}"
+        found = node if node.is_error or node.is_missing else found
+        stack += [child for child in node.children if child.has_error or child.is_error or child.is_missing]
+    around = found.parent
+    shown = text if around is None or len(node_text(around)) > len(text) else node_text(around)
+    return f"{_NAMES['ERROR']}: {_shortened(shown)!r}"

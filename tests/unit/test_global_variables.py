@@ -294,3 +294,38 @@ def test_no_winner_takes_the_place_of_a_function_with_variables(tmp_path: Path) 
         pytest.raises(UsageError, match="finds a in a global variable"),
     ):
         symbol_of(compiler, kernel, resolved)
+
+
+KEPT = """
+static double counted(double x) { static int calls; return x + calls++; }
+double k(const double *a, int n)
+{
+    static const double by[2] = {1, 2};
+    static double acc;
+    for (int i = 0; i < n; i++) acc += by[i & 1] * counted(a[i]);
+    return acc;
+}
+"""
+
+
+def test_what_a_function_keeps_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(KEPT)
+    text = init_spec(tmp_path / "k.c", entry="k")
+    says = "keeps its value from call to call, and no argument stands for it"
+    assert f"# check: the static variable acc of k (line 6, `double`) {says}\n" in text
+    assert f"# check: the static variable calls of counted (line 2, `int`) {says}\n" in text
+    assert "by of k" not in text
+    (tmp_path / "k.yaml").write_text(text)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert f"kernel: the static variable acc of k (line 6, `double`) {says}" in spec.notices
+
+
+@pytest.mark.integration
+def test_a_baseline_that_keeps_a_value_says_so(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(KEPT)
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / "k.c", entry="k"))
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    report = check_spec(spec, faults=0)
+    assert not report.ok
+    assert any("a `static` variable of a function is no argument" in text for _, text in report.lines)
+    assert any("static variable acc" in text for text in report.warnings)

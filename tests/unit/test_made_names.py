@@ -74,10 +74,38 @@ def test_faults_are_planted_where_a_macro_writes_the_function(tmp_path: Path) ->
     assert any("may change: turned_double" in text for _, text in report.lines)
 
 
-def test_a_function_of_an_included_file_is_said_to_be_there(tmp_path: Path) -> None:
-    (tmp_path / "body.inc").write_text("void k(int n, float *a) { for (int i = 0; i < n; i++) a[i] *= 2; }\n")
-    (tmp_path / "k.c").write_text('#include "body.inc"\nint main(void) { return 0; }\n')
+INCLUDED = "{0}void k(int n, float *a) {{ for (int i = 0; i < n; i++) a[i] = N; }}\n"
+
+
+def test_a_function_of_an_included_file_may_change_there(tmp_path: Path) -> None:
+    (tmp_path / "body.inc").write_text(INCLUDED.format(""))
+    spec = loaded(tmp_path, '#define N 2\n#include "body.inc"\nint main(void) { return 0; }\n', "k")
+    assert [a.name for a in spec.task.arguments] == ["n", "a"]
+    program = read_program(spec.task.kernel)
+    ((file, _),) = program.regions
+    assert (program.files[file].name, list(program.functions)) == ("body.inc", ["k"])
+    assert any("body.inc is no source of its own" in notice for notice in spec.notices)
+
+
+def test_a_static_function_of_an_included_file_is_said_to_be_there(tmp_path: Path) -> None:
+    (tmp_path / "body.inc").write_text(INCLUDED.format("static "))
+    (tmp_path / "k.c").write_text('#define N 2\n#include "body.inc"\nint main(void) { return 0; }\n')
     with pytest.raises(UsageError) as raised:
         first_spec(tmp_path / "k.c", entry="k")
-    assert raised.value.message == "k.c includes body.inc, which defines 'k': that file is no source"
+    assert raised.value.message == "k.c includes body.inc, in which 'k' is static"
     assert "in the place of its #include" in raised.value.hint
+    with pytest.raises(UsageError, match="name the source that includes it, with --entry"):
+        first_spec(tmp_path / "body.inc")
+
+
+def test_a_kernel_of_opencl_may_have_a_made_name(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(
+        PASTED.replace("void NAME", "__kernel void NAME")
+        .replace("const float *", "__global const float *")
+        .replace("float *out", "__global float *out")
+    )
+    text = first_spec(tmp_path / "k.cl").text
+    (tmp_path / "k.yaml").write_text(text.replace("space:\n", "space:\n  source: {evolve: true}\n"))
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    program = apply_edits(read_program(spec.task.kernel), [{"op": "configure", "values": {}}]).program
+    assert list(program.functions) == ["k_gray"]

@@ -250,11 +250,22 @@ def test_a_first_spec_has_the_macros_of_the_command_line(tmp_path: Path) -> None
     assert spec.tunables.flags["macros"] == ("-DSINGLE -DLEVEL=2",)
 
 
+def test_a_macro_of_the_command_line_may_take_arguments(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "void f(float *x, int n) { for (int i = 0; i < n; i++) x[AT(i, 2)] = 1; }\n"
+    )
+    first = first_spec(tmp_path / "k.c", define=["AT(i,by)=by*(i)"])
+    assert "shape: [n, 2]" in first.text
+    (tmp_path / "first.yaml").write_text(first.text)
+    (spec,) = load_spec(tmp_path / "first.yaml")
+    assert spec.tunables.flags["macros"] == ("'-DAT(i,by)=by*(i)'",)
+
+
 @pytest.mark.parametrize(
     ("file", "define", "message"),
     [
-        ("k.c", "2X", "-D 2X is no macro; give NAME or NAME=value, without blanks"),
-        ("k.c", "X=1 2", "-D X=1 2 is no macro; give NAME or NAME=value, without blanks"),
+        ("k.c", "2X", "-D 2X is no macro; give NAME, NAME=value or 'NAME(x)=value', without blanks"),
+        ("k.c", "X=1 2", "-D X=1 2 is no macro; give NAME, NAME=value or 'NAME(x)=value', without blanks"),
         ("k.cl", "X", "-D is for C and C++; write the macros into the spec: flags under space"),
     ],
 )

@@ -15,7 +15,11 @@ from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.outcome.refused_edits import describe_refusals
 from tuner.driver.runs import begin
+from tuner.search.edit_survey import survey
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
 
 GOTO = """
 void product(const float *a, const float *b, float *c, int n)
@@ -137,3 +141,53 @@ def test_a_source_of_which_every_edit_applies_has_no_reasons(
     assert found is not None
     assert (found["refused"], found["reasons"]) == (0, [])
     assert not said(outcome, capsys)
+
+
+def test_where_every_edit_is_taken_nothing_is_said(tmp_path: Path) -> None:
+    """A run that finds no gain asks for these words, too."""
+    (tmp_path / "product.c").write_text(
+        "void product(const float *restrict a, const float *restrict b, float *restrict c, int n)\n"
+        "{ for (int i = 0; i < 64; i++) c[i] += 2 * a[i]; }\n"
+    )
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (spec,) = load_spec(tmp_path / "product.yaml")
+    found = survey(read_program(spec.task.kernel), reassociate=False, values={})
+    assert found["tried"]
+    assert not found["refused"]
+    assert describe_refusals(found) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "said"),
+    [
+        (
+            "#include <complex.h>\n",
+            "for (int i = 0; i < n * n; i++) c[i] = creal(a[i] + 2 * I);",
+            "product holds text that is no plain C: '(__extension__ 1.0iF)'",
+        ),
+        (
+            "",
+            "struct { long s; int lo; } st = {0, 1 << 30}; while (n > st.lo) c[n--] = a[0] + b[0];",
+            "product holds a list of values: '{0, 1 << 30}'",
+        ),
+        (
+            "enum kind { SOLID, FLUID };\nstruct cell { enum kind kind; float x; };\nstatic struct cell p[9];\n",
+            "for (int i = 0; i < 9; i++) for (int j = 0; j < n; j++) c[j] += p[i].kind == FLUID ? a[j] : b[j];",
+            "holds a member of a union, or one whose type or structure is not known: 'p[i].kind'",
+        ),
+        (
+            "",
+            "for (int i = 0; i < n; i++) {\n#if __COUNTER__\nc[i] = a[i]; }\n#else\nc[i] = b[i]; }\n#endif\n"
+            "c[0] = __COUNTER__;",
+            "a directive: '#if __COUNTER__",
+        ),
+    ],
+    ids=["imaginary unit", "first values", "enumeration", "braces in conditionals"],
+)
+def test_the_very_part_that_is_not_known_is_named(tmp_path: Path, head: str, body: str, said: str) -> None:
+    signature = "void product(const float *a, const float *b, float *c, int n)"
+    (tmp_path / "product.c").write_text(f"{head}{signature}\n{{\n{body}\n}}\n")
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (spec,) = load_spec(tmp_path / "product.yaml")
+    program = read_program(spec.task.kernel)
+    assert said in "\n".join(describe_refusals(survey(program, reassociate=False, values={})))

@@ -351,7 +351,7 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         "body *a",
         BODY + CELL,
         REVERSE,
-        "a type that is not known",
+        "type or structure is not known",
     ),
     "union": ("a[i].u.f = 1.0f; a[i].u.i += 1;", "s *a", UNION, REVERSE, "loop i holds a member of a union"),
     "given away": ("a[i].x = 1.0f; g(&a[i]);", "body *a", BODY, REVERSE, "effects|known"),

@@ -250,6 +250,19 @@ def test_arrays_in_an_array_of_which_little_is_known_keep_their_length(tmp_path:
         ),
         ("k.c", "void k(long double v) { (void)v; }\n", UsageError, "no spec can describe"),
         ("k.c", "void k(float *a) { a[0] = b; }\n", BaselineError, r"k\.c:1: use of undeclared identifier"),
+        (
+            "k.cpp",
+            "void k(float *a) { if constexpr (requires { a[0]; }) a[0] = 1; }\n",
+            BaselineError,
+            r"k\.cpp:1: .*; as c\+\+20 it does",
+        ),
+        (
+            "k.cpp",
+            "template <class T> struct list { T *at; int n; T *begin() const; T *end() const; };\n"
+            "void k(const list<double> &a, double *b) { int i = 0; for (double x : a) b[i++] = x; }\n",
+            UsageError,
+            "argument a of k is a reference: `const list<double> &`",
+        ),
     ],
 )
 def test_sources_without_a_first_spec(

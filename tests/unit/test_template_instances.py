@@ -18,7 +18,8 @@ from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.regions import read_program
-from tuner.spec.load import LoadedSpec, load_recorded
+from tuner.spec.first.init import first_spec
+from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 KERNEL = """
 namespace far {
@@ -159,3 +160,53 @@ def test_an_application_s_own_instances_are_not_recorded(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="far::axpy is a template") as caught:
         record_spec(["true"], spec_of(tmp_path), instances=1)
     assert 'extern "C"' in caught.value.hint
+
+
+ROWS = """
+namespace far {
+template <typename T, int N> void axpy(T a, const T *x, T *y, int m)
+{
+    for (int r = 0; r < m; r++)
+        for (int i = 0; i < N; i++) y[r * N + i] += a * x[i];
+}
+template void axpy<double, 32>(double, const double *, double *, int);
+}
+"""
+
+
+def first_of(folder: Path, text: str, entry: str | None = None) -> LoadedSpec:
+    """The first spec of a source, as it is loaded."""
+    (folder / "k.cpp").write_text(text)
+    found = first_spec(folder / "k.cpp", entry=entry)
+    assert not found.beside
+    (folder / "k.yaml").write_text(found.text)
+    (spec,) = load_spec(folder / "k.yaml")
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("entry", "dtype", "width"),
+    [(None, "float64", "32"), ("far::axpy", "float64", "32"), ("far::axpy<float,4>", "float32", "4")],
+)
+def test_a_first_spec_has_the_instance_that_there_is_or_that_is_named(
+    tmp_path: Path, entry: str | None, dtype: str, width: str
+) -> None:
+    spec = first_of(tmp_path, ROWS, entry)
+    assert spec.task.kernel.function == "far::axpy"
+    found = {a.name: (a.dtype, [str(e) for e in a.shape or ()]) for a in spec.task.arguments}
+    assert found["x"] == (dtype, [width])
+    assert found["y"] == (dtype, ["m", width])
+    assert list(read_program(spec.task.kernel).functions) == ["axpy"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("axpy", "several instances of axpy; choose with --entry: 'axpy<double, 32>', 'axpy<float, 8>'"),
+        ("axpy<float, 4>", "k.cpp makes no instance 'axpy<float, 4>'; its name with namespaces"),
+    ],
+)
+def test_instances_are_chosen_by_their_arguments(tmp_path: Path, entry: str, says: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        first_of(tmp_path, ROWS + "void use(float *x) { far::axpy<float, 8>(1, x, x, 2); }\n", entry)
+    assert says in str(raised.value)

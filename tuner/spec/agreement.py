@@ -11,7 +11,7 @@ from dataclasses import replace
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.lookup import entries_of, text_after_macros
+from tuner.spec.reading.lookup import entries_of, included_functions, text_after_macros
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import Path, View, suggestion
 
@@ -91,7 +91,7 @@ def defined_function(reader: SourceReader, entry: str, count: int, view: View) -
     """
     with view.at(("kernel", "source")):
         found = reader.exposing(entry).functions(entry)
-    defined = [f for f in found if f.defined]
+    defined = [f for f in found if f.defined] or [f for f, _ in included_functions(reader, entry)]
     if not defined:
         raise _no_entry(entry, found, reader, view)
     if len(defined) > 1:

@@ -29,6 +29,7 @@ from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.parcel_checks import check_parcels
 from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.kept_values import kept_values
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sections import NOT_YET
 from tuner.spec.tunables import Tunables
@@ -42,6 +43,7 @@ __all__ = [
     "choose_backend",
     "host_reader",
     "moved_pointers",
+    "opencl_reader",
     "passes_lacking",
     "passes_missing",
     "unsaid_return",
@@ -147,7 +149,9 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         return notes
     notes = _crowded(task)
     function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
-    notes, returned = (*notes, *unlisted), function.returns
+    kept = kept_values(function, task.kernel.variant.files[0].text)
+    notes = (*notes, *unlisted, *(f"kernel: {each}" for each in kept))
+    returned = function.returns
     if returned is None or task.kernel.returns is not None:
         return notes
     cure = f"; write returns: {returned.dtypes[0]} under kernel" if _is_number(returned) else ""
@@ -282,12 +286,10 @@ def host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
     )
 
 
-def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
-    if task.launch is None:
-        hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
-        raise view.error((), "an OpenCL kernel needs a launch", hint)
+def opencl_reader(task: Task, tunables: Tunables) -> SourceReader:
+    """Of the sources as clang reads OpenCL in the first configuration."""
     flags = [f for choices in tunables.flags.values() for f in shlex.split(choices[0])]
-    reader = SourceReader(
+    return SourceReader(
         files=task.kernel.variant.files,
         language="opencl",
         folder=task.kernel.folder,
@@ -295,7 +297,14 @@ def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
         macros={p.name: p.default for p in tunables.parameters if p.macro},
         flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
     )
+
+
+def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
+    if task.launch is None:
+        hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
+        raise view.error((), "an OpenCL kernel needs a launch", hint)
     shared = task.launch.shared_bytes is not None
+    reader = opencl_reader(task, tunables)
     function = check_entry(
         reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared
     )

@@ -17,7 +17,7 @@ from tuner.core.types import Preprocessed, Source, Task
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
 from tuner.spec.build_compilers import reading_flags
-from tuner.spec.machine import host_reader
+from tuner.spec.machine import host_reader, opencl_reader
 from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
 from tuner.spec.reading.loop_bounds import past_arguments
 from tuner.spec.reading.macro_dependence import macros_that_count, requirement
@@ -76,7 +76,8 @@ def with_definition(task: Task, tunables: Tunables, files: dict[str, str], *, li
         try:
             read_program(kernel)
         except SpecError:
-            reader = (_device if kernel.language == "opencl" else _host)(task, tunables)[0]
+            opencl = kernel.language == "opencl"
+            reader = opencl_reader(task, tunables) if opencl else _host(task, tunables)[0]
             files[DEFINITION] = next(reversed(_definitions(reader, kernel.function)), "")
     return replace(task, kernel=replace(kernel, definition=files.get(DEFINITION, "")))
 

@@ -44,13 +44,13 @@ def mostly_refused(found: Mapping[str, Any]) -> bool:
 
 
 def describe_refusals(found: Mapping[str, Any]) -> list[str]:
-    """One or two lines: how many were refused, then why most of them were, and where."""
+    """One or two lines, none where nothing is refused: how many were, then why most of them were, and where."""
     unread = found["unread"]
     if not found["tried"]:
         texts = "; ".join(f"{name} holds {text}" for name, text in unread.items())
         return [f"operators found no loop in the source to change{': ' + texts if texts else ''}"]
-    if not found["refused"]:
-        return [f"none of {found['tried']} edits of the source as given"]
+    if not found["reasons"]:
+        return []
     several = len({r["function"] for r in found["reasons"]}) > 1
     reasons = [_reason(r, several=several) for r in found["reasons"][:_MOST_REASONS]]
     head = f"{found['refused']} of {found['tried']} edits of the source as given, most often: {reasons[0]}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from tuner.core.polynomials import Polynomial, constant
+from tuner.spec.first.first_writes import Index, Step, filled_by
 from tuner.spec.first.uses import NARROW, Lookup, Use
 from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
@@ -22,13 +23,11 @@ _MAX_CALLS = 3
 
 _PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
 _FIXED = re.compile(r"[\w ]+?((?:\[\d+\])+)")
-_LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
+_LOOPS = {"ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt"}
 
 _ENDS = {"exit", "_exit", "_Exit", "quick_exit", "abort"}
 """Functions that end a process."""
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
-Index = tuple[Polynomial | None, ...]
-"""One index for each dimension in the source; ``None`` for one that is no polynomial."""
 
 
 class Visitor:
@@ -43,6 +42,10 @@ class Visitor:
         self._uses = uses
         self._lookup = lookup
         self._calls: list[str] = []
+        self._around: list[Node] = []
+        """The node that is looked at, behind those around it."""
+        self.order: list[Step] = []
+        """What happens to elements, one after the other."""
         self.fixed: list[Use] = []
         """Accesses of arrays that are no arguments."""
         self.lowest: set[Polynomial] = set()
@@ -57,6 +60,7 @@ class Visitor:
     def _visit(self, node: Node, mode: str, frame: Frame, depth: int) -> None:
         kind = node.get("kind", "")
         inner = inner_nodes(node)
+        self._around.append(node)
         self._divisions(node, frame)
         if kind in _LOOPS:
             frame.enter(node)
@@ -77,9 +81,16 @@ class Visitor:
         elif kind == "UnaryOperator" and node.get("opcode") == "*":
             self._dereference(inner[0], mode, frame, depth)
         elif kind == "VarDecl" and inner and self._alias(node, frame):
-            return
+            pass
+        elif kind == "CXXForRangeStmt":
+            # The comparison and the step of its own pointer say nothing.
+            for child in (*inner[:-4], *inner[-2:]):
+                self._visit(child, "read", frame, depth)
         elif kind == "CallExpr":
             self._call(inner, frame, depth)
+        elif kind == "UnaryExprOrTypeTraitExpr":
+            # `sizeof *to` reads nothing.
+            pass
         elif kind == "MemberExpr" and node.get("isArrow"):
             self._dereference(inner[0], mode, frame, depth)
         elif kind == "CXXOperatorCallExpr" and len(inner) == 3 and callee_name(inner[0]) == "operator=":
@@ -91,6 +102,7 @@ class Visitor:
         else:
             for child in inner:
                 self._visit(child, "read", frame, depth)
+        self._around.pop()
 
     def _change(self, node: Node, frame: Frame, depth: int) -> None:
         """Something is added to a place; behind that a pointer leads further."""
@@ -123,7 +135,7 @@ class Visitor:
         written = plain_type(node)
         if written.endswith("&"):
             return self._second_name(node["id"], value, frame)
-        if "*" in written:
+        if "*" in written or "(&)" in written:
             row = frame.row(value)
             if row is not None:
                 position, which, offset = row
@@ -146,7 +158,10 @@ class Visitor:
     def _second_name(self, name: str, value: Node, frame: Frame) -> bool:
         """Notes what a local reference refers to; whether it is an argument's number or element."""
         value = peeled(value)
-        target = frame.pointer({"kind": "UnaryOperator", "opcode": "&", "inner": [value]})
+        if value.get("kind") == "UnaryOperator" and value.get("opcode") == "*":
+            target = frame.pointer(inner_nodes(value)[0])
+        else:
+            target = frame.pointer({"kind": "UnaryOperator", "opcode": "&", "inner": [value]})
         if target is None:
             return False
         frame.pointers[name] = target
@@ -183,6 +198,7 @@ class Visitor:
         if known is not None and len(indices) == 1 and offset == constant(0):
             self._uses[position].note(mode)
             self._uses[position].shapes.append((constant(known),))
+            self._happens(position, mode, (None,), frame)
             return
         first = frame.polynomial(indices[0])
         whole = None if first is None or offset is None else offset + first
@@ -192,6 +208,16 @@ class Visitor:
         """Notes what happens to one element of an argument."""
         self._uses[position].note(mode)
         self._extent(self._uses[position], indices, frame)
+        self._happens(position, mode, indices, frame)
+
+    def _happens(
+        self, position: int, mode: str, indices: Index, frame: Frame, filled: Polynomial | None = None
+    ) -> None:
+        if mode == "write" and self._calls:
+            self.order.append(Step(position, mode, indices, (), None))
+            return
+        filled = filled_by(indices, frame) if filled is None else filled
+        self.order.append(Step(position, mode, indices, tuple(self._around), filled))
 
     def _dereference(self, pointer: Node, mode: str, frame: Frame, depth: int) -> None:
         found = frame.pointer(pointer) or frame.row(pointer)
@@ -276,7 +302,9 @@ class Visitor:
                 self._visit(pointer, "read", frame, depth)
                 continue
             end = None if count is None or found[1] is None else found[1] + count - constant(1)
-            self._access(found[0], (end,), mode, frame)
+            self._uses[found[0]].note(mode)
+            self._extent(self._uses[found[0]], (end,), frame)
+            self._happens(found[0], mode, (None,), frame, count if found[1] == constant(0) else None)
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)

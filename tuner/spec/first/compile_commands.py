@@ -242,8 +242,9 @@ def macro_flags(define: Sequence[str], language: str | None) -> tuple[str, ...]:
     if define and language not in ("c", "c++"):
         raise UsageError("-D is for C and C++", "write the macros into the spec: flags under space")
     for each in define:
-        if not re.fullmatch(r"[A-Za-z_]\w*(=\S*)?", each):
-            raise UsageError(f"-D {each} is no macro", "give NAME or NAME=value, without blanks")
+        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w,.]*\))?(=\S*)?", each):
+            hint = "give NAME, NAME=value or 'NAME(x)=value', without blanks"
+            raise UsageError(f"-D {each} is no macro", hint)
     return tuple(f"-D{each}" for each in define)
 
 

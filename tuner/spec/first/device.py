@@ -292,7 +292,7 @@ def _role(kind: CType, use: Use) -> str:
     """By const, and by what happens to elements; what is handed to a function may be changed by it."""
     if kind.constant:
         return "input"
-    return "output" if use.written and not (use.read or use.unclear) else "inout"
+    return "output" if use.made else "inout"
 
 
 def fixed_note(why: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.first.accesses import Visitor
+from tuner.spec.first.first_writes import note_written_first
 from tuner.spec.first.uses import Lookup, Use, declare, index_arrays, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.frames import Frame
@@ -118,6 +119,7 @@ def _examined(
     prepare(frame)
     visitor = Visitor(uses, lookup)
     visitor.run(frame, 0)
+    note_written_first(uses, visitor.order, function.tree)
     named = set(frame.bound_names)
     for use in uses.values():
         for shape in (use.declared, *use.shapes):

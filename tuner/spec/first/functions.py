@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import PurePath
 
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.reaching import reachable
 from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS
 from tuner.spec.reading.flattening import Flat, Member, Structure
-from tuner.spec.reading.lookup import entries_of, functions_of, text_after_macros
+from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
 from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.record_layouts import element_type, record_layout
 from tuner.spec.reading.signature import Function, SourceReader
@@ -42,6 +41,7 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
     """
     if entry is not None:
         found = reader.exposing(entry).defined(entry)
+        found = found or [f for f, _ in included_functions(reader, entry) if not f.hidden]
         if not found:
             raise _not_found(reader, text, file, entry)
         if found[0].hidden:
@@ -77,12 +77,9 @@ def _not_found(reader: SourceReader, text: str, file: str, entry: str) -> UsageE
     if entry in functions_of(text):
         text = f"{file} defines {entry!r} only under a condition that does not hold here"
         return UsageError(text, "name the source that is compiled, or take the condition away")
-    included = [f for f in reader.functions(entry, included=True) if f.defined]
-    for function in included:
-        place = function.tree["loc"]
-        name = PurePath(str(place.get("expansionLoc", place).get("file", "")) or "another file").name
-        hint = f"write what {name} holds in the place of its #include, or name another source that defines it"
-        return UsageError(f"{file} includes {name}, which defines {entry!r}: that file is no source", hint)
+    for _, name in included_functions(reader, entry):
+        hint = "take static away, or write what that file holds in the place of its #include"
+        return UsageError(f"{file} includes {name}, in which {entry!r} is static", hint)
     others = entries_of(text_after_macros(reader))
     hint = suggestion(entry, others, "it has " + (", ".join(others[:8]) or "no functions"))
     return UsageError(f"{file} has no function {entry!r}", hint)

@@ -19,6 +19,7 @@ from tuner.spec.first.members import quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
+from tuner.spec.reading.kept_values import kept_values
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, plain_type, walk
 from tuner.spec.reading.record_layouts import variable_kind
@@ -80,11 +81,12 @@ def with_globals(
         allocated: bytes behind global pointers by their names, as far as they are known.
     """
     listed = _listed(function, lookup, reader)
-    kinds, names, doubts = listed.kinds, listed.names, tuple(listed.doubts)
+    reached, text = _reached(function, lookup), reader.files[0].text
+    kept = [said for each in reached for said in kept_values(each, text)]
+    kinds, names, doubts = listed.kinds, listed.names, (*kept, *listed.doubts)
     if not kinds:
         return Globals(function=function, lookup=lookup, doubts=doubts)
     rows = {name: _rows(kinds[name], allocated.get(name, 0)) for name in names if names[name] == "pointer"}
-    reached = _reached(function, lookup)
     needed = _needed(reached, kinds)
 
     @cache

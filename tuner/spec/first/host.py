@@ -376,10 +376,10 @@ class _Writer:
     def _role(self, kind: CType, use: Use, notes: list[str]) -> str:
         if kind.constant or not use.written:
             return "input"
-        if use.unclear or use.read:
-            notes.append("check: output if all of it is written before it is read")
-            return "inout"
-        return "output"
+        if use.made:
+            return "output"
+        notes.append("check: output if all of it is written before it is read")
+        return "inout"
 
     def _initial(self, dtype: str, notes: list[str], *, divides: bool, plain: bool) -> str:
         if dtype == "bool":

@@ -82,7 +82,7 @@ def first_spec(
         entry: the function; may be left out where the file has one that can be called from outside.
         folder: where the spec will lie; beside the source when left out.
         include: folders of headers that the source needs.
-        define: macros for a C or C++ compiler, each ``NAME`` or ``NAME=value``.
+        define: macros for a C or C++ compiler, each ``NAME``, ``NAME=value`` or ``NAME(x)=value``.
         loop: line at which a loop begins that is to be the kernel; for C and C++.
         commands: list of a project's compile commands, or its folder; looked for around the source when left out.
         standard: dialect, such as ``c++17``.
@@ -100,9 +100,8 @@ def first_spec(
     if compiled is not None and compiled.language:
         language = compiled.language
     if language not in ("c", "c++", "opencl", "cuda"):
-        raise UsageError(
-            f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
-        )
+        hint = "write the kernel as a function of one of these, or name the source that includes it, with --entry"
+        raise UsageError(f"{path.name} is no C, C++, OpenCL or CUDA", hint)
     if compiled is None and language in ("c", "c++"):
         compiled = compiled_as(path, commands)
     # Compilers pass over folders that are not there; a spec that names one is refused.
@@ -214,7 +213,7 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
     if project.loop is not None:
         outlined = _outlined(reader, entry, project.loop)
         entry, reader = outlined.entry, reader.with_text(outlined.text)
-    function = chosen(reader, reader.files[0].text, project.path.name, entry).with_names()
+    function, arguments = _function(reader, project.path.name, entry)
     if function.template:
         name, text, reader = _instance(reader, function, project.path.name)
         function, outlined = reader.defined(name)[0].with_names(), None
@@ -233,12 +232,37 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
         defines=(*first.defines, *(() if command else project.library[:1])),
         include=[*headers, *first.include],
         doubts=doubts,
+        kernel=f'"{function.qualified}<{arguments}>"' if arguments else first.kernel,
         threads=threads_of_programs() if source.openmp else None,
         compiler=command,
         reassociate=project.reassociate,
         language="" if language_of(file) else project.language,
     )
     return replace(host_spec(first), beside=beside)
+
+
+def _function(reader: SourceReader, file: str, entry: str | None) -> tuple[Function, str]:
+    """The kernel, and the template arguments of one that is an instance."""
+    name, _, given = (entry or "").partition("<")
+    function = chosen(reader, reader.files[0].text, file, name or None).with_names()
+    if not function.template:
+        return function, ""
+    wanted = "".join(given.rpartition(">")[0].split())
+    if wanted:
+        # What asks for its address makes it, where nothing else does.
+        reader = reader.with_text(f"{reader.files[0].text}\nstatic auto *tuner_instance_ = &{entry};\n")
+    try:
+        found = reader.instances(function.name)
+    except BaselineError:
+        hint = "its name with namespaces, and arguments that it takes"
+        raise UsageError(f"{file} makes no instance {entry!r}", hint) from None
+    made = {a: f for a, f in found.items() if not wanted or "".join(a.split()) == wanted}
+    if len(made) > 1:
+        listed = ", ".join(f"'{function.name}<{arguments}>'" for arguments in made)
+        raise UsageError(f"{file} has several instances of {function.name}", f"choose with --entry: {listed}")
+    for arguments, instance in made.items():
+        return instance.with_names(), arguments
+    return function, ""
 
 
 def _first_kernel(

@@ -22,6 +22,8 @@ from tuner.spec.yaml_places import Document, View
 __all__ = ["Project", "opened", "read_source"]
 
 _MOST_MISSING = 16
+_DIALECTS = ("c++20", "c++23", "c++11")
+"""Newer than clang's own, C++17, and one that has what that has no more."""
 _WARNING_ELSEWHERE = re.compile(r"\[-W([a-z][a-z0-9+-]*)\]$")
 _UNDECLARED = re.compile(r"use of undeclared identifier '([A-Z][A-Z0-9_]*)'")
 
@@ -165,7 +167,19 @@ def _with_missing(reader: SourceReader) -> SourceReader:
                 continue
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:
-                raise
+                raise _of_another_dialect(reader, names[0], error) from None
             value = MISSING_BLOCK if reader.language == "opencl" else 1
             reader = replace(reader, macros={**reader.macros, missing[1]: value})
     return reader
+
+
+def _of_another_dialect(reader: SourceReader, name: str, error: BaselineError) -> BaselineError:
+    """The error, with the dialect of C++ in which the source has none where no dialect is said."""
+    said = any(flag.startswith("-std=") for flag in reader.flags)
+    for dialect in _DIALECTS if reader.language == "c++" and not said else ():
+        try:
+            reader.with_flags([f"-std={dialect}"]).functions(name)
+        except BaselineError:
+            continue
+        return BaselineError(f"{error.message}; as {dialect} it does", f"tuner init --std {dialect}")
+    return error

@@ -63,6 +63,8 @@ class Use:
     """The elements that are accessed by a constant index."""
     anywhere: bool = False
     """Whether others are accessed, too."""
+    fresh: bool = False
+    """Whether each element is written before it is read."""
     divides: bool = False
     """Whether something is divided by its elements, or they are to be positive for another reason."""
 
@@ -100,6 +102,11 @@ class Use:
     def few(self) -> bool:
         """Whether only elements with constant indices are accessed, and none is changed."""
         return bool(self.places) and not (self.anywhere or self.written or self.unclear)
+
+    @property
+    def made(self) -> bool:
+        """Whether what its elements are before is of no account."""
+        return self.written and not self.unclear and (self.fresh or not self.read)
 
     @property
     def known(self) -> bool:

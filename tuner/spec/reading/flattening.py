@@ -278,10 +278,14 @@ def _is_structure(node: Node, kind: CType, tree: Node, follows: Callable[[Node],
     unnamed = "(" in kind.text + kind.base
     if kind.dtypes or kind.base in ("void", "") or unnamed or kind.odd not in ("", "a reference"):
         return False
+    names = {node["id"]}
     for each in walk(tree):
         inner = inner_nodes(each)
+        if each.get("kind") == "VarDecl" and inner and referenced(peeled(inner[-1])) in names:
+            # A loop over a container names it anew.
+            names.add(each["id"])
         if each.get("kind") == "CXXMemberCallExpr" and inner:
-            own = referenced(peeled(method_object(inner[0]))) == node["id"]
+            own = referenced(peeled(method_object(inner[0]))) in names
             if own and not follows(each):
                 return False
         operator = each.get("opcode", "")

@@ -7,11 +7,19 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from tuner.core.errors import BaselineError
-from tuner.core.source_text import lines_of_text
+from tuner.core.source_text import lines_of_text, source_bytes
 from tuner.spec.reading.enumerators import with_numbers
 from tuner.spec.reading.signature import Function, SourceReader
 
-__all__ = ["callers_of", "entries_of", "function_lookup", "functions_of", "operators_of", "text_after_macros"]
+__all__ = [
+    "callers_of",
+    "entries_of",
+    "function_lookup",
+    "functions_of",
+    "included_functions",
+    "operators_of",
+    "text_after_macros",
+]
 
 _BODY = re.compile(
     r"\s*(?:(?:const|override|final)\b\s*)*(?:\{|noexcept|__attribute__|(?:[A-Za-z_][\w\s*,[\]]*;\s*)+\{)"
@@ -44,6 +52,22 @@ def text_after_macros(reader: SourceReader) -> str:
         else:
             depth += (_INTO in mark[1].split()) - (_BACK in mark[1].split())
     return "".join(kept)
+
+
+def included_functions(reader: SourceReader, name: str) -> list[tuple[Function, str]]:
+    """The functions of a name that the reader's further files define, which the first includes, and those files.
+
+    Raises:
+        BaselineError: the source does not compile.
+    """
+    found = []
+    for function in reader.functions(name, included=True) if len(reader.files) > 1 else ():
+        place = function.tree["loc"]
+        at = int(place.get("expansionLoc", place).get("offset", 0))
+        own = source_bytes(function.name)
+        having = [file.name for file in reader.files[1:] if file.data[at : at + len(own)] == own]
+        found += [(function, having[0])] if function.defined and having else []
+    return found
 
 
 def operators_of(text: str) -> list[tuple[str, int]]:

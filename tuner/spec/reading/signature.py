@@ -31,6 +31,7 @@ from tuner.spec.reading.c_types import (
 from tuner.spec.reading.device_headers import CUDA_WORDS, INCLUDED, SEARCHED, precompiled
 from tuner.spec.reading.methods import scopes_of, with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
+from tuner.spec.reading.template_arguments import template_arguments, with_arguments
 
 __all__ = ["LANGUAGES", "Function", "SourceReader"]
 
@@ -178,6 +179,20 @@ class SourceReader:
         )
         read = (_function(tree, included=included) for tree in objects)
         return [f for f in read if f is not None and f.name == last]
+
+    def instances(self, name: str) -> dict[str, Function]:
+        """Instances of a template that the first file makes, explicitly or by a use, by their template arguments.
+
+        Args:
+            name: of the template, without namespaces.
+
+        Raises:
+            BaselineError: the source does not compile.
+        """
+        inside = (t.get("inner", []) for t in self.trees(name) if t.get("kind") == "FunctionTemplateDecl")
+        made = (t for trees in inside for t in trees if "TemplateInstantiationPattern" in t and body_of(t))
+        found = {template_arguments(t): _function(with_arguments(t), included=False) for t in made}
+        return {a: self.resolved(f) for a, f in found.items() if a and f is not None and f.name == name}
 
     def types(self, expressions: Sequence[str]) -> list[CType]:
         """The types of expressions as the end of the first file would see them.

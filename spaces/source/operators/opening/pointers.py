@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.constructs import construct, shortened
+from tuner.spaces.source.constructs import construct
 from tuner.spaces.source.kinds import MAY_WRAP, Refused, is_integer, is_pure, lasts, plain_type, types_of
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import (
@@ -142,7 +142,7 @@ def require_subscripts_only(function: Function, name: str, types: dict[str, str]
     uses = subscripts = 0
     for node in subtrees(function.body):
         if isinstance(node, Opaque | OpaqueStmt) and re.search(rf"\b{name}\b", node.text):
-            raise Refused(f"{name} is used in {construct(node)}: {shortened(node.text)!r}")
+            raise Refused(f"{name} is used in {construct(node)}")
         uses += node == Name(name)
         if isinstance(node, Index) and node.base == Name(name):
             subscripts += 1

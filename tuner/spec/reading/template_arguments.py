@@ -1,0 +1,27 @@
+"""Instances of C++ templates in clang's trees: what they are made with."""
+
+from __future__ import annotations
+
+from tuner.spec.reading.nodes import Node
+
+__all__ = ["template_arguments", "with_arguments"]
+
+
+def template_arguments(tree: Node) -> str:
+    """What an instance of a template is made with, as the source can write it; empty for what is no type or number."""
+    found = []
+    for each in (child for child in tree.get("inner", []) if child.get("kind") == "TemplateArgument"):
+        text = each.get("type", {}).get("qualType", each.get("value"))
+        if text is None:
+            return ""
+        found.append(str(text))
+    return ", ".join(found)
+
+
+def with_arguments(tree: Node) -> Node:
+    """An instance of a template with numbers where its parameters stand."""
+    if tree.get("kind") == "SubstNonTypeTemplateParmExpr" and tree.get("inner"):
+        return with_arguments(tree["inner"][-1])
+    if not tree.get("inner"):
+        return tree
+    return {**tree, "inner": [with_arguments(child) if child else child for child in tree["inner"]]}
