@@ -275,7 +275,8 @@ def confirm(
         run: the record, which is added to.
         minutes: that choosing and confirming may take; without, they take what they need.
         force: also in another environment than the run's.
-        workers, observers: as for :func:`tune`.
+        workers: compile workers.
+        observers: told of each committed event, as for :func:`tune`.
         interruption: looked at between two events.
         display: shows the run while it goes on.
         executor: what runs the task on several devices, for a run over several.

@@ -15,7 +15,7 @@ from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import definition_start, function_nodes, parse_file
-from tuner.spaces.source.presenting import respelled
+from tuner.spaces.source.respelling import defined_macros, respelled
 
 __all__ = ["SourceFile", "Units", "cut_at_entry", "cut_at_marks", "units_of", "with_regions"]
 
@@ -128,7 +128,15 @@ class Units:
             return self.given[number].parts[part]
         if unit is None:
             return text
-        return respelled(text, unit.parts[part], self.given[number].parts[part], types)
+        before = "".join(self.given[number].parts[:part])
+        return respelled(
+            text,
+            unit.parts[part],
+            self.given[number].parts[part],
+            types,
+            line=before.count("\n") + 1,
+            macros=defined_macros([file.text for file in self.given]),
+        )
 
     def joined(self, number: int, file: SourceFile) -> SourceFile:
         """The same of a source, cut."""

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 
 from tuner.spaces.source.memo import kept_by_identity
-from tuner.spaces.source.parse import ADDRESS_SPACE
+from tuner.spaces.source.parse import ADDRESS_SPACE, ALIGNED
 from tuner.spaces.source.syntax import Assign, Call, Decl, Expr, For, Function, Opaque, Unary
 from tuner.spaces.source.walks import scoped, statements, subtrees
 
@@ -132,6 +132,7 @@ def plain_type(kind: str) -> str:
 
     ``volatile`` stays, so what is volatile equals no type that is asked for.
     """
+    kind = ALIGNED.sub(" ", kind)
     words = ADDRESS_SPACE.sub(" ", _OF_STD.sub("", kind).replace("*", " ")).split()
     return " ".join(w for w in words if w not in _SAYS_NOTHING)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADDRESS_SPACE",
+    "ALIGNED",
     "OUTERMOST",
     "declared_functions",
     "declared_type",
@@ -46,6 +47,17 @@ ADDRESS_SPACE = re.compile(
 OUTERMOST = ("translation_unit", "linkage_specification", "declaration_list")
 """What definitions of functions lie in that lie in no other definition."""
 
+ALIGNED = re.compile(r"__attribute__\s*\(\(\s*(?:__)?aligned(?:__)?\s*(?:\([^()]*\))?\s*\)\)")
+"""How much a variable is aligned, which says nothing of its values."""
+
+_BEHIND = re.compile(
+    rb"(?<=[;{}\n])([ \t]*)(?!(?:typedef|return|goto|case|else)\b)"
+    rb"([A-Za-z_][\w \t*]*[ \t*]\w+(?:[ \t]*\[[^\[\];{}=]*\])*)([ \t]*)("
+    + ALIGNED.pattern.encode()
+    + rb")(?=[ \t]*[=;])"
+)
+"""An attribute between a variable's name and its value; before the type, which says the same, grammars know it."""
+
 _MOST_READINGS = 8
 """A variable that is read as one may lay others bare."""
 
@@ -67,9 +79,12 @@ def _parser(language: str) -> Parser:
 def parse_file(text: bytes, language: str) -> Node:
     """The root of the concrete syntax tree; ``language`` is ``c``, or anything else that C++ grammar reads.
 
-    Variables may have lost the parentheses around them, which changes no place in the text.
+    Variables may have lost the parentheses around them, and alignments stand before their declarations, which changes
+    no place in the text but theirs.
     """
     parser = _parser("c" if language == "c" else "c++")
+    if b"__attribute__" in text:
+        text = _BEHIND.sub(rb"\1\4\3\2", text)
     for _ in range(_MOST_READINGS):
         root = parser.parse(text).root_node
         plain = without_parentheses(root, text) if MAY_BE_CAST.search(text) else text

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_statements"]
 
+_MARKS = ("scop", "endscop")
+"""Pragmas that say to polyhedral tools where a passage begins and ends, and nothing to a compiler or of a loop."""
 _CONTINUED = re.compile(r"\\\r?\n")
 _EACH_TIME = re.compile(r"\*|\b(?:static|extern|volatile|_Atomic|_?_?[a-z_]*thread[a-z_]*|const)\b")
 """Of variables that are not given their first value wherever they are declared, or no plain numbers."""
@@ -81,7 +83,11 @@ def _statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
     pragmas: list[str] = []
     for node in nodes:
         if node.type == "preproc_call" and node_text(node).startswith("#pragma"):
-            pragmas.append(" ".join(_CONTINUED.sub(" ", node_text(node)).split()[1:]))
+            text = " ".join(_CONTINUED.sub(" ", node_text(node)).split()[1:])
+            if text in _MARKS:
+                made.append(Comment(f"#pragma {text}"))
+            else:
+                pragmas.append(text)
             continue
         loop = _while(node, made[-1]) if node.type == "while_statement" and made else None
         if loop is not None and isinstance(made[-1], ExprStmt):

@@ -20,8 +20,9 @@ from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.number_types import number_types
 from tuner.spaces.source.own_names import own_names, with_own_calls
 from tuner.spaces.source.parse import parse_file
-from tuner.spaces.source.presenting import presented, respelled
+from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
+from tuner.spaces.source.respelling import respelled
 from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import declared_names
 
@@ -162,11 +163,16 @@ class Program:
         """Labels of a region's functions."""
         return [label for label, p in self._places.items() if (p.file, p.part) == (file, part)]
 
-    def sources(self, *, presentable: bool = False) -> tuple[Source, ...]:
-        """The files' texts; as a person would lay them out where they are to be read."""
-        return tuple(Source(name=f.name, text=f.text) for f in self._rendered(presentable))
+    def sources(self, *, presentable: bool = False, above: str = "") -> tuple[Source, ...]:
+        """The files' texts; as a person would lay them out where they are to be read.
 
-    def _rendered(self, presentable: bool = False) -> tuple[SourceFile, ...]:
+        Args:
+            presentable: whether they are.
+            above: lines that stand there above each function that was changed.
+        """
+        return tuple(Source(name=f.name, text=f.text) for f in self._rendered(presentable, above))
+
+    def _rendered(self, presentable: bool = False, lines: str = "") -> tuple[SourceFile, ...]:
         if all(self.functions[label] is self._original[label] for label in self.functions):
             return self.files
         parts = [[p.encode() for p in f.parts] for f in self.files]
@@ -177,12 +183,13 @@ class Program:
                 continue
             text = parts[place.file][place.part]
             lead, given = text[: place.start], text[place.start : place.end].decode()
+            wrote = given if self.units is None else self.units.given[place.file].parts[place.part]
             if presentable and place.start:
-                above, shown = presented(function, self._original[label], given, lead.decode())
+                above, shown = presented(function, self._original[label], given, lead.decode(), wrote, lines)
                 lead, made = above.encode(), shown.encode()
             elif presentable:
                 fixed = parts[place.file][place.part - 1].decode()
-                above, shown = presented(function, self._original[label], given, fixed)
+                above, shown = presented(function, self._original[label], given, fixed, wrote, lines)
                 parts[place.file][place.part - 1], made = above.encode(), shown.encode()
             else:
                 made = function_text(function, place.indent).encode()
@@ -209,7 +216,7 @@ class Program:
         given = self.files[file].parts[part]
         if self.units is not None:
             return self.units.spelled(file, part, text, types)
-        return respelled(text, given, given, types) if types else text
+        return respelled(text, given, given, types)
 
 
 _READ: Kept[Program] = Kept(128)

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import cuda_stand_in as stand_in
 import needs
+from by_path import load
 
-
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-HERE = Path(__file__).parent
-contract = load(HERE / "test_backend_contract.py")
-stand_in = load(HERE.parent / "stand_ins" / "cuda_stand_in.py")
+contract = load("contract/test_backend_contract.py")
 case, ready = contract.case, contract.ready
 
 

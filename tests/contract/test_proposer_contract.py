@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from product_runs import KERNEL, SUMS, TASK
+from spec_files import spec_in
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Kernel, Source, Variant
@@ -92,9 +93,7 @@ def test_an_untrue_proposer_is_caught(kernel: Kernel) -> None:
 @pytest.mark.integration
 def test_a_third_partys_proposer_takes_part(installed: None, tmp_path: Path) -> None:
     """It is asked by name, its variants are its own, and the run is replayed with it."""
-    (tmp_path / "product.c").write_text(KERNEL)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", KERNEL, SPEC)
     result = begin(
         spec, tmp_path / "a.run", Options(seed=1), backend=SimulatedBackend(seconds=lambda _: 1e-3)
     )

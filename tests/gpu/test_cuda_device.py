@@ -7,16 +7,14 @@ Skipped with the reason where there is no card.
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import needs
 import pytest
+from by_path import load
 
 from tuner.core.canonical import canonical_json
 from tuner.core.expressions import parse
@@ -43,18 +41,7 @@ from tuner.evaluators.cuda.nvml import Watch
 pytestmark = [*needs.gpu, *needs.nvrtc]
 
 
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-contract = load(Path(__file__).parents[1] / "contract" / "test_backend_contract.py")
+contract = load("contract/test_backend_contract.py")
 case, ready = contract.case, contract.ready
 
 SOURCE = """

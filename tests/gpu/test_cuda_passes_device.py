@@ -12,28 +12,16 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
+from cuda_examples import EXAMPLES, load
 
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.evaluators.cuda.backend import CudaBackend
-from tuner.spec.load import LoadedSpec, load_spec
 
 pytestmark = [*needs.gpu, *needs.nvrtc, *needs.cuda_passes]
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cuda").glob("*.yaml"))
 RANDOM = 8
-
-
-def load(path: Path, folder: Path) -> LoadedSpec:
-    """The example for whatever card there is."""
-    for file in path.parent.iterdir():
-        if file.is_file():
-            (folder / file.name).write_bytes(file.read_bytes())
-    copy = folder / path.name
-    copy.write_text(path.read_text().replace("target: sm_90", "target: native"))
-    (spec,) = load_spec(copy)
-    return spec
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

@@ -5,13 +5,11 @@ pytest -m gpu
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from typing import Any
 
 import needs
 import pytest
+from by_path import load
 
 from tuner.core.types import BuildRequest, Resolved, Source, Status, Variant
 from tuner.evaluators.cuda.backend import CudaBackend
@@ -19,20 +17,9 @@ from tuner.evaluators.cuda.backend import CudaBackend
 pytestmark = [*needs.gpu, *needs.nvrtc]
 
 
-def _unit() -> Any:
-    path = Path(__file__).parents[1] / "unit" / "test_cuda_structures.py"
-    found = importlib.util.spec_from_file_location("structures_without_a_card", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("reference", ["python", "double"])
 def test_members_reach_the_kernel(tmp_path: Path, reference: str) -> None:
-    unit = _unit()
+    unit = load("unit/test_cuda_structures.py")
     spec = unit.SPEC.replace("target: sm_90", "target: native")
     if reference == "double":
         spec = spec.replace("reference: {python: ref.py:step}, ", "")

@@ -5,14 +5,12 @@ pytest -m gpu
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import needs
 import pytest
+from by_path import load
 
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.applying import run_with
@@ -36,22 +34,10 @@ ok(cu.cuMemcpyHtoD_v2(at, byref(four), c_size_t(4)))
 """
 
 
-def recorder() -> Any:
-    """The applications of the recorder's tests, by path."""
-    path = Path(__file__).with_name("test_recording_cuda_device.py")
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
 def test_a_winner_with_a_geometry_of_its_own_and_the_application_s_constants(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    applications = recorder()
+    applications = load("gpu/test_recording_cuda_device.py")
     words = applications.driver_application(FACTOR + applications.PLAIN + RESULT, tmp_path)
     report = record_kernel(words, "scale", tmp_path / "out", instances=1)
     # x is i, y begins as 7 + i, and three launches add twice x each.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from same_results import program_of
 
-from tuner.spaces.source.definitions import read_definitions
-from tuner.spaces.source.operators.opening.callees import returned
+from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Opaque
 from tuner.spaces.source.walks import map_expressions, subtrees
 
@@ -37,7 +37,7 @@ def sums(draw: st.DrawFn, depth: int = 0) -> str:
 
 def read(value: str, name: str, before: str = "") -> Expr:
     text = f"{before}float g(float x);\nvoid f(float *a, float x, int i)\n{{\na[i] = {value.replace(TYPE, name)};\n}}\n"
-    (stmt,) = read_definitions(text, "c")["f"].body
+    (stmt,) = program_of(text, "f").functions["f"].body
     made: Expr = stmt.expr.value  # type: ignore[union-attr]
     return made
 
@@ -79,7 +79,7 @@ def test_types_are_never_variables(before: str) -> None:
 def test_a_variable_is_none(before: str) -> None:
     local = "int real = 2;" if "typedef" in before else ""
     text = f"{before}void f(float *a, float x, int i) {{ {local} a[i] = (real)-x; }}\n"
-    *_, stmt = read_definitions(text, "c")["f"].body
+    *_, stmt = program_of(text, "f").functions["f"].body
     assert isinstance(stmt.expr.value, Binary)  # type: ignore[union-attr]
 
 
@@ -90,7 +90,6 @@ def test_names_of_unknown_headers_stay_text() -> None:
 
 def test_a_returned_value_is_read_as_in_its_file() -> None:
     text = "typedef float real;\nstatic real less(real x) { return (real)-x; }\n"
-    helper = read_definitions(text, "c")["less"]
-    value = returned(helper.body[-1], helper)
-    assert isinstance(value, Cast)
-    assert value.type == "real"
+    text += "void f(real *a) { a[0] = less(a[1]); }\n"
+    made = apply_edit(program_of(text, "f"), {"op": "inline_call", "function": "f", "call": "less"})
+    assert "(real)-" in made.sources()[0].text.partition("void f")[2]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from same_results import program_of
 
-from tuner.core.types import Kernel, Source, Variant
+from tuner.core.types import Kernel
 from tuner.search.cooking import Attempt, try_operator
 from tuner.spaces.source.edits import apply_edits, crossover, without
 from tuner.spaces.source.operators import OPERATORS
@@ -45,8 +46,7 @@ int last;
 
 def program() -> Program:
     """Two regions."""
-    variant = Variant(files=(Source(name="f.c", text=TEXT),))
-    return read_program(Kernel(name="f", entry="f", language="c", variant=variant, folder="."))
+    return program_of(TEXT, "f")
 
 
 def random_edits(seed: int, names: list[str]) -> Attempt:
@@ -112,8 +112,7 @@ trees = st.recursive(
 def test_printed_expressions_are_read_back(tree: Expr) -> None:
     """Parentheses are there wherever C needs them."""
     text = f"void f(int *a, int x, int y, int z)\n{{\n    a[0] = {expression_text(tree, 1)};\n}}\n"
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    read = read_program(Kernel(name="f", entry="f", language="c", variant=variant, folder=".")).functions["f"]
+    read = program_of(text, "f").functions["f"]
     (stmt,) = read.body
     assert isinstance(stmt, ExprStmt)
     assert stmt.expr.value == tree  # type: ignore[union-attr]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from same_results import program_of
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.directives import macros_in, unread
-from tuner.spaces.source.fragments import parse_expression
-from tuner.spaces.source.integers import Known
-from tuner.spaces.source.own_names import own_names
+from tuner.spaces.source.edits import EditRefused, apply_edits
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import read_program
-from tuner.spaces.source.widths import one_type
 
 ATOMS = st.sampled_from(
     [
@@ -91,7 +91,6 @@ KERNEL = "void f(float *a, int n)\n{\n%s\nfor (int i = 0; i < n; i++) a[i] = %s;
 @given(MANY, MANY, MANY)
 def test_files(before: str, inside: str, header: str) -> None:
     text = before + "\n" + KERNEL % (inside, "a[i]")
-    own_names([text, header], "c++")
     for whole in (text, header):
         named = macros_in(whole)
         # What is more than a number's name may change what follows.
@@ -104,20 +103,33 @@ def test_files(before: str, inside: str, header: str) -> None:
 @example("typedef float real;", "", "(real)-(real)*a+(real)", "c")
 def test_programs(before: str, inside: str, value: str, language: str) -> None:
     text = before + "\n" + KERNEL % (inside, value)
-    variant = Variant(files=(Source(name="f.c", text=text),))
     try:
-        program = read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+        program = program_of(text, "f", language)
     except SpecError:
         return
     assert "".join(file.text for file in program.sources()) == text
 
 
 @FEW
-@given(TEXTS)
-@example("0b12")
-@example("00000000000000000000009")
-def test_expressions(text: str) -> None:
-    expr = parse_expression(text)
-    polynomial(expr, set())
-    one_type(expr, {"A": "int"})
-    Known(source="", names={}, ranks={}).integer(expr)
+@given(TEXTS, st.integers(0, 1 << 20))
+@example("0b12", 0)
+@example("00000000000000000000009", 0)
+def test_expressions(value: str, seed: int) -> None:
+    """As a bound, a place and a value: what operators ask of them has an answer or a refusal."""
+    text = f"void f(float *a, int n)\n{{\nfor (int i = 0; i < {value}; i++) a[{value}] = i + {value};\n}}\n"
+    kernel = Kernel(
+        name="f", entry="f", language="c", variant=Variant(files=(Source(name="f.c", text=text),)), folder="."
+    )
+    try:
+        program = read_program(kernel)
+    except SpecError:
+        return
+    for function in program.functions.values():
+        sites = [
+            {"op": name, "function": "f", **site}
+            for name, operator in OPERATORS.items()
+            for site in operator.sites(function, False)
+        ]
+        for site in sites[seed % max(1, len(sites)) :][:3]:
+            with contextlib.suppress(EditRefused):
+                apply_edits(program, [site])

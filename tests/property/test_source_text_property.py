@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.core.errors import UsageError
 from tuner.core.source_text import lines_of_text, readable_text, source_bytes, source_text, with_changes
-from tuner.spec.first.project import read_source
+from tuner.spec.first.init import first_spec
 
 ODD = st.sampled_from(
     [b"\xe4", b"\xc3\xa4", b"\xee\xbe\x80", b"\xee\xbf\xbf", b"\xee", b"\xbe", b"\xed\xb2\x80"]
@@ -45,5 +45,5 @@ def test_lines_that_stay_keep_their_ends(before: list[str], two: list[bool], new
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "wide.c").write_bytes("int x;".encode("utf-16"))
-    with pytest.raises(UsageError, match=r"wide\.c cannot be read: it is no text, or in UTF-16"):
-        read_source(tmp_path / "wide.c")
+    with pytest.raises(UsageError, match="cannot be read: it is no text, or in UTF-16"):
+        first_spec(tmp_path / "wide.c")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
-from tuner.spaces.checks import holds
 from tuner.spaces.intervals import Span, judge
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.space import Space
@@ -116,7 +115,7 @@ def test_an_open_name_never_rules_out_what_is_valid(text, domains, bound):
 def test_the_solver_finds_exactly_what_brute_force_finds(texts, domains, seed):
     constraints = [parse(t) for t in texts]
     rows = [dict(zip(NAMES, row, strict=True)) for row in itertools.product(*domains)]
-    expected = [row for row in rows if all(holds(c, row) for c in constraints)]
+    expected = [row for row in rows if all(outcome(c, row) for c in constraints)]
     parameters = [Parameter.choice(n, d) for n, d in zip(NAMES, domains, strict=True)]
     if not expected:
         with pytest.raises(SpecError, match="the space is empty"):

@@ -12,7 +12,7 @@ import pytest
 
 from tuner.evaluators.host.toolchain import find_toolchain
 
-__all__ = ["FLAGS", "compiled", "with_library"]
+__all__ = ["AXPY", "AXPY_SPEC", "FLAGS", "compiled", "with_library"]
 
 FLAGS = ("-w", "-O1", "-fno-builtin")
 
@@ -45,3 +45,21 @@ def with_library(
     compiled("-shared", "-fPIC", "-o", library, folder / source, flags=flags)
     compiled("-o", folder / program, folder / main, f"-Wl,-rpath,{folder}", library, *links, flags=flags)
     return [str(folder / program)]
+
+
+AXPY = """
+void axpy(int n, float a, const float *x, float *y) {
+    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
+}
+"""
+
+AXPY_SPEC = """\
+kernel: {source: axpy.c, entry: axpy}
+problem: {n: 16}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: a, dtype: float32, value: 1.0}
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: inout}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+"""

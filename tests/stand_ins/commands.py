@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GUESSED", "run_python", "run_tuner"]
+__all__ = ["GUESSED", "finding", "run_python", "run_tuner"]
 
 GUESSED = "TUNER_TESTS_GUESSED"
 """A variable with which first specs keep the sizes that are guessed."""
@@ -151,3 +151,10 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
 
 if __name__ == "__main__":
     _serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def finding(part: str) -> dict[str, Any]:
+    """What ``tuner doctor`` says of a part of the machine."""
+    done = run_tuner("doctor", "--json")
+    (found,) = [each for each in json.loads(done.stdout)["findings"] if each["part"] == part]
+    return dict(found)

@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["Instants", "killed_runs"]
+from tuner.driver.work.engine import Interruption
+
+__all__ = ["Instants", "InterruptAt", "killed", "killed_runs"]
 
 _FIRST = 8
 """Those before are before there is anything to go on from."""
@@ -34,6 +36,32 @@ class Instants:
     event = at
 
 
+class InterruptAt:
+    """An observer that interrupts its run after so many events, of one kind where one is named."""
+
+    def __init__(self, kind: str = "", count: int = 1) -> None:
+        self.interruption = Interruption()
+        self._kind, self._left = kind, count
+
+    def event(self, kind: str, body: object) -> None:
+        self._left -= kind == self._kind or not self._kind
+        if self._left == 0:
+            self.interruption.set()
+
+
+def killed(run: Callable[[Instants], object], last: int | None = None) -> None:
+    """A run in a process of its own, which is killed at an instant, or kills itself."""
+    child = os.fork()
+    if child == 0:
+        try:
+            run(Instants(last))
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
 def killed_runs(
     run: Callable[[Path, Instants], object], folder: Path, count: int, *, seed: int
 ) -> Iterator[Path]:
@@ -50,13 +78,6 @@ def killed_runs(
     rng = random.Random(seed)
     for turn in range(count):
         path, last = folder / f"{turn}.run", rng.randrange(_FIRST, whole.count)
-        child = os.fork()
-        if child == 0:
-            try:
-                run(path, Instants(last))
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status)
+        killed(lambda instants, path=path: run(path, instants), last)
         yield path
         path.unlink()

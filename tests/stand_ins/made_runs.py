@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from product_runs import KERNEL, TASK
+from spec_files import spec_in
 
 from tuner.api import Result, tune
 from tuner.core.types import Resolved, Status, Variant
@@ -23,7 +24,6 @@ from tuner.driver.runs import begin
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 from tuner.recorders.record import Event, RunRecord
 from tuner.spaces.passes import Catalogue
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 PARAMETERS: Mapping[str, tuple[Any, ...]] = {
@@ -146,9 +146,7 @@ def _simulated(
     made = tempfile.TemporaryDirectory(prefix=MADE_IN)
     atexit.register(made.cleanup)
     folder = Path(made.name)
-    (folder / "product.c").write_text(kernel)
-    (folder / "product.yaml").write_text(SPEC.replace("EVOLVE", str(evolve).lower()))
-    (spec,) = load_spec(folder / "product.yaml")
+    spec = spec_in(folder, "product.c", kernel, SPEC.replace("EVOLVE", str(evolve).lower()))
     listing, o3 = (GOLDEN / "llvm23_passes.txt").read_text(), (GOLDEN / "llvm23_o3.txt").read_text().strip()
     backend = SimulatedBackend(
         seconds=_seconds,
@@ -164,15 +162,25 @@ Change = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 def rewritten(
-    run: Path, target: Path, change: Change, *, first: int | None = None, close: bool = True
+    run: Path,
+    target: Path,
+    change: Change,
+    *,
+    first: int | None = None,
+    close: bool = True,
+    twice: str = "",
 ) -> RunRecord:
-    """The same events with other bodies, through the record's own writer; the first so many only where asked."""
+    """The same events with other bodies, through the record's own writer; the first so many only where asked.
+
+    Those of a kind may be there twice.
+    """
     record = RunRecord.create(target)
     with RunRecord.read(run) as source:
         for event in itertools.islice(source.events(), first):
             body = change(event.kind, dict(event.body))
             blobs = {n: source.blob(n) for n in _references(body)}
-            record.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
+            for _ in range(1 + (event.kind == twice)):
+                record.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
     if close:
         record.close()
     return record

@@ -6,6 +6,7 @@ import contextlib
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -71,6 +72,22 @@ def program_of(text: str, name: str, language: str = "c") -> Program:
     """One function."""
     variant = Variant(files=(Source(name="f.c" if language == "c" else "f.cpp", text=text),))
     return read_program(Kernel(name=name, entry=name, language=language, variant=variant, folder="."))
+
+
+def edits_of(program: Program) -> Counter[str]:
+    """How often each operator applies."""
+    found = Counter[str]()
+    for label, function in program.functions.items():
+        for name, operator in OPERATORS.items():
+            if not operator.checked or program.language not in operator.languages:
+                continue
+            for site in operator.sites(function, False):
+                try:
+                    apply_edits(program, [{"op": name, "function": label, **site}])
+                except EditRefused:
+                    continue
+                found[name] += 1
+    return found
 
 
 def variants_of(program: Program, seed: int, *, chains: int = 4) -> list[Applied]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from instants import InterruptAt
 
 from tuner.core.executors import Executor
 from tuner.core.types import Resolved, Status, Task
@@ -17,7 +18,6 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.plan.ablation import Worth
 from tuner.driver.runs import begin, resume
-from tuner.driver.work.engine import Interruption
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.spaces.passes import Catalogue
@@ -114,24 +114,13 @@ def test_full_takes_every_setting_apart_with_all_processes(scale_spec: SpecWrite
     assert {w.processes for w in more.summary.ablation if w.ratio and not w.same_code} == {8}
 
 
-class Stop:
-    """Interrupts a run at its first event of a kind."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind, self.interruption = kind, Interruption()
-
-    def event(self, name: str, body: Mapping[str, Any]) -> None:
-        if name == self.kind:
-            self.interruption.set()
-
-
 @pytest.mark.integration
 def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_path: Path) -> None:
     """At each of its steps."""
     spec = spec_with(scale_spec(evaluations=12), search={"ablate": "full"})
     whole = run_of(spec, tmp_path / "whole.run")
     for kind in ("dissect", "without", "weighed"):
-        path, stop = tmp_path / f"{kind}.run", Stop(kind)
+        path, stop = tmp_path / f"{kind}.run", InterruptAt(kind)
         begun = run_of(spec, path, observers=[stop], interruption=stop.interruption)
         assert begun.interrupted
         backend = SimulatedBackend(seconds=seconds)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from instants import InterruptAt
 from product_runs import KERNEL, SPEC, SUMS, backend
 from run_events import events
+from same_results import program_of
 
-from tuner.core.types import Kernel, Resolved, Source, Status, Variant
+from tuner.core.types import Resolved, Status, Variant
 from tuner.cost_models.library import Entry, Library
 from tuner.cost_models.promise import Tried, chosen, of_moves, promises, worth
 from tuner.driver.audit import audit
@@ -35,7 +37,7 @@ from tuner.search.remix import RECIPE
 from tuner.spaces.source.edits import Applied, apply_edits
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import Program
 from tuner.spaces.source.roles import apart, role
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -72,8 +74,7 @@ void sweep(float *x, int m)
 
 
 def program(text: str, entry: str) -> Program:
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name=entry, entry=entry, language="c", variant=variant, folder="."))
+    return program_of(text, entry)
 
 
 def spec_of(folder: Path, text: str = KERNEL, entry: str = "product", names: str = "abcn") -> LoadedSpec:
@@ -452,14 +453,7 @@ def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> 
 @pytest.mark.integration
 def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Path, tmp_path: Path) -> None:
     """The library may be gone by then."""
-
-    interruption = Interruption()
-
-    class Stop:
-        def event(self, kind: str, body: object) -> None:
-            if kind == "recall":
-                interruption.set()
-
+    stop = InterruptAt("recall")
     options = Options(seed=5, evaluations=30, workers=2, library=library)
     quiet = backend(of_variant=swaps_help, process_noise=0.001, call_noise=0.001)
     path = tmp_path / "cut.run"
@@ -468,8 +462,8 @@ def test_an_interrupted_run_goes_on_with_its_advice(helped: Outcome, library: Pa
         path,
         options,
         backend=quiet,
-        observers=[Stop()],
-        interruption=interruption,
+        observers=[stop],
+        interruption=stop.interruption,
     )
     shutil.rmtree(library)
     outcome = resume(path, backend=quiet)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from instants import InterruptAt
 from loops_with_winners import LINES, PROGRAM, cost, run_of
 
 from tuner.cli.app_tuning import (
@@ -175,16 +176,10 @@ def backend(made: Callable[[Variant, Resolved], float] = cost) -> SimulatedBacke
 
 def interrupted_run(folder: Path, line: int) -> Path:
     """Of the loop at a line, after its search."""
-    interruption = Interruption()
-
-    class Watch:
-        def event(self, name: str, body: Mapping[str, Any]) -> None:
-            if name == "stop":
-                interruption.set()
-
+    stop = InterruptAt("stop")
     (spec,) = load_spec(folder / f"line{line}.yaml")
     place = folder.parent / f"cut{line}.run"
-    begin(spec, place, OPTIONS, backend=backend(), observers=[Watch()], interruption=interruption)
+    begin(spec, place, OPTIONS, backend=backend(), observers=[stop], interruption=stop.interruption)
     return place
 
 

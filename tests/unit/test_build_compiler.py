@@ -9,6 +9,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from spec_files import spec_in
 
 import tuner
 from tuner.api import tune_spec
@@ -78,10 +79,7 @@ search: {budget: {evaluations: 4}}
 def written(
     folder: Path, compiler: str, *, text: str = KERNEL, more: str = "", spec: str = SPEC
 ) -> LoadedSpec:
-    (folder / "mix.c").write_text(text)
-    (folder / "mix.yaml").write_text(f"{spec}compiler: {compiler}\n{more}")
-    (loaded,) = load_spec(folder / "mix.yaml")
-    return loaded
+    return spec_in(folder, "mix.c", text, f"{spec}compiler: {compiler}\n{more}")
 
 
 def built(spec: LoadedSpec, *texts: str) -> list[Build]:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spec_files import spec_in
 
 from tuner.cli.main import main
 from tuner.core.protocols import Evaluation
@@ -323,9 +324,7 @@ def test_faults_are_planted_in_cuda_kernels_under_emulation(
 ) -> None:
     monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 60.0)
     monkeypatch.setattr("tuner.driver.faults.MOST_FAULTS", 3)
-    (tmp_path / "turn.cu").write_text(TURN)
-    (tmp_path / "turn.yaml").write_text(CUDA_SPEC)
-    (spec,) = load_spec(tmp_path / "turn.yaml")
+    spec = spec_in(tmp_path, "turn.cu", TURN, CUDA_SPEC)
     planned = {f.kind for f in find_faults(spec.task.kernel.variant.files[0])}
     assert planned >= {"order", "index", "bound", "edge"}
     with pytest.raises(SystemExit) as ended:

@@ -150,6 +150,13 @@ def test_ctrl_c_is_said_where_there_is_nothing_to_go_on_from(tmp_path: Path) -> 
     assert "Traceback" not in errors
 
 
+def interrupted(program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, preexec_fn=heeds_interrupts
+    )
+
+
 IN_A_CALLBACK = """
 import os, signal, time, weakref
 import typer
@@ -173,14 +180,7 @@ run_and_exit(app, [], name="command")
 
 def test_ctrl_c_is_heard_wherever_it_comes() -> None:
     """One that came while Python cleaned up behind an object was lost: the command went on."""
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_CALLBACK],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        preexec_fn=heeds_interrupts,
-    )
+    done = interrupted(IN_A_CALLBACK)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
@@ -201,14 +201,7 @@ run_and_exit(app, [], name="command")
 
 def test_ctrl_c_at_the_very_end_is_no_traceback() -> None:
     """What was asked for is done; from Python 3.12 on no thread begins there."""
-    done = subprocess.run(
-        [sys.executable, "-c", AT_THE_END],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        preexec_fn=heeds_interrupts,
-    )
+    done = interrupted(AT_THE_END)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -47,7 +47,7 @@ def drawn(figures: Figures, columns: int) -> str:
 
 def test_a_run_without_trials_has_no_list_of_them() -> None:
     """What is printed while the baseline is built."""
-    assert Figures().trials() == "0"
+    assert Figures().candidates() == "0 codes"
 
 
 @pytest.mark.integration
@@ -227,13 +227,17 @@ def test_one_worker_is_no_workers(events: list[tuple[str, dict[str, Any]]]) -> N
     assert "1 compile worker " in drawn(figures, 100)
 
 
+def short_run(spec: Path, path: Path, evaluations: int) -> Result:
+    (loaded,) = load_spec(spec)
+    backend = SimulatedBackend(seconds=lambda _: 1e-3)
+    begin(loaded, path, Options(seed=1, evaluations=evaluations), backend=backend)
+    return load(path)
+
+
 def test_a_budget_that_is_over_with_the_baseline_says_that_nothing_was_tried(
     scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (spec,) = load_spec(scale_spec())
-    backend = SimulatedBackend(seconds=lambda _: 1e-3)
-    begin(spec, tmp_path / "short.run", Options(seed=1, evaluations=1), backend=backend)
-    result = load(tmp_path / "short.run")
+    result = short_run(scale_spec(), tmp_path / "short.run", 1)
     print_result(result)
     printed = capsys.readouterr().out
     assert "nothing was tried: the budget was over with the baseline" in printed
@@ -244,10 +248,7 @@ def test_a_budget_that_is_over_with_the_baseline_says_that_nothing_was_tried(
 def test_variants_that_earlier_runs_advise_are_not_left_out_of_the_count(
     scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (spec,) = load_spec(scale_spec())
-    backend = SimulatedBackend(seconds=lambda _: 1e-3)
-    begin(spec, tmp_path / "a.run", Options(seed=1, evaluations=2), backend=backend)
-    result = load(tmp_path / "a.run")
+    result = short_run(scale_spec(), tmp_path / "a.run", 2)
     advised = Lineage(total=3, failed=1, left_out=0, variant=0, edits=(), by={})
     summary = replace(result.outcome.summary, evolution=advised)
     print_result(Result(replace(result.outcome, summary=summary)))
@@ -258,10 +259,7 @@ def test_variants_that_earlier_runs_advise_are_not_left_out_of_the_count(
 def test_a_small_gain_is_not_printed_as_an_interval_from_one(
     scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (spec,) = load_spec(scale_spec())
-    backend = SimulatedBackend(seconds=lambda _: 1e-3)
-    begin(spec, tmp_path / "a.run", Options(seed=1, evaluations=2), backend=backend)
-    result = load(tmp_path / "a.run")
+    result = short_run(scale_spec(), tmp_path / "a.run", 2)
     summary = replace(result.outcome.summary, improved=True, speedup=(1.0213, 1.0037, 1.0392))
     print_result(Result(replace(result.outcome, summary=summary)))
     assert "1.02 times faster than the baseline, 95% interval 1.0037 to 1.0392" in capsys.readouterr().out

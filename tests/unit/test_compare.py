@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
+from instants import InterruptAt
 
 import tuner
 from tuner.api import tune_spec
@@ -17,7 +17,6 @@ from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
-from tuner.driver.work.engine import Interruption
 from tuner.evaluators.host.backend import HostBackend
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
@@ -83,19 +82,6 @@ def test_code_that_computes_something_else_is_not_timed(scale_spec: SpecWriter, 
     (other,) = result.to_json()["compare"]
     assert other["status"] in ("wrong_result", "crashed")
     assert other["speedup"] is None
-
-
-class InterruptAt:
-    """Stops a run after so many events of one kind."""
-
-    def __init__(self, kind: str, count: int) -> None:
-        self.interruption = Interruption()
-        self._kind, self._left = kind, count
-
-    def event(self, kind: str, body: Mapping[str, Any]) -> None:
-        self._left -= kind == self._kind
-        if self._left == 0:
-            self.interruption.set()
 
 
 @pytest.mark.parametrize("kind", ["other", "compared"])

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from product_runs import TASK, seconds
 from run_events import events
+from spec_files import spec_in
 
-from tuner.core import claims
+from tuner.core.claims import pairs_for
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 SPEC = f"""\
@@ -26,9 +26,9 @@ search: {{strategy: random}}
 
 def confirmed(tmp_path: Path, options: Options, noise: float) -> tuple[int, int, dict[str, object]]:
     """Processes of the baseline, of the winner, and the choice."""
-    (tmp_path / "product.c").write_text("void product(const float *a, const float *b, float *c, int n) {}\n")
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(
+        tmp_path, "product.c", "void product(const float *a, const float *b, float *c, int n) {}\n", SPEC
+    )
     backend = SimulatedBackend(
         seconds=lambda resolved: seconds(resolved) / (1.0 if resolved.macros["WIDTH"] == 1 else 5.0),
         process_noise=noise,
@@ -65,7 +65,7 @@ def test_pairs_by_the_spread() -> None:
     """Twice the spread takes four times as many; without two processes of one nothing is known."""
     narrow = [[math.exp(x) for x in (-0.02, 0.0, 0.02)], [math.exp(x) for x in (1.98, 2.0, 2.02)], [1.0]]
     wide = [[v**2 for v in values] for values in narrow]
-    few, many = (claims.pairs_for(values, 0.01) for values in (narrow, wide))
+    few, many = (pairs_for(values, 0.01) for values in (narrow, wide))
     assert few == math.ceil(2 * 0.0004 * (2.178 / 0.01) ** 2)
     assert 4 * few - 4 <= many <= 4 * few
-    assert claims.pairs_for([[1.0], []], 0.05) == 0
+    assert pairs_for([[1.0], []], 0.05) == 0

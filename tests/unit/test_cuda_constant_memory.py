@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import cuda_stand_in as stand_in
 import needs
 import pytest
 
@@ -152,18 +150,6 @@ def test_only_inputs_of_cuda_can_be_constant(tmp_path: Path) -> None:
         HostBackend().prepare(on_host, workers=1)
 
 
-def _stand_in() -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py"
-    found = importlib.util.spec_from_file_location("constant_stand_in", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
-
-
-STAND_IN = _stand_in()
 ON_STAND_IN = """
 typedef unsigned u;
 double stand_in_worked;
@@ -195,22 +181,22 @@ def _constant_task(text: str) -> Task:
         Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
         Argument(name="n", dtype="int32", value=parse("n")),
     )
-    task: Task = STAND_IN.make_task(text)
+    task: Task = stand_in.make_task(text)
     return replace(task, arguments=arguments)
 
 
 @pytest.mark.integration
 @needs.cc
 def test_each_call_on_a_device_finds_its_own_values(tmp_path: Path) -> None:
-    evaluation = STAND_IN.StandInBackend(tmp_path).prepare(_constant_task(RIGHT), workers=1)
+    evaluation = stand_in.StandInBackend(tmp_path).prepare(_constant_task(RIGHT), workers=1)
     try:
-        (base,) = evaluation.build([STAND_IN.request(0, RIGHT)])
-        report = evaluation.set_baseline(base, STAND_IN.RESOLVED)
+        (base,) = evaluation.build([stand_in.request(0, RIGHT)])
+        report = evaluation.set_baseline(base, stand_in.RESOLVED)
         assert report.status is Status.OK, report.message
         found = {}
         for name, text in (("right", RIGHT), ("kept", NEVER_FILLED), ("small", TOO_SMALL)):
-            (build,) = evaluation.build([STAND_IN.request(1, text)])
-            session = evaluation.open(build, STAND_IN.RESOLVED, purpose="search", number=0)
+            (build,) = evaluation.build([stand_in.request(1, text)])
+            session = evaluation.open(build, stand_in.RESOLVED, purpose="search", number=0)
             found[name] = session.verify()
             if name == "right":
                 measured = session.measure(problem=0, calls=4)

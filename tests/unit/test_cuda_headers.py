@@ -6,6 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from spec_files import spec_in
 
 from tuner.core.errors import SpecError
 from tuner.driver.check import CheckReport, check_spec
@@ -45,9 +46,9 @@ __global__ void k(const float *x, float *y, int n) {
 
 def checked(folder: Path, text: str, *, passes: str = "passes: off", entry: str = "k") -> CheckReport:
     """The report on a kernel."""
-    (folder / "k.cu").write_text(text)
-    (folder / "k.yaml").write_text(SPEC.replace("PASSES", passes).replace("entry: k", f"entry: {entry}"))
-    (spec,) = load_spec(folder / "k.yaml")
+    spec = spec_in(
+        folder, "k.cu", text, SPEC.replace("PASSES", passes).replace("entry: k", f"entry: {entry}")
+    )
     return check_spec(spec, faults=False)
 
 

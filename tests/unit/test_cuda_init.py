@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import needs
 import pytest
+import yaml
 from smaller_problem import smaller_problem
 
 from tuner.core.errors import UsageError
-from tuner.core.types import Source
 from tuner.driver.check import check_spec
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
-from tuner.spec.reading.cuda_kernels import CudaKernel, kernels_of, scope_of, with_types
-from tuner.spec.reading.signature import SourceReader
-from tuner.spec.reading.source_trees import source_tree
 
 VADD = """
 // not one: __global__ void comment(int n) {}
@@ -50,34 +48,20 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def typed(text: str) -> list[CudaKernel]:
-    """The kernels with the types of their parameters."""
-    reader = SourceReader(
-        files=(Source(name="kernel.cu", text=text),), language="cuda"
-    ).with_missing_headers()
-    return [with_types(kernel, scope_of(kernel, reader)) for kernel in kernels_of(source_tree(reader))]
+def arguments(folder: Path, text: str, entry: str | None = None) -> dict[str, Any]:
+    """The types of a first spec's arguments, by name."""
+    found = yaml.safe_load(init_spec(write(folder, text), entry=entry))["arguments"]
+    return {each["name"]: each["dtype"] for each in found}
 
 
-@pytest.mark.integration
-def test_signatures_are_read() -> None:
-    vadd, *others = typed(VADD)
-    assert not others
-    assert [(p.name, p.dtype, p.pointer, p.kind.constant) for p in vadd.parameters] == [
-        ("a", "float32", True, True),
-        ("b", "float32", True, True),
-        ("c", "float32", True, False),
-        ("n", "int32", False, False),
-    ]
-    blur, second = typed(BLUR)
-    assert blur.template == ("typename T", "int SIDE = 3", "bool EDGE = true")
-    assert [(p.name, p.dtype, p.lanes) for p in blur.parameters] == [
-        ("in", "float32", 1),
-        ("out", "float32", 1),
-        ("wide", "float32", 4),
-        ("n", "uint32", 1),
-        ("scale", "float64", 1),
-    ]
-    assert second.name == "second"
+def test_signatures_are_read(tmp_path: Path) -> None:
+    assert arguments(tmp_path, VADD) == {**dict.fromkeys(("a", "b", "c"), "float32"), "n": "int32"}
+    assert "{name: c, dtype: float32, shape: [n], role: output}" in init_spec(tmp_path / "kernel.cu")
+    assert arguments(tmp_path, BLUR.replace("#include <cuda_fp16.h>", ""), "blur") == {
+        **dict.fromkeys(("in", "out", "wide"), "float32"),
+        "n": "uint32",
+        "scale": "float64",
+    }
 
 
 NAMED = """
@@ -92,26 +76,30 @@ typedef Pair Pairs;
 using Rows = float (*)[8];
 template <class T, int N>
 __global__ void k([[maybe_unused]] typename Traits<T>::pointer a, Pairs *b, ELEMENT c[N], Side side, Rows rows,
-                  float **d, curandState *e, Mixed *f, const __restrict__ size_t g) { a[TILE]; }
+                  Mixed *f, const __restrict__ size_t g) {
+    int i = blockIdx.x * TILE + threadIdx.x;
+    c[i] = a[i] + b[i].first + rows[i][1] + f[i].pair.second + g + (int)side;
+}
 }
 """
 
 
-def test_the_compiler_says_what_names_of_types_stand_for() -> None:
-    (kernel,) = typed(NAMED)
-    assert [(p.name, p.dtype, p.pointer, p.kind.constant, p.lanes) for p in kernel.parameters[:5]] == [
-        ("a", "float32", True, True, 1),
-        ("b", "float64", True, False, 2),
-        ("c", "uint16", True, False, 1),
-        ("side", "int16", False, False, 1),
-        ("rows", "float32", True, False, 1),
-    ]
-    assert [(p.name, p.dtype, p.kind.odd) for p in kernel.parameters[5:]] == [
-        ("d", "", "a pointer to pointers"),
-        ("e", "", "unknown type name 'curandState'"),
-        ("f", "{id: int32, pair: {first: float64, second: float64}}", ""),
-        ("g", "uint64", ""),
-    ]
+def test_the_compiler_says_what_names_of_types_stand_for(tmp_path: Path) -> None:
+    assert arguments(tmp_path, NAMED) == {
+        "a": "float32",
+        "b": "float64",
+        "c": "uint16",
+        "side": "int16",
+        "rows": "float32",
+        "f": {"id": "int32", "pair": {"first": "float64", "second": "float64"}},
+        "g": "uint64",
+    }
+    for wrong, why in (
+        ("float **d", "a pointer to pointers"),
+        ("curandState *d", "unknown type name 'curandState'"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            arguments(tmp_path, NAMED.replace("Mixed *f", f"{wrong}, Mixed *f"))
 
 
 @needs.nvrtc

@@ -9,6 +9,7 @@ from typing import Any
 import cuda_stand_in as stand_in
 import needs
 import pytest
+from spec_files import spec_in
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
@@ -73,9 +74,7 @@ __global__ void conv(const T *__restrict__ in, T *__restrict__ out, int n) {
 @needs.cc
 @pytest.mark.integration
 def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None:
-    (tmp_path / "axpy.cu").write_text(stand_in.GOOD.replace("for (int i", f"{SLOW} for (int i"))
-    (tmp_path / "axpy.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "axpy.yaml")
+    spec = spec_in(tmp_path, "axpy.cu", stand_in.GOOD.replace("for (int i", f"{SLOW} for (int i"), SPEC)
     backend: Any = stand_in.StandInBackend(tmp_path)
     few = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
     outcome = begin(spec, tmp_path / "axpy.run", Options(workers=2, settings=few), backend=backend)
@@ -90,9 +89,7 @@ def test_a_run_ends_with_a_claim_and_failures_are_trials(tmp_path: Path) -> None
 @needs.cc
 @pytest.mark.integration
 def test_check_times_on_a_device(tmp_path: Path) -> None:
-    (tmp_path / "axpy.cu").write_text(stand_in.GOOD)
-    (tmp_path / "axpy.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "axpy.yaml")
+    spec = spec_in(tmp_path, "axpy.cu", stand_in.GOOD, SPEC)
     report = check_spec(spec, backend=stand_in.StandInBackend(tmp_path), faults=False)
     assert report.ok, report.lines
     assert "ms a call" in dict(report.lines)["time"]

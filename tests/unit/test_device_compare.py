@@ -15,8 +15,7 @@ from tuner.evaluators.cuda import other_compilers
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.cubin import has_kernel
 from tuner.evaluators.device_code.pipelines import clang_words
-from tuner.evaluators.opencl.backend import OpenClBackend
-from tuner.evaluators.opencl.evaluation import OpenClEvaluation
+from tuner.evaluators.opencl.backend import OpenClBackend, OpenClEvaluation
 from tuner.evaluators.opencl.program import Program
 from tuner.spec.load import load_spec
 

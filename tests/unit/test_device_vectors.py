@@ -13,13 +13,13 @@ from typing import Any
 import needs
 import pytest
 from same_device_results import Made, device_variants, differing_kernels
+from spec_files import spec_in
 
 from tuner.core.types import Resolved, Status
 from tuner.evaluators.emulation import Emulator
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
-from tuner.spec.load import load_spec
 
 X = "const int x = get_global_id(0);\nif (x >= n) return;\n"
 XY = "const int x = get_global_id(0), y = get_global_id(1);\nif (x >= n || y >= m) return;\n"
@@ -139,9 +139,9 @@ def test_opencl_variants_give_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CUDA)
 def test_cuda_variants_give_the_same(name: str, tmp_path: Path) -> None:
     head, entry, lanes, body = CUDA[name]
-    (tmp_path / "k.cu").write_text(f"{head}\n{{\n    {PLACES}{body}\n}}\n")
-    (tmp_path / "k.yaml").write_text(SPEC.format(entry=entry, lanes=lanes))
-    (spec,) = load_spec(tmp_path / "k.yaml")
+    spec = spec_in(
+        tmp_path, "k.cu", f"{head}\n{{\n    {PLACES}{body}\n}}\n", SPEC.format(entry=entry, lanes=lanes)
+    )
     program = read_program(spec.task.kernel, launch=spec.task.launch)
     device = [n for n, o in OPERATORS.items() if "cuda" in o.languages and not o.raw and n != "restrict"]
     emulator = Emulator(spec.task)

@@ -22,24 +22,21 @@ from typing import Any
 import cuda_stand_in as stand_in
 import needs
 import pytest
+from spec_files import spec_in
+from two_arrays import task_of
 
 from tuner.core.canonical import canonical_json
 from tuner.core.expressions import parse
 from tuner.core.types import (
-    Argument,
-    ArgumentRole,
     BuildRequest,
-    Kernel,
     Launch,
     Measurement,
-    MeasurePolicy,
     Problem,
     Resolved,
     Source,
     Status,
     Task,
     Variant,
-    VerifyPolicy,
 )
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
@@ -50,7 +47,6 @@ from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.runner import Runner
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
-from tuner.spec.load import load_spec
 
 TEXTS = {
     "c": "void f(const float *x, float *z, int n) { for (int i = 0; i < n; i++) { float s = x[i];"
@@ -64,28 +60,12 @@ CALLS = 150
 
 def make_task(language: str) -> Task:
     """A kernel that computes for about a millisecond."""
-    n = (parse("n"),)
-    return Task(
-        kernel=Kernel(
-            name="f",
-            entry="f",
-            language=language,
-            variant=Variant(files=(Source(name="f.c" if language == "c" else "f.cl", text=TEXTS[language]),)),
-            folder=".",
-        ),
-        backend="host" if language == "c" else "opencl",
-        target="native" if language == "c" else "pocl",
-        arguments=(
-            Argument(name="x", dtype="float32", shape=n),
-            Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": 50_000}),),
-        verify=VerifyPolicy(),
-        measure=MeasurePolicy(),
-        launch=None if language == "c" else Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),)),
-        seed=5,
-    )
+    variant = Variant(files=(Source(name="f.c" if language == "c" else "f.cl", text=TEXTS[language]),))
+    made = task_of(variant, n=50_000, arrays=("x", "z"), small=None, language=language)
+    if language == "c":
+        return made
+    launch = Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),))
+    return replace(made, backend="opencl", target="pocl", launch=launch)
 
 
 @contextmanager
@@ -349,9 +329,7 @@ search: {strategy: random, budget: {evaluations: 2}}
 @needs.cc
 @pytest.mark.integration
 def test_the_record_of_a_run_holds_the_marks(tmp_path: Path, nvml: Any) -> None:
-    (tmp_path / "axpy.cu").write_text(stand_in.GOOD)
-    (tmp_path / "axpy.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "axpy.yaml")
+    spec = spec_in(tmp_path, "axpy.cu", stand_in.GOOD, SPEC)
     nvml.stand_in_throttle(ALWAYS, HEAT, 0)
     backend: Any = stand_in.StandInBackend(tmp_path, nvml=nvml._name)
     outcome = begin(spec, tmp_path / "a.run", Options(workers=1), backend=backend)

@@ -22,7 +22,6 @@ import typer
 from pages import ELSEWHERE, NOT_RUN, PAGES, ROOT, block, blocks, name, run, run_marked, served, workplace
 
 from tuner.cli.main import app
-from tuner.spec.reference import reference
 
 LINK = re.compile(r"\]\(([^)#\s]+?)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^(?:\$ )?(?:\S*/)?(tuner|tune)( .*)?$")
@@ -118,12 +117,6 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
-
-
-def test_the_spec_reference_is_current() -> None:
-    assert (ROOT / "docs" / "spec.md").read_text() == reference(), (
-        "python -m tuner.spec.reference > docs/spec.md"
-    )
 
 
 @pytest.mark.integration

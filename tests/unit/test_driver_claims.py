@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from spec_files import spec_in
 
 from tuner.core.streams import stream
 from tuner.core.types import Resolved
@@ -71,9 +72,7 @@ def test_few_claims_in_real_runs_of_identical_code(tmp_path: Path) -> None:
     Where there are more claims than three, 80 further runs tell luck from a fault: a rule that keeps its 2.5% fails
     both looks once in 2,300 tests, one that claims a fifth of identical codes passes once in 35.
     """
-    (tmp_path / "smooth.c").write_text(KERNEL)
-    (tmp_path / "smooth.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "smooth.yaml")
+    spec = spec_in(tmp_path, "smooth.c", KERNEL, SPEC)
 
     def claims(seeds: range) -> int:
         runs = (begin(spec, tmp_path / f"{seed}.run", Options(seed=seed)) for seed in seeds)

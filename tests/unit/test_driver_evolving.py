@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import signal
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import made_runs
 import pytest
+from instants import Instants, killed
 from product_runs import KERNEL, SPEC, backend, seconds
 from run_events import decided, events
+from spec_files import spec_in
 
 from tuner.core.types import Resolved, Variant
 from tuner.driver.audit import audit
@@ -27,10 +28,7 @@ from tuner.spec.load import LoadedSpec, load_spec
 
 @pytest.fixture
 def spec(tmp_path: Path) -> LoadedSpec:
-    (tmp_path / "product.c").write_text(KERNEL)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (loaded,) = load_spec(tmp_path / "product.yaml")
-    return loaded
+    return spec_in(tmp_path, "product.c", KERNEL, SPEC)
 
 
 def test_a_better_variant_is_found_and_claimed(spec: LoadedSpec, tmp_path: Path) -> None:
@@ -158,12 +156,16 @@ def test_killed_at_events_and_resumed_ends_the_same(spec: LoadedSpec, tmp_path: 
     assert {"variant", "promote", "minimise"} <= set(kinds)
     for kill_at in [_middle(kinds, kind) for kind in ("variant", "minimise", "promote")]:
         path = tmp_path / f"killed-{kill_at}.run"
-        _run_and_kill(spec, path, options, kill_at)
+        killed(run_of(spec, path, options), kill_at)
         result = resume(path, backend=backend())
         assert decided(path) == expected, f"killed at event {kill_at}"
         assert result.summary.speedup == whole.summary.speedup
     # What was decided is equal, so a replay of each would tell little more than that of the last.
     assert audit(path, backend=backend()).differences == []
+
+
+def run_of(loaded: LoadedSpec, path: Path, options: Options) -> Callable[[Instants], object]:
+    return lambda instants: begin(loaded, path, options, backend=backend(), observers=[instants])
 
 
 def _middle(kinds: list[str], kind: str) -> int:
@@ -172,51 +174,19 @@ def _middle(kinds: list[str], kind: str) -> int:
     return places[len(places) // 2]
 
 
-def _run_and_kill(loaded: LoadedSpec, path: Path, options: Options, kill_at: int) -> None:
-    class Kill:
-        count = 0
-
-        def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            self.count += 1
-            if self.count == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    child = os.fork()
-    if child == 0:
-        try:
-            begin(loaded, path, options, backend=backend(), observers=[Kill()])
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-
-
 @pytest.mark.integration
 def test_a_changed_variant_is_found_by_the_replay(spec: LoadedSpec, tmp_path: Path) -> None:
-    """A record written anew with a valid chain but another promotion does not pass."""
-    from tuner.recorders.record import Event
-
+    """A record written anew with a valid chain but other promotions does not pass."""
     result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=12), backend=backend())
-    forged = tmp_path / "forged.run"
-    with RunRecord.read(result.path) as source, RunRecord.create(forged) as target:
-        done = False
-        for event in source.events():
-            body = dict(event.body)
-            if event.kind == "variant" and body["made"] and not done:
-                body["made"] = {**body["made"], "origin": "unroll"}
-                done = True
-            blobs = {n: source.blob(n) for n in _blobs(body)}
-            target.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
-    report = audit(forged, backend=backend())
+
+    def change(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        if kind == "variant" and body["made"]:
+            body["made"] = {**body["made"], "origin": "unroll"}
+        return body
+
+    made_runs.rewritten(result.path, tmp_path / "forged.run", change)
+    report = audit(tmp_path / "forged.run", backend=backend())
     assert any("variant" in line for line in report.differences)
-
-
-def _blobs(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
 
 
 @pytest.mark.integration
@@ -264,9 +234,7 @@ def test_without_evolving_nothing_changes(spec: LoadedSpec, tmp_path: Path) -> N
     """Events of a run whose source stays as it is name no variant."""
     folder = tmp_path / "plain"
     folder.mkdir()
-    (folder / "product.c").write_text(KERNEL)
-    (folder / "product.yaml").write_text(SPEC.replace("  source: {evolve: true}\n", ""))
-    (loaded,) = load_spec(folder / "product.yaml")
+    loaded = spec_in(folder, "product.c", KERNEL, SPEC.replace("  source: {evolve: true}\n", ""))
     result = begin(loaded, tmp_path / "a.run", Options(), backend=backend())
     for kind, _, body in events(result.path):
         assert kind not in ("variant", "promote", "minimise")

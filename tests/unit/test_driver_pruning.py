@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import made_runs
 import product_runs
 import pytest
 import yaml
+from instants import Instants, killed
+from spec_files import spec_in
 
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
@@ -185,22 +186,15 @@ def test_a_killed_run_goes_on_as_it_would_have(
     whole: Outcome, write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     path = tmp_path / "a.run"
-    child = os.fork()
-    if child == 0:
-        calls = 0
 
-        def die(what: str) -> None:
-            nonlocal calls
-            calls += what == "measure"
-            if calls == 80:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def run(instants: Instants) -> None:
+        def measured(what: str) -> None:
+            if what == "measure":
+                instants.at()
 
-        try:
-            begin(write(), path, BOTH, backend=backend(features=code, on_event=die))
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
+        begin(write(), path, BOTH, backend=backend(features=code, on_event=measured))
+
+    killed(run, 80)
     done = resume(path, backend=backend(features=code))
     assert not done.interrupted
     assert done.summary.trials == whole.summary.trials
@@ -209,27 +203,18 @@ def test_a_killed_run_goes_on_as_it_would_have(
 
 
 @pytest.mark.integration
-def test_a_changed_judgement_is_a_difference(searched: Outcome) -> None:
+def test_a_changed_judgement_is_a_difference(searched: Outcome, tmp_path: Path) -> None:
     """The record as it is has none, which the audit above finds."""
-    from tuner.driver.opening import make_lineup, spec_of
-    from tuner.driver.replay import replay_events
-    from tuner.driver.state.run import RunState
 
-    with RunRecord.read(searched.path) as record:
-        recorded = list(record.events())
-        spec = spec_of(record, recorded[0].body)
-        at = max(i for i, e in enumerate(recorded) if e.kind == "judge")
-        body = json.loads(json.dumps(recorded[at].body))
-        body["judged"][0]["place"] += 0.25
-        changed = [*recorded[:at], _with_body(recorded[at], body), *recorded[at + 1 :]]
-        state = RunState(record.blob)
-        lineup = make_lineup(record, state, spec, spec.space(None), recorded[0].body)
-        assert replay_events(state, lineup, changed, record.blob).differences
+    def change(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        body = json.loads(json.dumps(body))
+        if kind == "judge" and body["judged"]:
+            body["judged"][0]["place"] += 0.25
+        return body
 
-
-def _with_body(event: Any, body: Mapping[str, Any]) -> Any:
-
-    return event._replace(body=body)
+    assert searched.path is not None
+    made_runs.rewritten(searched.path, tmp_path / "other.run", change)
+    assert audit(tmp_path / "other.run").differences
 
 
 PRODUCT_SPEC = f"""\
@@ -244,9 +229,7 @@ search: {{strategy: random, budget: {{evaluations: 90}}}}
 
 @pytest.mark.integration
 def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(tmp_path: Path) -> None:
-    (tmp_path / "product.c").write_text(product_runs.KERNEL)
-    (tmp_path / "product.yaml").write_text(PRODUCT_SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", product_runs.KERNEL, PRODUCT_SPEC)
 
     def time_s(resolved: Resolved) -> float:
         return 1e-3 * (1 + abs(int(resolved.macros["WIDTH"]) - 3))

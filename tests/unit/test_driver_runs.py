@@ -6,13 +6,14 @@ import contextlib
 import json
 import math
 import os
-import signal
 import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import made_runs
 import pytest
+from instants import Instants, InterruptAt, killed
 from run_events import decided, events
 
 from tuner.api import tune_spec
@@ -23,7 +24,6 @@ from tuner.driver.options import Options
 from tuner.driver.records import find_newest
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
-from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
 
@@ -183,24 +183,15 @@ def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: 
 @pytest.mark.integration
 def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -> None:
     whole = begin(spec, tmp_path / "whole.run", Options(seed=5, evaluations=16), backend=backend())
-    interruption = Interruption()
-
-    class StopAfter:
-        count = 0
-
-        def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            self.count += 1
-            if self.count == 30:
-                interruption.set()
-
+    stop = InterruptAt(count=30)
     path = tmp_path / f"{spec.name}-1.run"
     first = begin(
         spec,
         path,
         Options(seed=5, evaluations=16),
         backend=backend(),
-        observers=[StopAfter()],
-        interruption=interruption,
+        observers=[stop],
+        interruption=stop.interruption,
     )
     assert first.interrupted
     assert first.summary.stopped_by == "interrupted"
@@ -212,15 +203,9 @@ def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -
 
 
 def _interrupted(spec: LoadedSpec, path: Path) -> None:
-    interruption = Interruption()
-
-    class Stop:
-        def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            if kind == "trial" and body["trial"] == 5:
-                interruption.set()
-
+    stop = InterruptAt("trial", 5)
     assert begin(
-        spec, path, Options(), backend=backend(), observers=[Stop()], interruption=interruption
+        spec, path, Options(), backend=backend(), observers=[stop], interruption=stop.interruption
     ).interrupted
 
 
@@ -298,66 +283,27 @@ def test_killed_after_events_and_resumed_ends_the_same(scale_spec: SpecWriter, t
     first = dict(zip(kinds[-2::-1], range(len(kinds) - 1, 0, -1), strict=True))
     for kill_at in sorted({*first.values(), *last.values()}):
         path = tmp_path / f"killed-{kill_at}.run"
-        _run_and_kill(loaded, path, options, kill_at)
+        killed(run_of(loaded, path, options), kill_at)
         result = resume(path, backend=backend())
         assert decided(path) == expected, f"killed at event {kill_at}"
         assert result.summary.speedup == whole.summary.speedup
 
 
-def _run_and_kill(loaded: LoadedSpec, path: Path, options: Options, kill_at: int) -> None:
-    """Runs in a child that kills itself with SIGKILL right after it has committed its n-th event."""
-
-    class Kill:
-        count = 0
-
-        def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            self.count += 1
-            if self.count == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    child = os.fork()
-    if child == 0:
-        try:
-            begin(loaded, path, options, backend=backend(), observers=[Kill()])
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+def run_of(loaded: LoadedSpec, path: Path, options: Options) -> Callable[[Instants], object]:
+    return lambda instants: begin(loaded, path, options, backend=backend(), observers=[instants])
 
 
 def test_an_altered_decision_is_found(spec: LoadedSpec, tmp_path: Path) -> None:
     """A record that was written anew with a valid chain but another decision does not pass the replay."""
     result = begin(spec, tmp_path / "a.run", Options(evaluations=10), backend=backend())
-    forged = tmp_path / "forged.run"
-    with RunRecord.read(result.path) as source, RunRecord.create(forged) as target:
-        from tuner.recorders.record import Event
 
-        blobs = {}
-        for event in source.events():
-            for name in _blobs(event.body):
-                blobs[name] = source.blob(name)
-        done = False
-        for event in source.events():
-            body = dict(event.body)
-            if event.kind == "verdict":
-                body["claim"] = "improved"
-                body["speedup"] = [9.0, 8.0, 10.0]
-                done = True
-            target.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
-            blobs = {}
-    assert done
-    report = audit(forged, backend=backend())
+    def change(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "claim": "improved", "speedup": [9.0, 8.0, 10.0]} if kind == "verdict" else body
+
+    made_runs.rewritten(result.path, tmp_path / "forged.run", change)
+    report = audit(tmp_path / "forged.run", backend=backend())
     assert not report.clean
     assert "verdict" in report.differences[0]
-
-
-def _blobs(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
 
 
 @pytest.mark.integration

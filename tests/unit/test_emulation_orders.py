@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from spec_files import spec_in
 
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import Status
 from tuner.evaluators.emulation import Emulator, emulator
 from tuner.evaluators.host.runner import CandidateFailed
-from tuner.spec.load import load_spec
 
 SPEC = """\
 kernel: {source: k.cu, entry: k}
@@ -29,9 +29,7 @@ HEAD = "__global__ void k(const float *x, float *y, int n) { int i = blockIdx.x 
 
 def verified(folder: Path, body: str) -> BaselineReport:
     """A kernel as the baseline, with itself as the only reference."""
-    (folder / "k.cu").write_text(HEAD + body + " }\n")
-    (folder / "k.yaml").write_text(SPEC)
-    (loaded,) = load_spec(folder / "k.yaml")
+    loaded = spec_in(folder, "k.cu", HEAD + body + " }\n", SPEC)
     space = loaded.space(None)
     emulator = Emulator(loaded.task)
     try:

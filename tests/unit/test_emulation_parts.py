@@ -12,11 +12,8 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Source, Status, Variant
 from tuner.evaluators.emulation import Emulator
-from tuner.evaluators.emulation.launch import architecture_macro, barrier_counts_ended, over_limit
 from tuner.evaluators.emulation.reports import Finding, read_report
-from tuner.evaluators.emulation.rewriting import mark_lines, place_shared
 from tuner.evaluators.workloads import make_workload
-from tuner.spaces.launch import Geometry
 from tuner.spec.load import LoadedSpec, load_spec
 
 KERNEL = """
@@ -153,35 +150,6 @@ def test_names_of_a_kernel_may_be_any(load: Callable[..., LoadedSpec]) -> None:
         emulator.close()
 
 
-@pytest.mark.parametrize(
-    ("block", "shared_bytes", "static_bytes", "target", "message"),
-    [
-        ((32, 32, 1), 0, 0, "sm_90", ""),
-        ((32, 33, 1), 0, 0, "sm_90", "1056"),
-        ((1, 1, 65), 0, 0, "sm_90", "block.z is 65"),
-        ((1, 1, 1), 0, 49153, "sm_90", "49153 bytes of static shared memory"),
-        ((1, 1, 1), 227 << 10, 0, "sm_90", ""),
-        ((1, 1, 1), 227 << 10, 1, "sm_90", "232449"),
-        ((1, 1, 1), 100 << 10, 0, "sm_89", "102400"),
-        ((1, 1, 1), 100 << 10, 0, "native", ""),
-    ],
-)
-def test_limits_of_devices(
-    block: tuple[int, int, int], shared_bytes: int, static_bytes: int, target: str, message: str
-) -> None:
-    shape = Geometry(grid=(1, 1, 1), block=block, shared_bytes=shared_bytes)
-    said = over_limit(shape, static_bytes, target)
-    assert message in said
-    assert bool(said) == bool(message)
-
-
-def test_architectures() -> None:
-    assert architecture_macro("sm_86") == "-D__CUDA_ARCH__=860"
-    assert architecture_macro("native") == "-D__CUDA_ARCH__=900"
-    assert barrier_counts_ended("sm_61")
-    assert not barrier_counts_ended("sm_90a")
-
-
 def test_a_report_may_hold_anything(load: Callable[..., LoadedSpec]) -> None:
     loaded = load()
     workload = make_workload(loaded.task, loaded.task.problems[0], {"STEP": 1}, seed=0)
@@ -198,40 +166,43 @@ def test_a_report_may_hold_anything(load: Callable[..., LoadedSpec]) -> None:
                 assert "\n" not in report.message
 
 
-def test_shared_variables_get_a_section_and_a_gap() -> None:
-    text = (
-        "@_ZZ1kE4tile = internal global [8 x float] undef, align 4\n"
-        "@zero = global i32 0, align 4\n"
-        "@one = external global [0 x float], align 4\n"
-        "@two = external global [0 x double], align 8\n"
-        "  %a = getelementptr float, ptr @one, i64 %i\n"
-        "  %b = getelementptr float, ptr @two, i64 %i\n"
-    )
-    placed = place_shared(text, "entry")
-    assert (
-        '@_ZZ1kE4tile = linkonce_odr global { [8 x float], [64 x i8] } undef, section "emu_shared", align 16'
-        in placed
-    )
-    assert "@zero = global i32 0, align 4" in placed
-    assert placed.count("@emu_dynamic = external") == 1
-    assert placed.count("ptr @emu_dynamic, i64 %i") == 2
+DYNAMIC = """#include "at.h"
+extern "C" __global__ void scale(const float *x, float *y, int n, int step) {
+#if __CUDA_ARCH__ != ARCH
+#error of another architecture
+#endif
+    extern __shared__ float one[];
+    extern __shared__ unsigned char two[];
+    const int own = blockIdx.x * blockDim.x + threadIdx.x;
+    one[threadIdx.x] = own < n ? x[own] : 0.0f;
+    __syncthreads();
+    if (own < n) y[own] = 2.0f * ((float *)two)[threadIdx.x];
+    if (own == 0) y[0] = at(x, AT);
+}
+"""
+AT = "__device__ float at(const float *x, int i) { return 2.0f * x[i]; }\n"
 
 
-def test_a_line_is_the_one_of_the_kernels_own_file() -> None:
-    text = (
-        "@llvm.global_ctors = appending global [1 x ptr] [ptr @init]\n"
-        "define void @k() {\n"
-        "  call void @__tsan_read4(ptr %a), !dbg !5\n"
-        "  call void @other(ptr %a), !dbg !5\n"
-        "}\n"
-        '!1 = !DIFile(filename: "k.cu", directory: "")\n'
-        '!2 = !DIFile(filename: "header.h", directory: "")\n'
-        '!3 = distinct !DISubprogram(name: "k", scope: !1, file: !1, line: 1)\n'
-        '!4 = distinct !DISubprogram(name: "h", scope: !2, file: !2, line: 1)\n'
-        "!5 = !DILocation(line: 90, column: 1, scope: !4, inlinedAt: !6)\n"
-        "!6 = distinct !DILocation(line: 12, column: 3, scope: !3)\n"
-    )
-    marked = mark_lines(text, "k.cu")
-    assert "  store i32 12, ptr @emu_line, align 4\n  call void @__tsan_read4" in marked
-    assert marked.count("store i32") == 1
-    assert "global_ctors" not in marked
+@pytest.mark.integration
+@pytest.mark.parametrize("architecture", ["sm_86", "native"])
+def test_all_shared_memory_of_a_launch_is_one_and_a_fault_has_the_line_of_the_kernels_own_file(
+    load: Callable[..., LoadedSpec], tmp_path: Path, architecture: str
+) -> None:
+    """Also one in a function of a header."""
+    number = {"native": "900"}.get(architecture, f"{architecture.removeprefix('sm_')}0")
+    text = DYNAMIC.replace("!= ARCH", f"!= {number}")
+    (tmp_path / "at.h").write_text(AT)
+    spec = SPEC.replace("sm_90", architecture).replace("block: [BLOCK]}", "block: [64], shared_bytes: 256}")
+    loaded = load(kernel=text.replace("AT)", "0)"), spec=spec.replace("    BLOCK: [64, 128, 2048]\n", ""))
+    space, emulator = loaded.space(None), Emulator(loaded.task)
+    base = space.resolve(space.default())
+    files = loaded.task.kernel.variant.files
+    try:
+        report = emulator.set_baseline(base, loaded.task.kernel.variant)
+        assert report.status is Status.OK, report.message
+        far = replace(files[0], text=text.replace("AT)", "n + 9)"))
+        verdict = emulator.verify(base, Variant(files=(far, *files[1:])))
+        assert verdict.status is Status.CRASHED
+        assert "k.cu:12: out of bounds" in verdict.message
+    finally:
+        emulator.close()

@@ -94,7 +94,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["tune"], "Missing argument"),
     (["tune", "missing.yaml"], "there is no file missing.yaml"),
     (["tune", "{spec}x"], "did you mean 'scale.yaml'?"),
-    (["tune", "{spec}", "--evaluations", "0"], "Invalid value for '--evaluations'"),
+    (["tune", "{spec}", "--evaluations", "0"], "evaluations is 0"),
     (["tune", "{spec}", "--strategy", "randm"], "randm"),
     (["tune", "{spec}", "--executor", "slurm"], "slurm"),
     (["tune", "{spec}", "--warm-start", "none.run"], "none.run"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import pytest
 from product_runs import SPEC, backend
 from run_events import events
 
-from tuner.api import Result, tune_spec
+from tuner.api import Result, load, tune_spec
 from tuner.cli.figures import Figures
 from tuner.cli.progress import PlainProgress
 from tuner.core.errors import UsageError
@@ -26,8 +27,8 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.records import find_newest
 from tuner.driver.runs import begin
-from tuner.driver.state import settings
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.settings import Evolution as EvolutionSettings
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged
@@ -84,6 +85,19 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return tune_spec(spec_in(folder), options, out=folder / "runs", backend=backend(), baselines=True)
 
 
+def is_a_curve(curve: dict[str, list[float]], of: Result) -> None:
+    """A point for each trial that took the lead, and the last."""
+    assert len({len(values) for values in curve.values()}) == 1
+    assert (curve["done"][0], curve["speed"][0]) == (0, 1.0)
+    assert all(a < b for a, b in itertools.pairwise(curve["speed"][:-1]))
+    assert all(a <= b for a, b in itertools.pairwise(curve["clock_s"]))
+    assert all(0 <= s < 1 for s in curve["spread"])
+    finished = [
+        row for row in of.rows if row["status"] == "ok" and row["score"] is not None and not row["raced"]
+    ]
+    assert curve["speed"][-1] == pytest.approx(math.exp(-min(row["score"] for row in finished)), rel=1e-4)
+
+
 @pytest.mark.integration
 def test_simpler_searches_stand_beside_the_result(compared: Result, spec: LoadedSpec, tmp_path: Path) -> None:
     """With the budget of the run itself, in the record and in the JSON; the record passes its audit."""
@@ -93,7 +107,8 @@ def test_simpler_searches_stand_beside_the_result(compared: Result, spec: Loaded
     for found in value["baselines"]:
         trials = found["trials"]
         assert trials["total"] - trials["duplicate"] - trials["pruned"] <= 16
-        assert result.path.with_name(found["run"]).exists()
+        rival = load(result.path.with_name(found["run"]))
+        is_a_curve(found["curve"], rival)
     assert events(result.path)[0][2]["rivals"] == value["baselines"]
     assert audit(result.path, backend=backend()).differences == []
     options = Options(seed=1, workers=2, evaluations=4)
@@ -216,7 +231,7 @@ def test_variants_that_their_parents_passes_break_are_not_given_up(tmp_path: Pat
     (loaded,) = load_spec(tmp_path / "product.yaml")
     catalogue = Catalogue.from_listing(passes, o3.strip(), "23.1.4").to_json()
     simulated = backend(of_variant=seconds, catalogue=catalogue)
-    own = {"evolution": settings.Evolution(first=1)}
+    own = {"evolution": EvolutionSettings(first=1)}
     options = Options(seed=4, workers=2, evaluations=40, settings=own)
     result = begin(loaded, tmp_path / "a.run", options, backend=simulated)
     with RunRecord.read(result.path) as record:

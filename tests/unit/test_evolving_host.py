@@ -8,23 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from product_runs import SUMS
+from spec_files import spec_in
 
 from tuner.api import replay, tune_spec
 from tuner.driver.options import Options
-from tuner.spec.load import load_spec
 
-KERNEL = """// Product of two square matrices.
-void product(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
+KERNEL = f"// Product of two square matrices.{SUMS}"
 
 SPEC = """\
 kernel: {source: product.c, entry: product}
@@ -46,9 +36,7 @@ search:
 @pytest.mark.measured
 def test_a_naive_product_gains_and_is_handed_over(tmp_path: Path) -> None:
     """The exported source is the winner's, the patch makes it of the original, and a replay finds no difference."""
-    (tmp_path / "product.c").write_text(KERNEL)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", KERNEL, SPEC)
     few = {"choose_processes": 2, "confirm_processes": 4}
     result = tune_spec(spec, Options(seed=1, workers=2, settings=few), out=tmp_path / "runs")
     assert result.improved

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import llm_server
 import pytest
 from product_runs import KERNEL, SPEC, backend
 from run_events import events
+from spec_files import spec_in
 
 from tuner.api import Result
 from tuner.cli.text import print_result
@@ -26,29 +27,19 @@ from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.settings import Llm
 from tuner.recorders.record import RunRecord
 from tuner.search.llm.exchange import Model
-from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.load import LoadedSpec
 
 FEW = {"choose_processes": 2, "confirm_processes": 4}
 EDIT = "<<<<<<< SEARCH\n            float sum = 0.0f;\n=======\n            float sum = NUMBER.0f;\n>>>>>>> REPLACE\n"
 
 
-def serving() -> Any:
+def serving() -> AbstractContextManager[llm_server.Server]:
     """A server on the loopback whose every reply is another edit."""
-    path = Path(__file__).parents[1] / "stand_ins" / "llm_server.py"
-    found = importlib.util.spec_from_file_location("llm_server_of_rivals", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module.serving(lambda number, body: module.Reply(EDIT.replace("NUMBER", str(number))))
+    return llm_server.serving(lambda number, _: llm_server.Reply(EDIT.replace("NUMBER", str(number))))
 
 
 def written(folder: Path, more: str = "") -> LoadedSpec:
-    (folder / "product.c").write_text(KERNEL)
-    (folder / "product.yaml").write_text(SPEC + more)
-    (loaded,) = load_spec(folder / "product.yaml")
-    return loaded
+    return spec_in(folder, "product.c", KERNEL, SPEC + more)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tuner.driver.first_sizes import LEAST_S, MOST_S, with_timed_sizes
 from tuner.spec.first.init import first_spec
-from tuner.spec.first.members import FirstSpec
 
 ROWS = """
 void scale(int rows, int columns, float (*a)[columns], double by)
@@ -21,14 +21,14 @@ void scale(int rows, int columns, float (*a)[columns], double by)
 """
 
 
-def first(folder: Path, text: str, **others: str) -> FirstSpec:
+def first(folder: Path, text: str, **others: str) -> Any:
     (folder / "a.c").write_text(text)
     for name, other in others.items():
         (folder / f"{name}.c").write_text(other)
     return first_spec(folder / "a.c", entry="scale")
 
 
-def sizes(spec: FirstSpec) -> dict[str, int]:
+def sizes(spec: Any) -> dict[str, int]:
     found: dict[str, int] = yaml.safe_load(spec.text)["problem"]
     return found
 
@@ -77,7 +77,7 @@ def test_a_size_that_the_caller_does_not_know_either_is_guessed(tmp_path: Path, 
     assert made.at_scale is not None
 
 
-def power(of: float, constant_s: float, first_spec: FirstSpec) -> tuple[FirstSpec, list[float]]:
+def power(of: float, constant_s: float, first_spec: Any) -> tuple[Any, list[float]]:
     """With sizes by a call that takes a power of the rows."""
     asked = list[float]()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from instants import InterruptAt
 
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.types import Resolved, Status, Task
@@ -20,7 +21,6 @@ from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.run import RunState
-from tuner.driver.work.engine import Interruption
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -177,16 +177,7 @@ def test_lost_devices_cost_nothing_and_new_ones_join(spec: LoadedSpec, tmp_path:
 
 @pytest.mark.integration
 def test_an_interrupted_run_goes_on_with_other_devices(spec: LoadedSpec, tmp_path: Path) -> None:
-    interruption = Interruption()
-    seen = 0
-
-    class Watch:
-        def event(self, kind: str, body: Any) -> None:
-            nonlocal seen
-            seen += kind == "trial"
-            if seen == 20:
-                interruption.set()
-
+    stop = InterruptAt("trial", 20)
     path = tmp_path / "a.run"
     cut = begin(
         spec,
@@ -194,8 +185,8 @@ def test_an_interrupted_run_goes_on_with_other_devices(spec: LoadedSpec, tmp_pat
         Options(seed=3),
         backend=backend(),
         executor=devices(4),
-        observers=[Watch()],
-        interruption=interruption,
+        observers=[stop],
+        interruption=stop.interruption,
     )
     assert cut.interrupted
     result = resume(path, backend=backend(), executor=devices(2))

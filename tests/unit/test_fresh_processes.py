@@ -7,14 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from spec_files import spec_in
 
 from tuner.core.types import BuildRequest, Resolved, Source, Status, Variant
 from tuner.evaluators.executors import worker
-from tuner.evaluators.executors.worker import fresh_process
 from tuner.evaluators.host import timing
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.evaluation import HostEvaluation
-from tuner.spec.load import load_spec
 
 KERNEL = "void twice(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"
 SPEC = """
@@ -32,9 +31,7 @@ PLAIN = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
 
 @pytest.fixture
 def evaluation(tmp_path: Path) -> Iterator[HostEvaluation]:
-    (tmp_path / "twice.c").write_text(KERNEL)
-    (tmp_path / "twice.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "twice.yaml")
+    spec = spec_in(tmp_path, "twice.c", KERNEL, SPEC)
     made = HostBackend().prepare(spec.task, workers=1)
     yield made
     made.close()
@@ -57,7 +54,7 @@ def test_a_machine_whose_clocks_are_apart_is_given_time(
 
     monkeypatch.setattr(timing, "_cpu", disturbed)
     monkeypatch.setattr(worker, "time", SimpleNamespace(sleep=pauses.append))
-    status, measurements, message = fresh_process(evaluation, build, PLAIN, "confirm", 1000, [8], 2)
+    status, measurements, message = worker.fresh_process(evaluation, build, PLAIN, "confirm", 1000, [8], 2)
     if over_after > 2:
         assert status is Status.REFUSED
         assert "cannot be believed" in message

@@ -9,7 +9,6 @@ import pytest
 from tuner.core.errors import BaselineError
 from tuner.driver.check import check_spec
 from tuner.spec.first.init import first_spec
-from tuner.spec.first.project_files import header_folders
 from tuner.spec.load import load_spec
 
 KERNEL = """
@@ -46,19 +45,15 @@ def test_a_first_spec_of_a_source_in_a_project_checks(tmp_path: Path) -> None:
     assert report.ok, report.lines
 
 
-def test_folders_that_are_given_count(tmp_path: Path) -> None:
-    source = project(tmp_path)
-    assert header_folders(source, [tmp_path / "common", tmp_path / "include"]) == []
-    assert header_folders(source, [tmp_path / "common"]) == [tmp_path / "include"]
-
-
-def test_of_two_none_is_guessed(tmp_path: Path) -> None:
+def test_of_two_none_is_guessed_but_the_one_that_is_given_counts(tmp_path: Path) -> None:
     source = project(tmp_path)
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "grid.h").write_text("typedef double real;\n")
-    assert header_folders(source) == [tmp_path / "include"]
     with pytest.raises(BaselineError, match=r"'grid\.h' file not found; name its folder"):
         first_spec(source)
+    text = first_spec(source, include=[tmp_path / "old"]).text
+    assert "include: [../../old, ../../include]" in text
+    assert "dtype: float64" in text
 
 
 def test_nothing_outside_of_the_project_is_looked_at(tmp_path: Path) -> None:
@@ -66,12 +61,14 @@ def test_nothing_outside_of_the_project_is_looked_at(tmp_path: Path) -> None:
     (tmp_path / "mine" / "common" / "grid.h").unlink()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "grid.h").write_text("typedef float real;\n")
-    assert header_folders(source) == [tmp_path / "mine" / "include"]
+    with pytest.raises(BaselineError, match=r"'grid\.h' file not found"):
+        first_spec(source)
 
 
 def test_a_source_alone_is_no_project(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "grid.h").write_text("typedef float real;\n")
-    (tmp_path / "a" / "k.c").write_text(KERNEL)
-    assert header_folders(tmp_path / "a" / "k.c") == []
+    (tmp_path / "a" / "k.c").write_text(KERNEL.replace('#include "io/log.h"\n', ""))
+    with pytest.raises(BaselineError, match=r"'grid\.h' file not found"):
+        first_spec(tmp_path / "a" / "k.c")

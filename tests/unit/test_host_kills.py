@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from spec_files import spec_in
 
 from tuner.core.types import Status
 from tuner.driver.audit import audit
@@ -18,7 +19,6 @@ from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.recorders.record import RunRecord
-from tuner.spec.load import load_spec
 
 KERNEL = """
 void scale(const float *restrict a, float *restrict b, int n) {
@@ -132,9 +132,7 @@ class Killer:
 
 def run_under_fire(folder: Path, kinds: list[str], *, seed: int, every: int) -> int:
     """Kills survived in one run that ended as it should."""
-    (folder / "scale.c").write_text(KERNEL)
-    (folder / "scale.yaml").write_text(SPEC)
-    (spec,) = load_spec(folder / "scale.yaml")
+    spec = spec_in(folder, "scale.c", KERNEL, SPEC)
     path = folder / f"{seed}.run"
     with Killer(kinds, random.Random(seed), every) as killer:
         options = Options(seed=seed, workers=2, settings=SETTINGS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from spec_files import spec_in
 
 from tuner.driver.check import CheckReport, check_spec
-from tuner.spec.load import load_spec
 
 SOURCE = """
 void die(int code, const char *why);
@@ -30,9 +30,7 @@ space: {passes: off, flags: {unroll: ["", "-fno-vectorize"]}}
 
 
 def checked(folder: Path, *, inside: str = "", outside: str = "") -> CheckReport:
-    (folder / "k.c").write_text(SOURCE.replace("INSIDE", inside).replace("OUTSIDE", outside))
-    (folder / "k.yaml").write_text(SPEC)
-    (spec,) = load_spec(folder / "k.yaml")
+    spec = spec_in(folder, "k.c", SOURCE.replace("INSIDE", inside).replace("OUTSIDE", outside), SPEC)
     return check_spec(spec, faults=False)
 
 

@@ -8,37 +8,33 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import needs
 import pytest
+import two_arrays
+from two_arrays import task_of
 
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.expressions import parse
 from tuner.core.types import (
-    Argument,
-    ArgumentRole,
     Build,
+    BuildCompiler,
     BuildRequest,
-    Initial,
-    Kernel,
     Measurement,
-    MeasurePolicy,
-    Problem,
     Resolved,
     Source,
     Status,
     Task,
     Variant,
     Verdict,
-    VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.build_compiler import asked_compiler
 from tuner.evaluators.host.evaluation import HostEvaluation
 from tuner.evaluators.host.openmp import as_if_openmp, find_openmp, team_variables
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
 
 RESOLVED = Resolved(macros={}, scalars={}, flags=(), pipeline="default<O3>")
 MEAN = """
@@ -57,35 +53,34 @@ void f(const float *src, float *dst, int n) {
 BY_GCC = ("gcc", "-O3", "-fopenmp")
 
 
+def asked(command: Sequence[str]) -> BuildCompiler | None:
+    """The compiler of a spec that names it."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "f.c").write_text("void f(float *x) { x[0] = 1; }\n")
+        spec = Path(folder) / "f.yaml"
+        spec.write_text(
+            f"kernel: {{source: f.c, entry: f}}\ncompiler: {' '.join(command)}\nproblem: {{n: 1}}\n"
+            "arguments:\n  - {name: x, dtype: float32, shape: [n], role: output}\n"
+            'space: {flags: {vector: ["", "-O2"]}, passes: off}\n'
+        )
+        return load_spec(spec)[0].task.kernel.compiler
+
+
 def make_task(
     text: str = MEAN, *, threads: int = 2, n: int = 20_000, name: str = "f.c", compiler: Sequence[str] = ()
 ) -> Task:
-    language = "c++" if name.endswith(".cc") else "c"
-    variant = Variant(files=(Source(name=name, text=text),))
-    kernel = Kernel(name="f", entry="f", language=language, variant=variant, folder=".", openmp=True)
-    return Task(
-        kernel=replace(kernel, compiler=asked_compiler(compiler) if compiler else None),
-        backend="host",
-        target="native",
-        arguments=(
-            Argument(name="src", dtype="float32", shape=(parse("n"),), initial=Initial(kind="normal")),
-            Argument(name="dst", dtype="float32", shape=(parse("n"),), role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": n}),),
-        verify=VerifyPolicy(problems=(Problem(sizes={"n": 37}),)),
-        measure=MeasurePolicy(threads=threads),
-        seed=5,
+    return task_of(
+        Variant(files=(Source(name=name, text=text),)),
+        n=n,
+        language="c++" if name.endswith(".cc") else "c",
+        threads=threads,
+        openmp=True,
+        compiler=asked(compiler) if compiler else None,
     )
 
 
 def prepared(task: Task) -> tuple[HostEvaluation, Build]:
-    evaluation = HostBackend().prepare(task, workers=1)
-    (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=RESOLVED)])
-    assert build.status is Status.OK, build.message
-    report = evaluation.set_baseline(build, RESOLVED)
-    assert report.status is Status.OK, report.message
-    return evaluation, build
+    return two_arrays.prepared(HostBackend(), task, RESOLVED)
 
 
 def timed(evaluation: HostEvaluation, build: Build, calls: int = 20) -> tuple[Verdict, Measurement]:

@@ -10,26 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from two_arrays import prepared, task_of
 from virtual_clock import VirtualReadings
 
-from tuner.core.expressions import parse
 from tuner.core.types import (
-    Argument,
-    ArgumentRole,
     Build,
     BuildRequest,
-    Initial,
-    Kernel,
     Measurement,
-    MeasurePolicy,
-    Problem,
     Resolved,
     Source,
     Status,
     Task,
     Variant,
     Verdict,
-    VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.compiler import HostCompiler
@@ -47,20 +40,7 @@ def variant(body: str, before: str = "") -> Variant:
 
 
 def make_task(*, threads: int = 1, n: int = 2000) -> Task:
-    return Task(
-        kernel=Kernel(name="f", entry="f", language="c", variant=variant(HONEST), folder="."),
-        backend="host",
-        target="native",
-        arguments=(
-            Argument(name="src", dtype="float32", shape=(parse("n"),), initial=Initial(kind="normal")),
-            Argument(name="dst", dtype="float32", shape=(parse("n"),), role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": n}),),
-        verify=VerifyPolicy(problems=(Problem(sizes={"n": 37}),)),
-        measure=MeasurePolicy(threads=threads),
-        seed=5,
-    )
+    return task_of(variant(HONEST), n=n, threads=threads)
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +49,9 @@ def compiler() -> Iterator[HostCompiler]:
         yield made
 
 
-def prepared(task: Task) -> HostEvaluation:
-    evaluation = HostBackend().prepare(task, workers=1)
-    (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=RESOLVED)])
-    assert build.status is Status.OK, build.message
-    report = evaluation.set_baseline(build, RESOLVED)
-    assert report.status is Status.OK, report.message
-    return evaluation
-
-
 @pytest.fixture(scope="module")
 def evaluation() -> Iterator[HostEvaluation]:
-    made = prepared(make_task())
+    made, _ = prepared(HostBackend(), make_task(), RESOLVED)
     yield made
     made.close()
 
@@ -250,7 +221,7 @@ def test_threads_beyond_the_policy_are_refused(compiled: Callable[..., Build]) -
     idle = THREAD + "void *work(void *x) { for (;;) usleep(1000); return x; }"
     start = "static int m; unsigned long t;"
     start += " if (m < %d) { m++; if (pthread_create(&t, 0, work, 0)) __builtin_trap(); }" + HONEST
-    evaluation = prepared(make_task(threads=3))
+    evaluation, _ = prepared(HostBackend(), make_task(threads=3), RESOLVED)
     try:
         assert verdict_of(evaluation, compiled(start % 9, idle)).status is Status.CRASHED
         verdict, measurement = timed(evaluation, compiled(start % 2, idle), calls=4)

@@ -9,10 +9,10 @@ import pytest
 from tuner.core.dtypes import C_TYPES
 from tuner.core.errors import SpecError
 from tuner.core.types import Status
+from tuner.evaluators.host.clocks import Clocks
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, lay_out
-from tuner.evaluators.host.timing import Clocks
 from tuner.evaluators.host.toolchain import find_toolchain
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.driver.imports import import_file
-from tuner.spec.foreign import list_of_values, restriction
-from tuner.spec.imports import import_t1
 
 
 def t1(**changes):
@@ -57,6 +56,13 @@ def t1(**changes):
     }
 
 
+def imported(folder, description):
+    source = folder / "blur.json"
+    source.write_text(json.dumps(description))
+    done = import_file(source, folder)
+    return yaml.safe_load(done.spec.read_text()), done.notes
+
+
 def test_a_spec_in_another_folder_finds_the_kernel(tmp_path):
     source = tmp_path / "from" / "blur.json"
     source.parent.mkdir()
@@ -66,12 +72,7 @@ def test_a_spec_in_another_folder_finds_the_kernel(tmp_path):
 
 
 def test_a_description_becomes_a_spec(tmp_path):
-    import yaml
-
-    source = tmp_path / "blur.T1.json"
-    source.write_text(json.dumps(t1()))
-    done = import_file(source, tmp_path)
-    spec = yaml.safe_load(done.spec.read_text())
+    spec, _ = imported(tmp_path, t1())
     assert spec["kernel"] == {"source": "blur.cu", "entry": "blur", "language": "cuda"}
     assert spec["problem"] == {"size_x": 4096, "size_y": 2048}
     assert spec["space"]["parameters"]["bx"] == {"values": [16, 32, 64, 128], "default": 32}
@@ -87,19 +88,26 @@ def test_a_description_becomes_a_spec(tmp_path):
     assert scalar == {"name": "n", "dtype": "int32", "value": 7}
 
 
-def test_inexpressible_parts_are_noted():
+def test_inexpressible_parts_are_noted(tmp_path):
     constant = {"Name": "filter", "Type": "float", "MemType": "Constant", "Size": "9"}
-    imported = import_t1(t1(Arguments=[constant]))
-    assert any("filter" in note for note in imported.notes)
+    _, notes = imported(tmp_path, t1(Arguments=[constant]))
+    assert any("filter" in note for note in notes)
 
 
 @pytest.mark.parametrize(
     ("change", "word"),
     [({"Language": "Fortran"}, "Fortran"), ({"Arguments": [{"Name": "a", "Type": "quad"}]}, "quad")],
 )
-def test_unknown_keys_are_refused_by_name(change, word):
+def test_unknown_keys_are_refused_by_name(change, word, tmp_path):
     with pytest.raises(SpecError, match=word):
-        import_t1(t1(**change))
+        imported(tmp_path, t1(**change))
+
+
+def with_values(text):
+    description = t1()
+    parameters = description["ConfigurationSpace"]["TuningParameters"]
+    parameters.append({"Name": "more", "Type": "int", "Values": text})
+    return description
 
 
 @pytest.mark.parametrize(
@@ -112,34 +120,45 @@ def test_unknown_keys_are_refused_by_name(change, word):
         ("[-1] + [0.5]", [-1, 0.5]),
     ],
 )
-def test_lists_are_read(text, values):
-    assert list_of_values(text) == values
+def test_lists_are_read(text, values, tmp_path):
+    spec, _ = imported(tmp_path, with_values(text))
+    assert spec["space"]["parameters"]["more"]["values"] == values
 
 
 @pytest.mark.parametrize(
     "text",
     ["__import__('os')", "[open('x')]", "[2**10000]", "range(10**9)", "[[1]]", "[1] * 10**9", "x", "["],
 )
-def test_lists_that_are_programs_are_refused(text):
+def test_lists_that_are_programs_are_refused(text, tmp_path):
     with pytest.raises(SpecError, match="cannot be read"):
-        list_of_values(text)
+        imported(tmp_path, with_values(text))
+
+
+def with_condition(text):
+    description = t1()
+    description["ConfigurationSpace"]["Conditions"] = [{"Expression": text, "Parameters": ["bx"]}]
+    return description
 
 
 @pytest.mark.parametrize(
     ("text", "env", "holds"),
     [
-        ("a in [1, 2]", {"a": 2}, True),
-        ("a not in (1, 2)", {"a": 2}, False),
-        ("math.ceil(a / 2) == 2", {"a": 3}, True),
-        ("4 % ((a * a) / 2) == 0", {"a": 2}, True),
+        ("bx in [1, 2]", {"bx": 2}, True),
+        ("bx not in (1, 2)", {"bx": 2}, False),
+        ("math.ceil(bx / 2) == 2", {"bx": 3}, True),
+        ("4 % ((bx * bx) / 2) == 0", {"bx": 2}, True),
     ],
 )
-def test_restrictions_are_translated(text, env, holds):
-    assert bool(parse(restriction(text)).evaluate(env)) is holds
+def test_restrictions_are_translated(text, env, holds, tmp_path):
+    spec, _ = imported(tmp_path, with_condition(text))
+    (constraint,) = spec["space"]["constraints"]
+    assert bool(parse(constraint).evaluate(env)) is holds
 
 
-@pytest.mark.parametrize("text", ["len(a) > 2", "a if b else c", "lambda p: p['a'] > 1", "a.b > 1", "a >"])
-def test_restrictions_without_a_counterpart_are_refused_by_name(text):
+@pytest.mark.parametrize(
+    "text", ["len(bx) > 2", "bx if by else tile", "lambda p: p['bx'] > 1", "bx.by > 1", "bx >"]
+)
+def test_restrictions_without_a_counterpart_are_refused_by_name(text, tmp_path):
     with pytest.raises(SpecError) as caught:
-        restriction(text)
+        imported(tmp_path, with_condition(text))
     assert repr(text) in caught.value.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import needs
@@ -16,7 +17,6 @@ from tuner.driver.check import check_spec
 from tuner.spec.first.init import init_spec
 from tuner.spec.json_schema import schema
 from tuner.spec.load import load_spec
-from tuner.spec.reading.macros import choices, macros_of
 
 KERNELS = {
     "saxpy.c": "void saxpy(float a, const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] += a * x[i]; }",
@@ -241,19 +241,29 @@ def test_macros_that_nothing_outside_can_change_are_said(tmp_path: Path) -> None
     assert load_spec(tmp_path / "k.yaml")
 
 
+def tunables(folder: Path, before: str, use: str) -> tuple[dict[str, list[int]], str]:
+    """The parameters of a first spec, and its text."""
+    loop = f"for (int i = 0; i < n; i++) y[i] = {use};"
+    (folder / "k.c").write_text(f"{before}\nint g(int);\nvoid k(int *y, int n) {{ {loop} }}\n")
+    text = init_spec(folder / "k.c", entry="k")
+    found: dict[str, list[int]] = (yaml.safe_load(text)["space"] or {}).get("parameters") or {}
+    return found, text
+
+
 @pytest.mark.parametrize(
-    ("text", "guarded", "fixed"),
+    ("before", "use", "guarded", "fixed"),
     [
-        ("#ifndef N\n#define N (8)\n#endif\nint a[N];", {"N": 8}, {}),
-        ("#ifndef N\n#define N 8\n#endif\nint a;", {}, {}),
-        ("# define UNROLL_X 4u /* why */\nint a[UNROLL_X];", {}, {"UNROLL_X": 4}),
-        ("#define PI 3\n#define F(x) x\nint a[PI];", {}, {}),
-        ("// #define TILE 8\nint TILE;", {}, {}),
+        ("#ifndef TILE\n#define TILE (8)\n#endif", "i % TILE", ["TILE"], ""),
+        ("#ifndef TILE\n#define TILE 8\n#endif", "i", [], ""),
+        ("# define UNROLL_X 4u /* why */", "i % UNROLL_X", [], "UNROLL_X"),
+        ("#define PI 3\n#define F(x) x", "i * PI", [], ""),
+        ("// #define TILE 8\nstatic int TILE;", "TILE", [], ""),
     ],
 )
-def test_which_macros(text: str, guarded: dict[str, int], fixed: dict[str, int]) -> None:
-    found = macros_of(text)
-    assert (found.guarded, found.fixed) == (guarded, fixed)
+def test_which_macros(before: str, use: str, guarded: list[str], fixed: str, tmp_path: Path) -> None:
+    found, text = tunables(tmp_path, before, use)
+    assert list(found) == guarded
+    assert re.findall(r"# to tune (\w+), put #ifndef", text) == ([fixed] if fixed else [])
 
 
 def test_functions_of_the_file_alone_are_no_entries(tmp_path: Path) -> None:
@@ -403,10 +413,16 @@ def test_a_macro_of_zero_or_one_gets_values_of_its_kind(name: str, tmp_path: Pat
     }
 
 
-def test_a_macro_of_zero_that_nothing_builds_with_is_a_switch() -> None:
-    text = "#ifndef LOUD\n#define LOUD 0\n#endif\nint f(int a) { return LOUD ? g(a) : h(a, LOUD); }"
-    assert macros_of(text).values == {"LOUD": [0, 1]}
-    assert choices("N", 0, "for (int i = N; i < 8; i++)") == []
-    assert choices("N", 1, "for (int i = 0; i <= N; i++)") == [1, 2, 4, 8]
-    assert choices("N", 0, "x << N") == [0, 1, 2, 4]
-    assert choices("N", 0, "p->N; q<N>(); if (N != 3) f();") == [0, 1, 3]
+@pytest.mark.parametrize(
+    ("value", "use", "values"),
+    [
+        (0, "LOUD ? g(i) : g(i + 1)", [0, 1]),
+        (0, "i << LOUD", [0, 1, 2, 4]),
+        (0, "g(LOUD != 3 ? i : 2)", [0, 1, 3]),
+    ],
+)
+def test_a_macro_of_zero_that_nothing_builds_with_is_a_switch(
+    value: int, use: str, values: list[int], tmp_path: Path
+) -> None:
+    found, _ = tunables(tmp_path, f"#ifndef LOUD\n#define LOUD {value}\n#endif", use)
+    assert found == {"LOUD": values}

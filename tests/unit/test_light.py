@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from run_events import events
 from virtual_clock import VirtualReadings
 
 from tuner.api import load
@@ -20,7 +21,6 @@ from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin
-from tuner.driver.state.bounds import bounds
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.spec.load import load_spec
@@ -134,10 +134,15 @@ def test_a_baseline_below_the_bound_shows_that_it_is_wrong(
     assert "measure.operations is too large" in capsys.readouterr().out
 
 
-def test_bounds_take_the_bandwidth_of_what_fits(scale_spec: Callable[..., Path]) -> None:
-    (spec,) = load_spec(scale_spec())
-    (found,) = bounds(spec.task, PEAKS)
-    assert found == {
+def bound_of(outcome: Outcome) -> dict[str, Any]:
+    """As the record has it from the begin."""
+    assert outcome.path is not None
+    (found,) = events(outcome.path)[0][2]["light"]["problems"]
+    return dict(found)
+
+
+def test_bounds_take_the_bandwidth_of_what_fits(run: Callable[..., Outcome]) -> None:
+    assert bound_of(run(PEAKS, stepped)) == {
         "bytes": TRAFFIC,
         "operations": 0.0,
         "bound_s": pytest.approx(TRAFFIC / 100e9),
@@ -148,12 +153,8 @@ def test_bounds_take_the_bandwidth_of_what_fits(scale_spec: Callable[..., Path])
     }
 
 
-def test_the_larger_of_traffic_and_operations_counts(scale_spec: Callable[..., Path]) -> None:
-    path = scale_spec()
-    text = path.read_text() + "measure: {operations: 1000 * n, bytes: 8 * n}\n"
-    path.write_text(text)
-    (spec,) = load_spec(path)
-    (found,) = bounds(spec.task, PEAKS)
+def test_the_larger_of_traffic_and_operations_counts(run: Callable[..., Outcome]) -> None:
+    found = bound_of(run(PEAKS, stepped, operations="1000 * n", bytes="8 * n"))
     assert found["bound_s"] == pytest.approx(1000 * 4096 / 64e9)
 
 
@@ -197,12 +198,14 @@ def test_peaks_of_a_busy_machine_are_not_kept(small_host: Callable[..., Any]) ->
     assert host_peaks(backend, "native", 1, measure=False) is None
 
 
-def test_a_machine_that_cannot_be_measured_has_no_bound(scale_spec: Callable[..., Path]) -> None:
-    from tuner.driver.state.bounds import light_of
-
+def test_a_machine_that_cannot_be_measured_has_no_bound(
+    scale_spec: Callable[..., Path], tmp_path: Path
+) -> None:
     class Broken(SimulatedBackend):
         def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
             raise MachineError("nothing can be timed here", "use another machine")
 
-    (spec,) = load_spec(scale_spec())
-    assert light_of(spec.task, Broken(seconds=stepped)) is None
+    (spec,) = load_spec(scale_spec(evaluations=4))
+    found = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1), backend=Broken(seconds=stepped))
+    assert found.summary.light is None
+    assert found.summary.stopped_by == "evaluations"

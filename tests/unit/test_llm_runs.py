@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import llm_server as server
+import made_runs
 import pytest
-from instants import Instants, killed_runs
+from instants import Instants, killed, killed_runs
 from product_runs import KERNEL, TASK
 
 from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
@@ -29,7 +30,7 @@ from tuner.driver.runs import begin, resume
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
 from tuner.evaluators.executors.threads import ThreadExecutor
-from tuner.recorders.record import Event, RunRecord
+from tuner.recorders.record import RunRecord
 from tuner.search.archive import Archive
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
@@ -414,14 +415,7 @@ def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) 
     path = tmp_path / "a.run"
     with server.serving(server.always(GOOD)) as running:
         spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 16, calls: 2")
-        child = os.fork()
-        if child == 0:
-            try:
-                begin(spec, path, options(), backend=backend(), observers=[Kill()])
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status)
+        killed(lambda _: begin(spec, path, options(), backend=backend(), observers=[Kill()]))
         result = resume(path, backend=backend())
         assert len(running.requests) <= 2
     replies = [e.body for e in events(path) if e.kind == "reply"]
@@ -438,22 +432,13 @@ def test_a_changed_prompt_or_price_is_found_by_the_replay(
 ) -> None:
     """A record written anew with a valid chain but another key or price does not pass."""
     _, path = live
-    for kind, key, value in (("consult", "key", "0" * 64), ("reply", "usd", 0.5)):
-        forged = tmp_path / f"{kind}.run"
-        with RunRecord.read(path) as source, RunRecord.create(forged) as target:
-            for event in source.events():
-                body = {**event.body, key: value} if event.kind == kind else dict(event.body)
-                blobs = {n: source.blob(n) for n in _blobs(body)}
-                target.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
-        assert any(kind in line for line in audit(forged, backend=backend()).differences)
-
-
-def _blobs(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
+    changes = {"consult": {"key": "0" * 64}, "reply": {"usd": 0.5}}
+    for changed in changes:
+        forged = tmp_path / f"{changed}.run"
+        made_runs.rewritten(
+            path, forged, lambda kind, body, only=changed: body | (changes[kind] if kind == only else {})
+        )
+        assert any(changed in line for line in audit(forged, backend=backend()).differences)
 
 
 @pytest.mark.integration

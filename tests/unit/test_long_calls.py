@@ -5,26 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from two_arrays import task_of
 from virtual_clock import ADVANCES
 
-from tuner.core.expressions import parse
 from tuner.core.racing import FEWEST_CALLS, Race, least_calls
 from tuner.core.types import (
-    Argument,
-    ArgumentRole,
     Build,
     BuildRequest,
-    Initial,
-    Kernel,
     Measurement,
-    MeasurePolicy,
-    Problem,
     Resolved,
     Source,
     Status,
-    Task,
     Variant,
-    VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.evaluation import HostEvaluation
@@ -44,29 +36,12 @@ def text(ns: int, where: str = ALL) -> str:
     )
 
 
-def task_of(source: str) -> Task:
-    shape = (parse("n"),)
-    variant = Variant(files=(Source(name="f.c", text=source),))
-    return Task(
-        kernel=Kernel(name="f", entry="f", language="c", variant=variant, folder="."),
-        backend="host",
-        target="native",
-        arguments=(
-            Argument(name="x", dtype="float32", shape=shape, initial=Initial(kind="normal")),
-            Argument(name="y", dtype="float32", shape=shape, role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": N}),),
-        verify=VerifyPolicy(problems=(Problem(sizes={"n": 19}),)),
-        measure=MeasurePolicy(),
-    )
-
-
 class Bench:
     """One kernel as its own candidate."""
 
     def __init__(self, source: str) -> None:
-        self.task = task_of(source)
+        variant = Variant(files=(Source(name="f.c", text=source),))
+        self.task = task_of(variant, n=N, arrays=("x", "y"), small=19, seed=0)
         self.evaluation: HostEvaluation = HostBackend().prepare(self.task, workers=1)
         self.built = self.build(source, trial=0)
         report = self.evaluation.set_baseline(self.built, PLAIN)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from tuner.core.errors import SpecError, TunerError
+from tuner.core.types import Kernel, Source, Variant
 from tuner.driver.check import check_spec
-from tuner.search.cooking import edit_at
+from tuner.search.cooking import Attempt, edit_at
+from tuner.search.opening import opened
 from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import read_program
@@ -67,6 +70,7 @@ def interchanged(loaded: LoadedSpec) -> str:
         ("advance", {"this": ["a_", "steps"], "o": ["a_"], "m": []}),
         ("smooth", {"this": ["n", "next_", "a_"], "dt": []}),
         ("fill", {"x": [], "k": []}),
+        ("all", {"this": ["n", "a_"]}),
     ],
 )
 @pytest.mark.integration
@@ -114,8 +118,6 @@ def test_members_that_are_given_another_place_are_not_known(tmp_path: Path) -> N
 
 @pytest.mark.integration
 def test_methods_that_cannot_be_entries_are_one_line_each(tmp_path: Path) -> None:
-    with pytest.raises(TunerError, match="argument this of all points to structures"):
-        spec(tmp_path, "phys::Field::all")
     text, _ = spec(tmp_path, "phys::Field::norm")
     (tmp_path / "field.yaml").write_text(text.replace("name: b_", "name: c_"))
     with pytest.raises(SpecError, match="has no member 'c_'"):
@@ -149,3 +151,89 @@ def test_in_c_an_argument_may_be_called_this(tmp_path: Path) -> None:
     (tmp_path / "box.yaml").write_text(made.at_scale(0.01, None))
     (loaded,) = load_spec(tmp_path / "box.yaml")
     assert check_spec(loaded, faults=False).ok
+
+
+ACCESSOR = """
+struct List { double *first; double at(int i) const { return first[i]; } };
+class Grid {
+public:
+    int nx, ny;
+    double *u, *v;
+    void relax(double w);
+private:
+    double at(int i, int j) const { return u[i * ny + j]; }
+};
+void Grid::relax(double w)
+{
+    for (int i = 1; i < nx - 1; i++)
+        for (int j = 1; j < ny - 1; j++)
+            v[i * ny + j] = (1 - w) * at(i, j) + w * 0.25 * (at(i - 1, j) + at(i + 1, j) + at(i, j - 1));
+}
+"""
+
+
+def test_a_method_may_call_others_of_its_object(tmp_path: Path) -> None:
+    """Of its class, not of another that has the name."""
+    text, _ = spec(tmp_path, "relax", ACCESSOR)
+    assert "{name: u, dtype: float64, shape: [nx, ny], init: normal}" in text
+    assert "{name: v, dtype: float64, shape: [nx, ny], role: output}" in text
+
+
+def test_a_method_that_nothing_is_known_of_is_not_followed(tmp_path: Path) -> None:
+    declared = ACCESSOR.replace("const { return u[i * ny + j]; }", "const;")
+    with pytest.raises(TunerError, match="argument this of relax points to structures"):
+        spec(tmp_path, "relax", declared)
+
+
+def laid_open(text: str, entry: str) -> tuple[list[str], str]:
+    """What opened the way for operators, and the function's text then."""
+    variant = Variant(files=(Source(name="grid.cpp", text=text),))
+    kernel = Kernel(name="relax", entry=entry, language="c++", variant=variant, folder=".")
+    program = read_program(kernel)
+    attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    found = opened(attempt, {})
+    if found is None:
+        return [], text
+    return [edit["op"] for edit in found.edits], found.program.sources()[0].text
+
+
+INSIDE = """
+class Field {
+    int n, m; double *a, *b;
+  public:
+    double get(int i, int j) const { return a[i * m + j]; }
+    void step()
+    {
+        for (int i = 1; i < n - 1; i++)
+            for (int j = 1; j < m - 1; j++)
+                b[i * m + j] = 0.25 * (get(i - 1, j) + get(i + 1, j));
+    }
+};
+"""
+
+
+def test_operators_see_into_methods_of_the_same_object() -> None:
+    alone = ACCESSOR[ACCESSOR.index("class Grid") :]
+    for text, entry, calls in ((alone, "Grid::relax", 4), (INSIDE, "Field::step", 2)):
+        ops, shown = laid_open(text, entry)
+        assert ops == ["inline_call"] * calls
+        assert "at(i" not in shown.partition("Grid::relax")[2]
+        assert "get(i - 1" not in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("double at(int i, int j) const {", "double at(int i, int j) {"),
+        ("double at(int i, int j) const {", "virtual double at(int i, int j) const {"),
+        ("private:", "private:\n    double at(int i) const { return u[i]; }"),
+        ("for (int i = 1; i < nx", "double *u = v;\n    for (int i = 1; i < nx"),
+        ("class Grid {", "template <class T> class Grid {"),
+    ],
+    ids=["may change members", "virtual", "overloaded", "hidden", "template"],
+)
+def test_methods_that_may_mean_something_else_stay_calls(given: str, taken: str) -> None:
+    alone = ACCESSOR[ACCESSOR.index("class Grid") :]
+    assert given in alone
+    ops, _ = laid_open(alone.replace(given, taken), "Grid::relax")
+    assert "inline_call" not in ops

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from spec_files import spec_in
 
 from tuner.core.types import BuildRequest, Status
 from tuner.evaluators.opencl import front_end
@@ -64,9 +65,7 @@ def test_a_program_runs_as_it_was_built(tmp_path: Path, device: Device) -> None:
 
 @needs.pocl
 def test_front_end_output_is_found(tmp_path: Path, device: Device) -> None:
-    (tmp_path / "scale.cl").write_text(SOURCE)
-    (tmp_path / "scale.yaml").write_text(SPEC)
-    (loaded,) = load_spec(tmp_path / "scale.yaml")
+    loaded = spec_in(tmp_path, "scale.cl", SOURCE, SPEC)
     space = loaded.space(None)
     resolved = space.resolve(space.default())
     program = Program.of(loaded.task.kernel, loaded.task.kernel.variant, resolved)

@@ -12,9 +12,9 @@ from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Kernel, Resolved, Source, Status, Value, Variant
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.evaluators.opencl.compiler import lacking_extension
 from tuner.evaluators.opencl.device import Device, choose
-from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.limits import features, inspect
 from tuner.evaluators.opencl.process import driver_environment
 from tuner.evaluators.opencl.program import Program, canonical_text
@@ -101,6 +101,7 @@ def test_the_systems_drivers_are_found_without_a_variable(
 
 
 def test_build_options() -> None:
+    check_flags = OpenClBackend().check_flags
     check_flags(["-cl-fast-relaxed-math", "-cl-std=CL1.2", "-DN=4", "-cl-nv-maxrregcount=32", "-w"])
     with pytest.raises(SpecError, match="did you mean -cl-mad-enable"):
         check_flags(["-cl-mad-enabled"])

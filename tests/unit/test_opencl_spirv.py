@@ -18,9 +18,8 @@ from opencl_devices import device_with_il
 from tuner.core.errors import MachineError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant
 from tuner.driver.check import check_spec
-from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.evaluators.opencl.backend import OpenClBackend, OpenClEvaluation
 from tuner.evaluators.opencl.device_passes import SpirvPasses, missing_parts, spirv_catalogue
-from tuner.evaluators.opencl.evaluation import OpenClEvaluation
 from tuner.evaluators.opencl.pass_worker import number_given_twice
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.opencl.spirv import clang_options, triple_of

@@ -18,12 +18,13 @@ from tuner.driver.ensure import ensure
 from tuner.driver.opening import state_of
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
-from tuner.driver.state.version import KEY, VERSION
 from tuner.recorders.record import Event, RunRecord
 from tuner.report.page import report_page
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
+KEY, VERSION = "version", 1
+"""Where a record says it, and what this one's say."""
 SAYS = (
     f"a record of version {VERSION + 1} by remix-tuner 9.1, and only records of this one's version, {VERSION}"
 )

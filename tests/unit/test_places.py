@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
 
 from tuner.core.executors import BuildJob, Evaluated, EvaluateJob
-from tuner.core.places import by_place
 from tuner.core.racing import Race
 from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Source, Status, Variant, Verdict
 
@@ -40,15 +40,9 @@ def test_messages_come_back_equal(value: object) -> None:
     assert copy.deepcopy(value) == value
 
 
-@by_place
-@dataclass(frozen=True, slots=True, kw_only=True)
-class One:
-    value: object
-
-
 @pytest.mark.parametrize("value", [None, (), (1, 2), 0])
-def test_a_single_field_of_any_value_comes_back(value: object) -> None:
-    found = pickle.loads(pickle.dumps(One(value=value)))
-    assert found == One(value=value)
+def test_a_single_field_of_any_value_comes_back(value: Any) -> None:
+    found = pickle.loads(pickle.dumps(BuildJob(requests=value)))
+    assert found == BuildJob(requests=value)
     with pytest.raises(FrozenInstanceError):
-        found.value = 3
+        found.requests = 3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+import needs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tuner.core.errors import UsageError
 from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.printed_results import difference, varying
-from tuner.driver.applications.trees import TreeRun
+from tuner.driver.applications.trees import Tree, TreeRun
 from tuner.driver.applications.whole_runs import (
     compared_files,
     compares,
     doubts_of,
     require_alike,
+    run_once,
     with_varying,
 )
-from tuner.driver.applications.written_files import stamps_of, written_since
 
 FIRST = b"""\
 Run completed:
@@ -134,19 +134,20 @@ def test_that_nothing_is_left_to_compare_is_told(first: TreeRun, again: TreeRun,
     assert [line[: len(doubt)] for line in doubts_of(first, judged)] == [doubt] * bool(doubt)
 
 
+@needs.namespaces
 def test_files_are_seen_that_are_new_or_written_again(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
+    folder, scratch = tmp_path / "own", tmp_path / "scratch"
+    (folder / "deep").mkdir(parents=True)
+    scratch.mkdir()
     for name in ("kept", "deep/again", "deep/code"):
-        (tmp_path / name).write_bytes(b"1")
-    before = stamps_of(tmp_path)
-    (tmp_path / "deep" / "again").write_bytes(b"1")
-    os.utime(tmp_path / "deep" / "again", (1, 1))
-    (tmp_path / "deep" / "code").write_bytes(b"\x7fELF 1")
-    (tmp_path / "new").write_bytes(b"2")
-    (tmp_path / "link").symlink_to("new")
-    with (tmp_path / "large").open("wb") as large:
-        large.truncate(1 << 25)
-    found = written_since(before, tmp_path)
+        (folder / name).write_bytes(b"1")
+    script = (
+        "printf 1 >deep/again; touch -d @1 deep/again; printf '\\177ELF 1' >deep/code; printf 2 >new; ln -s new link; "
+        "truncate -s 32M large"
+    )
+    with Tree(folder, scratch) as tree:
+        running = Rebuilt(folder=folder, build="make", command=("sh", "-c", script), here=folder)
+        found = run_once(tree, running).files
     assert {name: text[:6] for name, text in found.items()} == {
         "deep/again": b"1",
         "large": b"digest",

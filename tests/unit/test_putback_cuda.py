@@ -16,6 +16,7 @@ import cuda_applications as shop
 import needs
 import pytest
 import yaml
+from spec_files import spec_in
 from typer.testing import CliRunner
 
 from tuner.api import tune_spec
@@ -304,24 +305,10 @@ def test_the_winner_takes_the_application_s_constants(
     assert (shown, placed.replaced) == ("24 80 136 192", 2)
 
 
-IMAGE = """
-    FILE *file = fopen(kernel, "rb");
-    static char image[1 << 20] __attribute__((aligned(8)));
-    struct { unsigned magic, version; void *data; void *none; } wrapper = {0x466243b1, 1, image, NULL};
-    size_t size = fread(image + 16, 1, sizeof image - 16, file);
-    unsigned head[2] = {0xba55ed50, 1 | 16 << 16};
-    memcpy(image, head, 8);
-    memcpy(image + 8, &size, 8);
-    void *library;
-    CU(cuLibraryLoadData, &library, &wrapper, NULL, NULL, 0, NULL, NULL, 0);
-    CU(cuLibraryGetKernel, &function, library, "axpy");
-"""
-
-
 def test_a_kernel_of_a_fat_binary_is_replaced_where_the_image_is_the_recorded_one(
     applications: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    body = IMAGE + LAUNCH[LAUNCH.index("    float a") :] + SHOW
+    body = shop.IMAGE + LAUNCH[LAUNCH.index("    float a") :] + SHOW
     stand_in.compile_shared(tmp_path / "kernel.so", KERNEL)
     stand_in.compile_shared(tmp_path / "changed.so", KERNEL.replace("500", "400"))
     words = applications.command(body)[:-1]
@@ -342,7 +329,7 @@ def test_a_kernel_of_a_fat_binary_is_replaced_where_the_image_is_the_recorded_on
 def test_a_recording_of_an_image_is_tuned_with_a_source_that_gives_what_it_gave(
     applications: Any, tmp_path: Path
 ) -> None:
-    body = IMAGE + LAUNCH[LAUNCH.index("    float a") :]
+    body = shop.IMAGE + LAUNCH[LAUNCH.index("    float a") :]
     stand_in.compile_shared(tmp_path / "kernel.so", KERNEL)
     command = [*applications.command(body)[:-1], str(tmp_path / "kernel.so")]
     record_kernel(command, "axpy", tmp_path, instances=1)
@@ -535,9 +522,7 @@ space: {parameters: {BLOCK: {values: [128, 256], macro: false}}, passes: off}
 
 def image(tmp_path: Path, text: str, entry: str = "scale") -> LoadedImage:
     """Of a source compiled with blocks of 256."""
-    (tmp_path / "scale.cu").write_text(text)
-    (tmp_path / "scale.yaml").write_text(REAL_SPEC.replace("ENTRY", json.dumps(entry)))
-    (loaded,) = load_spec(tmp_path / "scale.yaml")
+    loaded = spec_in(tmp_path, "scale.cu", text, REAL_SPEC.replace("ENTRY", json.dumps(entry)))
     resolved = Resolved(macros={}, scalars={"BLOCK": 256}, flags=(), pipeline=None)
     request = stand_in.BuildRequest(trial=0, variant=loaded.task.kernel.variant, resolved=resolved)
     with CudaCompiler("sm_90", workers=1) as compiler:

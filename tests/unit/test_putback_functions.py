@@ -8,39 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from applications import compiled, with_library
+from applications import AXPY as KERNEL
+from applications import AXPY_SPEC, compiled, with_library
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.expressions import parse
-from tuner.core.passing import Layout
 from tuner.core.types import BuildRequest, Problem, Status, Task
 from tuner.driver.applications.applying import check_applied, compare, run_with
-from tuner.driver.applications.functions import function_of
 from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
 from tuner.driver.applications.winners import function_winner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.recorders.recordings.format import RecordingFile
-from tuner.recorders.recordings.substitute import Standing, Verified, substituting_library
+from tuner.recorders.recordings.substitute import Verified
 from tuner.spec.load import LoadedSpec, load_spec
 
-KERNEL = """
-void axpy(int n, float a, const float *x, float *y) {
-    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
-}
-"""
 WINNER = KERNEL.replace("+ y[i]", "+ y[i] + 100")
 
-SPEC = """\
-kernel: {source: SOURCE, entry: ENTRY}
-problem: {n: 64}
-arguments:
-  - {name: n, dtype: int32, value: n}
-  - {name: a, dtype: float32, value: 1.0}
-  - {name: x, dtype: float32, shape: [n]}
-  - {name: y, dtype: float32, shape: [n], role: inout}
-space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
-"""
+SPEC = AXPY_SPEC.replace("source: axpy.c, entry: axpy", "source: SOURCE, entry: ENTRY").replace(
+    "n: 16", "n: 64"
+)
 
 MAIN = """
 #ifdef __cplusplus
@@ -174,20 +161,12 @@ def test_sizes_within_what_is_assumed_and_verified(shop: Shop, capfd: pytest.Cap
 
 
 def test_sizes_that_no_argument_tells_are_refused_where_they_differ(shop: Shop) -> None:
-    shop.application("")
-    spec = shop.spec()
+    application = shop.application("")
+    spec = shop.spec(text=SPEC.replace("{n: 64}", "{n: 64, m: 1}"))
     sizes = (Problem(sizes={"n": 64, "m": 1}), Problem(sizes={"n": 64, "m": 2}))
-    from dataclasses import replace
-
-    function = replace(function_of(spec.task, "axpy", Layout()), sizes={"n": 64, "m": 1})
+    winner = shop.winner(spec, verified=Verified(sizes=sizes))
     with pytest.raises(UsageError, match="no argument of axpy tells the size 'm'"):
-        substituting_library(
-            [
-                Standing(
-                    function=function, verified=Verified(sizes=sizes), points=(), file="w.so", exported="axpy"
-                )
-            ]
-        )
+        run_with([winner], application)
 
 
 def test_a_winner_that_cannot_be_loaded_leaves_the_application_as_it_is(

@@ -11,14 +11,12 @@ from pathlib import Path
 import made_runs as made
 import needs
 import pytest
-import typer
 from applications import with_library
 from opencl_machine import system_drivers
 from typer.testing import CliRunner
 
 from tuner.api import tune_spec
 from tuner.cli.main import app
-from tuner.cli.recording import add_commands
 from tuner.core.errors import UsageError
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.applying import run_with
@@ -221,15 +219,13 @@ void work(const float *restrict x, float *restrict y, int n) {
 
 
 def test_words_after_the_dashes_are_the_application_s(tmp_path: Path) -> None:
-    probe = typer.Typer()
-    add_commands(probe)
     runner = CliRunner()
     for words, why in (
         (["ab", "a.run", "b.run", "--"], "a.run"),
         (["ab", "missing.run", "--pairs", "4", "--", "app", "--pairs", "9", "--", "x"], "missing.run"),
         (["apply", "missing.run", "./app"], "missing.run"),
     ):
-        result = runner.invoke(probe, words)
+        result = runner.invoke(app, words)
         assert why in str(result.exception), result.exception
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from spec_files import spec_in
 
 import tuner
 from tuner.core.errors import UsageError
@@ -111,8 +112,6 @@ def test_arguments_that_cannot_be(project: Path, keywords: dict[str, object], sa
 
 
 def test_a_run_of_another_kernel(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.c").write_text(SOURCE.replace("smooth", "other"))
-    (tmp_path / "other.yaml").write_text(SPEC.replace("smooth", "other"))
-    (spec,) = load_spec(tmp_path / "other.yaml")
+    spec = spec_in(tmp_path, "other.c", SOURCE.replace("smooth", "other"), SPEC.replace("smooth", "other"))
     with pytest.raises(UsageError, match="is a run of smooth"):
         compare_with_run(spec, project / "smooth.run")

@@ -20,7 +20,6 @@ from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.driver.work.engine import Interruption
-from tuner.recorders.signature import signature_path
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
@@ -34,6 +33,11 @@ def run(scale_spec: Callable[..., Path], tmp_path: Path) -> Path:
     (spec,) = load_spec(scale_spec())
     begin(spec, tmp_path / "a.run", Options(seed=1, workers=1), backend=SimulatedBackend(seconds=seconds))
     return tmp_path / "a.run"
+
+
+def signature_path(record: Path) -> Path:
+    """Beside the record, by its name."""
+    return record.with_name(f"{record.name}.sig")
 
 
 def pem(key: object, folder: Path, *, kind: object = forms.PrivateFormat.PKCS8, secret: bytes = b"") -> Path:

@@ -386,23 +386,9 @@ def test_other_ways_to_allocate_and_to_launch(record: Record, body: str) -> None
     assert z[10] == 0.5 * 10 + 3 + 5
 
 
-IMAGE = """
-    FILE *file = fopen(kernel, "rb");
-    static char image[1 << 20] __attribute__((aligned(8)));
-    struct { unsigned magic, version; void *data; void *none; } wrapper = {0x466243b1, 1, image, NULL};
-    size_t size = fread(image + 16, 1, sizeof image - 16, file);
-    unsigned head[2] = {0xba55ed50, 1 | 16 << 16};
-    memcpy(image, head, 8);
-    memcpy(image + 8, &size, 8);
-    void *library;
-    CU(cuLibraryLoadData, &library, &wrapper, NULL, NULL, 0, NULL, NULL, 0);
-    CU(cuLibraryGetKernel, &function, library, "axpy");
-"""
-
-
 def test_a_statically_linked_runtime_is_recorded_and_not_tuned(applications: Any, tmp_path: Path) -> None:
     stand_in.compile_shared(tmp_path / "kernel.so", KERNEL)
-    body = IMAGE + LAUNCH[LAUNCH.index("    float a") :]
+    body = shop.IMAGE + LAUNCH[LAUNCH.index("    float a") :]
     command = [*applications.command(body)[:-1], str(tmp_path / "kernel.so")]
     data = list_launches(command).to_json()
     assert [(k["name"], k["recordable"]) for k in data["kernels"]] == [("axpy", 1)]

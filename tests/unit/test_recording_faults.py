@@ -21,8 +21,9 @@ import cuda_applications as shop
 import needs
 import numpy as np
 import pytest
-from applications import with_library
+from applications import AXPY, AXPY_SPEC, with_library
 from opencl_machine import system_drivers
+from spec_files import spec_in
 
 from tuner.api import tune_spec
 from tuner.core.errors import FullDiskError, SpecError, UsageError
@@ -190,9 +191,7 @@ def test_a_candidate_that_failed_has_no_score(tmp_path: Path) -> None:
 
 
 def test_random_pipelines_reach_the_catalogue_and_are_not_empty(tmp_path: Path) -> None:
-    (tmp_path / "axpy.c").write_text(FUNCTION)
-    (tmp_path / "axpy.yaml").write_text(FUNCTION_SPEC.replace("passes: off", "passes: {}"))
-    (loaded,) = load_spec(tmp_path / "axpy.yaml")
+    loaded = spec_in(tmp_path, "axpy.c", AXPY, AXPY_SPEC.replace("passes: off", "passes: {}"))
     passes = loaded.space(HostBackend().pass_catalogue()).passes
     assert passes is not None
     rng = np.random.default_rng(3)
@@ -204,21 +203,6 @@ def test_random_pipelines_reach_the_catalogue_and_are_not_empty(tmp_path: Path) 
 
 # ---- what breaks while a C function is recorded ----
 
-FUNCTION = """
-void axpy(int n, float a, const float *x, float *y) {
-    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
-}
-"""
-FUNCTION_SPEC = """\
-kernel: {source: axpy.c, entry: axpy}
-problem: {n: 16}
-arguments:
-  - {name: n, dtype: int32, value: n}
-  - {name: a, dtype: float32, value: 1.0}
-  - {name: x, dtype: float32, shape: [n]}
-  - {name: y, dtype: float32, shape: [n], role: inout}
-space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
-"""
 CALLS = """
 #include <sys/resource.h>
 #include <signal.h>
@@ -235,10 +219,10 @@ RecordCalls = Callable[..., RecordReport]
 def record_calls(tmp_path: Path) -> RecordCalls:
     """Records calls of an application whose function is in a library."""
 
-    def run(body: str, function: str = FUNCTION, before: str = "") -> RecordReport:
-        (tmp_path / "axpy.c").write_text(FUNCTION)
+    def run(body: str, function: str = AXPY, before: str = "") -> RecordReport:
+        (tmp_path / "axpy.c").write_text(AXPY)
         (tmp_path / "own.c").write_text(function)
-        (tmp_path / "axpy.yaml").write_text(FUNCTION_SPEC)
+        (tmp_path / "axpy.yaml").write_text(AXPY_SPEC)
         (tmp_path / "main.c").write_text(before + CALLS.replace("BODY", body))
         (loaded,) = load_spec(tmp_path / "axpy.yaml")
         return record_spec(with_library(tmp_path, "own.c"), loaded, instances=2)
@@ -260,13 +244,13 @@ def test_nan_and_infinity_come_out_of_the_replay_of_a_function(
 ) -> None:
     record_calls("y[3] = 0.0f / 0.0f; y[4] = 1 / 0.0f; axpy(64, 2, x, y);")
     (tmp_path / "recorded.yaml").write_text(
-        FUNCTION_SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n"
+        AXPY_SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n"
     )
     (loaded,) = load_spec(tmp_path / "recorded.yaml")
     found = {}
     for name, text in (
-        ("same", FUNCTION),
-        ("zero", FUNCTION.replace("+ y[i];", "+ (y[i] == y[i] ? y[i] : 0);")),
+        ("same", AXPY),
+        ("zero", AXPY.replace("+ y[i];", "+ (y[i] == y[i] ? y[i] : 0);")),
     ):
         evaluation = HostBackend().prepare(loaded.task, workers=1)
         try:
@@ -282,7 +266,7 @@ def test_nan_and_infinity_come_out_of_the_replay_of_a_function(
 def test_a_crash_in_the_middle_of_a_recorded_call_leaves_no_recording(
     record_calls: RecordCalls, tmp_path: Path
 ) -> None:
-    crashing = FUNCTION.replace("{\n", "{ __builtin_trap();\n", 1)
+    crashing = AXPY.replace("{\n", "{ __builtin_trap();\n", 1)
     with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
         record_calls("axpy(64, 2, x, y);", crashing)
     assert not [p for p in (tmp_path / "recordings").rglob("*") if p.is_file()]
@@ -374,7 +358,7 @@ def test_nothing_is_tuned_on_a_damaged_recording(
         data[-100] ^= 4
     path.write_bytes(bytes(data))
     (tmp_path / "recorded.yaml").write_text(
-        FUNCTION_SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n"
+        AXPY_SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n"
     )
     with pytest.raises(SpecError, match=path.name):
         load_spec(tmp_path / "recorded.yaml")

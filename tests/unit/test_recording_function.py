@@ -8,7 +8,10 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
+from applications import AXPY as KERNEL
+from applications import AXPY_SPEC as SPEC
 from applications import compiled, with_library
+from spec_files import spec_in
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BuildRequest, Status
@@ -16,23 +19,6 @@ from tuner.driver.applications.recording import RecordReport, record_spec
 from tuner.evaluators.host.backend import HostBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
-
-KERNEL = """
-void axpy(int n, float a, const float *x, float *y) {
-    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
-}
-"""
-
-SPEC = """\
-kernel: {source: axpy.c, entry: axpy}
-problem: {n: 16}
-arguments:
-  - {name: n, dtype: int32, value: n}
-  - {name: a, dtype: float32, value: 1.0}
-  - {name: x, dtype: float32, shape: [n]}
-  - {name: y, dtype: float32, shape: [n], role: inout}
-space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
-"""
 
 APPLICATION = """
 void axpy(int, float, const float *, float *);
@@ -274,15 +260,7 @@ extern "C" void half(int n, const float *x, float *y) {
     if (x[0] < 0) throw std::runtime_error("negative");
 }
 """
-LEFT_SPEC = """\
-kernel: {source: half.cc, entry: half}
-problem: {n: 16}
-arguments:
-  - {name: n, dtype: int32, value: n}
-  - {name: x, dtype: float32, shape: [n]}
-  - {name: y, dtype: float32, shape: [n], role: output}
-space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
-"""
+LEFT_SPEC = SUM_SPEC.replace("total.c, entry: total", "half.cc, entry: half")
 LEAVING = """
 #include <stdexcept>
 extern "C" void half(int, const float *, float *);
@@ -320,9 +298,7 @@ def test_undeclared_return_values_reach_the_application(
     int main(void) { float x[] = {1, 2, 4}, y[3]; return total(3, x, y) == 7 ? 0 : 9; }
     """
     command = program_of(tmp_path, libtotal_c=SUM, app_c=main)
-    (tmp_path / "total.c").write_text(SUM)
-    (tmp_path / "total.yaml").write_text(SUM_SPEC)
-    (spec,) = load_spec(tmp_path / "total.yaml")
+    spec = spec_in(tmp_path, "total.c", SUM, SUM_SPEC)
     assert any("returns `float`, which is not verified; write returns: float32" in n for n in spec.notices)
     (tmp_path / "recordings").mkdir()
     (tmp_path / "recordings" / "total-earlier.rec").touch()
@@ -336,9 +312,7 @@ def test_a_type_that_cannot_be_passed_on_is_refused_by_name(tmp_path: Path) -> N
     text = "typedef struct { double v[4]; } Four;\n" + SUM.replace("float total", "Four total").replace(
         "return sum;", "return (Four){{sum}};"
     )
-    (tmp_path / "total.c").write_text(text)
-    (tmp_path / "total.yaml").write_text(SUM_SPEC)
-    (spec,) = load_spec(tmp_path / "total.yaml")
+    spec = spec_in(tmp_path, "total.c", text, SUM_SPEC)
     with pytest.raises(UsageError, match="returns `Four`, which cannot be passed on"):
         record_spec(["true"], spec, instances=1)
 
@@ -347,9 +321,7 @@ def test_a_type_that_cannot_be_passed_on_is_refused_by_name(tmp_path: Path) -> N
 @pytest.mark.integration
 def test_calls_that_an_exception_leaves_are_refused_and_the_next_is_recorded(tmp_path: Path) -> None:
     command = program_of(tmp_path, libhalf_cc=LEFT, app_cc=LEAVING)
-    (tmp_path / "half.cc").write_text(LEFT)
-    (tmp_path / "half.yaml").write_text(LEFT_SPEC)
-    (spec,) = load_spec(tmp_path / "half.yaml")
+    spec = spec_in(tmp_path, "half.cc", LEFT, LEFT_SPEC)
     report = record_spec(command, spec, instances=4)
     assert report.ran.status == 0
     assert not report.ran.lost
@@ -385,9 +357,9 @@ int main(void) {
 @needs.cc
 def test_calls_of_several_threads_at_once_are_refused_and_a_later_one_is_recorded(tmp_path: Path) -> None:
     command = program_of(tmp_path, libboth_c=TOGETHER, app_c=THREADS)
-    (tmp_path / "both.c").write_text(TOGETHER)
-    (tmp_path / "both.yaml").write_text(LEFT_SPEC.replace("half.cc", "both.c").replace("half", "both"))
-    (spec,) = load_spec(tmp_path / "both.yaml")
+    spec = spec_in(
+        tmp_path, "both.c", TOGETHER, LEFT_SPEC.replace("half.cc", "both.c").replace("half", "both")
+    )
     report = record_spec(command, spec, instances=4)
     assert report.ran.status == 0
     (use,) = report.ran.kernels

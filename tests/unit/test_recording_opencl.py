@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import needs
 import numpy as np
@@ -471,19 +472,53 @@ def test_queues_given_back_with_work_under_way(recorded: Callable[[str], Part]) 
         assert (contents(path, 0)[0] == 3).all()
 
 
-def test_recordings_of_a_simulator_are_tuned_on_a_device() -> None:
+def spec_of(text: str, entry: str = "k", **more: Any) -> str:
+    """Of a recording of one launch."""
     recording = Recording(
         api="opencl",
-        entry="k",
+        entry=entry,
         form="source",
-        text="__kernel void k(__global float *x) { x[0] = 1; }",
+        text=text,
         arguments=(RecordedArgument(kind="buffer", size_bytes=4, root=0),),
-        global_size=(1,),
-        platform="Oclgrind",
-        device="Oclgrind Simulator",
+        global_size=(64,),
+        **more,
     )
-    _, spec = write_spec([recording], name="k", pattern="*.rec", base=Path())
-    assert "target: 'native'" in spec
+    return write_spec([recording], name="k", pattern="*.rec", base=Path())[1]
+
+
+def test_recordings_of_a_simulator_are_tuned_on_a_device() -> None:
+    text = "__kernel void k(__global float *x) { x[0] = 1; }"
+    assert "target: 'native'" in spec_of(text, platform="Oclgrind", device="Oclgrind Simulator")
+
+
+KERNELS = """
+#define WIDTH 4
+#define GROUP get_local_id(0) /* only the other kernel's */
+typedef struct { float x; int kind; } Atom;
+constant float table[2] = {1.0f, 2.0f};
+static float helper(float x) { return x * table[1]; }
+static float deep(float x) { return helper(x) + WIDTH; }
+float indexed(float x) { return x + GROUP; }
+// barrier(CLK_LOCAL_MEM_FENCE) in a comment
+__kernel void plain(__global float *y) { y[get_global_id(0)] = deep(y[0]); }
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void sized(__global float *y) { y[0] = 1; }
+__kernel void grouped(__global float *y) { y[0] = indexed(y[1]); }
+__kernel void synchronised(__global float *y) { barrier(1); if (y[0]) { y[0] = 1; } }
+"""
+UNCLEAR = {
+    "made by a macro": "#define KERNEL(n) __kernel void n\nKERNEL(plain)(__global int *x) { x[0] = get_local_id(0); }",
+    "braces that do not match": "#ifdef A\n__kernel void plain(int a) {\n#else\n__kernel void plain(int a, int b) {\n"
+    "#endif\n barrier(1); }",
+    "not there": "__kernel void other(void) { barrier(1); }",
+}
+
+
+def test_work_groups_are_tuned_where_nothing_that_a_kernel_reaches_knows_them() -> None:
+    """Of a text that cannot be followed all of it counts."""
+    for entry in ("plain", "sized", "grouped", "synchronised"):
+        assert ("GROUP_X" in spec_of(KERNELS, entry)) is (entry == "plain"), entry
+    for why, text in UNCLEAR.items():
+        assert "GROUP_X" not in spec_of(text, "plain"), why
 
 
 @needs.pocl

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import needs
 
+from tuner.api import load
 from tuner.driver.applications.recording import RecordReport, record_kernel
-from tuner.driver.opening import open_lineup
 from tuner.driver.options import Options
-from tuner.driver.outcome.outcome import outcome
-from tuner.driver.outcome.wise import wisdom_of
 from tuner.driver.runs import begin
-from tuner.recorders.record import RunRecord
 from tuner.recorders.wisdom import Wisdom
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -72,11 +69,11 @@ def wise(report: RecordReport, tmp_path: Path) -> Wisdom:
     quick = SimulatedBackend(seconds=lambda r: 1e-3 * (1 + abs(int(r.scalars["GROUP_X"]) - 32)))
     path = tmp_path / "a.run"
     begin(spec, path, Options(evaluations=30, settings={"choose_processes": 2}), backend=quick)
-    with RunRecord.read(path) as run:
-        state, own, lineup = open_lineup(run)
-        result = outcome(path, state)
-        assert result.summary.improved
-        return wisdom_of(state, own, lineup, result)
+    result = load(path)
+    assert result.improved
+    result.export(tmp_path / "exported")
+    (known,) = (tmp_path / "exported").glob("*.wisdom.json")
+    return Wisdom.load(known)
 
 
 @needs.pocl

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from product_runs import KERNEL, SPEC, backend
+from spec_files import spec_in
 
 from tuner.api import Result, load
 from tuner.cli.text import LONGEST_LINE, print_result
@@ -51,9 +52,7 @@ void product(const float *a, const float *b, float *c, int n)
 
 
 def ran(folder: Path, kernel: str) -> Outcome:
-    (folder / "product.c").write_text(kernel)
-    (folder / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(folder / "product.yaml")
+    spec = spec_in(folder, "product.c", kernel, SPEC)
 
     def same(variant: Variant, resolved: Resolved) -> float:
         return 1.0
@@ -127,26 +126,21 @@ def test_nothing_is_said_where_operators_had_enough_to_try(
     ],
 )
 def test_a_check_says_it_before_anything_is_tuned(text: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "product.c").write_text(text)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", text, SPEC)
     lines = check_spec(spec, backend=backend(), faults=False).lines
     said = " ".join(line for name, line in lines if name == "refused")
     assert words in said if words else not said
 
 
-def test_where_every_edit_is_taken_nothing_is_said(tmp_path: Path) -> None:
-    """A run that finds no gain asks for these words, too."""
-    (tmp_path / "product.c").write_text(
-        "void product(const float *restrict a, const float *restrict b, float *restrict c, int n)\n"
-        "{ for (int i = 0; i < 64; i++) c[i] += 2 * a[i]; }\n"
-    )
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
-    found = survey(read_program(spec.task.kernel), reassociate=False, values={})
-    assert found["tried"]
-    assert not found["refused"]
-    assert describe_refusals(found) == []
+def test_a_source_of_which_every_edit_applies_has_no_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop = "    for (int i = 0; i < n; i++)\n        c[i] = a[i] + b[i];\n"
+    outcome = ran(tmp_path, KERNEL[: KERNEL.index("    for")] + loop + "}\n")
+    found = outcome.summary.refusals
+    assert found is not None
+    assert (found["refused"], found["reasons"]) == (0, [])
+    assert not said(outcome, capsys)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from product_runs import SUMS
 
 from tuner.core.canonical import canonical_json
 from tuner.core.streams import stream
@@ -20,17 +21,7 @@ from tuner.spec.load import load_spec
 KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
 CORNERS = ("mvt", "trmm")
 """Vectors, and a triangle's product; ``test_source_recipes_run.py`` has more kinds, sums over columns too."""
-PRODUCT = """void f(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
+PRODUCT = SUMS.replace("product", "f")
 
 
 def kernel(text: str = PRODUCT) -> Kernel:

@@ -16,7 +16,6 @@ from tuner.evaluators.emulation.compiler import Emulated, EmulationCompiler
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.builds import declared_local_bytes
 from tuner.evaluators.opencl.program import Program, canonical_text
-from tuner.evaluators.sandbox import compiling
 from tuner.evaluators.sandbox.compiling import run_compiler
 from tuner.evaluators.sandbox.support import probe
 from tuner.spec.load import load_spec
@@ -201,7 +200,7 @@ def test_a_run_that_cannot_be_confined_is_none(
     def refused(**folders: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(compiling, "confine_builder", refused)
+    monkeypatch.setattr("tuner.evaluators.sandbox.compiling.confine_builder", refused)
     with pytest.raises(PermissionError):
         run_compiler(["/bin/true"], str(shell), timeout_s=5)
     assert '"job"' in canonical_text(program(KERNEL), clang)

@@ -10,6 +10,7 @@ import needs
 import numpy as np
 import pytest
 from applications import with_library
+from spec_files import spec_in
 
 import tuner
 from tuner.core.errors import SpecError, UsageError
@@ -48,10 +49,7 @@ int main(void) { for (int i = 0; i < 64; i++) x[i] = i; BODY printf("%g", y[9]);
 
 
 def spec_of(folder: Path, text: str = SPEC, kernel: str = KERNEL) -> LoadedSpec:
-    (folder / "axpy.c").write_text(kernel)
-    (folder / "axpy.yaml").write_text(text)
-    (loaded,) = load_spec(folder / "axpy.yaml")
-    return loaded
+    return spec_in(folder, "axpy.c", kernel, text)
 
 
 def baseline_of(loaded: LoadedSpec, kernel: str | None = None) -> Status:

@@ -6,22 +6,13 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
+from product_runs import SUMS
 
 from tuner.core.streams import stream
 from tuner.core.types import Kernel, Source, Variant
 from tuner.search.evolution import Bred, Evolution, Judged
 
-PRODUCT = """void f(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
+PRODUCT = SUMS.replace("product", "f")
 
 
 def kernel() -> Kernel:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from instants import InterruptAt
 
 from tuner.cli.main import main
 from tuner.core.errors import UsageError
@@ -22,7 +23,6 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.plan.sharing import chosen
 from tuner.driver.together import Member, find_together, share_of, tune_together
-from tuner.driver.work.engine import Interruption
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
@@ -112,18 +112,9 @@ def test_room_counts_where_shares_are_equal(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_an_interrupted_group_goes_on_as_it_would_have(whole: list[Outcome], tmp_path: Path) -> None:
     own = members(tmp_path, HOT_AND_COLD)
-    interruption = Interruption()
-    seen = 0
-
-    class Watch:
-        def event(self, kind: str, body: Any) -> None:
-            nonlocal seen
-            seen += kind == "trial"
-            if seen == 33:
-                interruption.set()
-
-    watched = [Member(spec=m.spec, options=m.options, observers=(Watch(),)) for m in own]
-    cut = tune(watched, tmp_path / "cut", interruption=interruption)
+    stop = InterruptAt("trial", 33)
+    watched = [Member(spec=m.spec, options=m.options, observers=(stop,)) for m in own]
+    cut = tune(watched, tmp_path / "cut", interruption=stop.interruption)
     assert all(one.interrupted for one in cut)
     found = find_together(tmp_path / "cut", [m.spec for m in own])
     assert found is not None

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from instants import InterruptAt
 
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
-from tuner.driver.plan.simplest import ORIGIN
 from tuner.driver.runs import begin, resume
-from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -60,7 +59,7 @@ def test_worthless_settings_are_removed(scale_spec: SpecWriter, tmp_path: Path) 
     assert set(found.summary.changes) == {"STEP"}
     (tried,) = bodies(tmp_path / "a.run", "simplify")
     assert len(tried["proposals"]) == 3
-    assert {p["origin"] for p in tried["proposals"]} == {ORIGIN}
+    assert {p["origin"] for p in tried["proposals"]} == {"simpler"}
     assert audit(tmp_path / "a.run", backend=SimulatedBackend(seconds=seconds)).clean
     # The budget is kept, and what was passed over is said.
     assert found.summary.stopped_by == "evaluations"
@@ -94,15 +93,9 @@ def test_small_budgets_keep_nothing_for_it(scale_spec: SpecWriter, tmp_path: Pat
 @pytest.mark.integration
 def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_path: Path) -> None:
     spec = flagged(scale_spec(evaluations=40))
-    interruption = Interruption()
-
-    class Watch:
-        def event(self, name: str, body: Mapping[str, Any]) -> None:
-            if name == "simplify":
-                interruption.set()
-
+    stop = InterruptAt("simplify")
     whole = run_of(spec, tmp_path / "whole.run")
-    cut = run_of(spec, tmp_path / "cut.run", observers=[Watch()], interruption=interruption)
+    cut = run_of(spec, tmp_path / "cut.run", observers=[stop], interruption=stop.interruption)
     assert cut.interrupted
     backend = SimulatedBackend(seconds=seconds)
     resumed = resume(tmp_path / "cut.run", backend=backend)

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from same_results import program_of, same
 
-from tuner.core.types import Kernel, Source, Variant
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import Program
 
 EDIT = {"op": "cases_to_branches", "function": "f"}
 LAYERS = """
@@ -91,8 +90,7 @@ def choice(
 
 
 def in_cpp(text: str) -> Program:
-    variant = Variant(files=(Source(name="f.cpp", text=text),))
-    return read_program(Kernel(name="f", entry="f", language="c++", variant=variant, folder="."))
+    return program_of(text, "f", "c++")
 
 
 def after(text: str) -> Applied:

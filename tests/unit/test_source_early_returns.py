@@ -7,6 +7,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from same_results import program_of
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.evaluators.host.toolchain import find_toolchain
@@ -270,8 +271,7 @@ int main(void)
 def test_every_bit_stays(tmp_path: Path) -> None:
     """Of a kernel that calls in all these places, with the contraction of products that clang does by itself."""
     names = ("g", "h", "odd", "put")
-    variant = Variant(files=(Source(name="f.c", text=HELPERS),))
-    program = read_program(Kernel(name="f", entry="f", language="c", variant=variant, folder="."))
+    program = program_of(HELPERS, "f")
     edits = [{"op": "inline_call", "function": "f", "call": n} for n in names]
     edits += [edits[0], edits[1], edits[1], edits[1]]
     made = apply_edits(program, edits)

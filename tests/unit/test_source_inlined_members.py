@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from same_results import program_of
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
@@ -269,7 +270,6 @@ def test_another_call_that_changes_an_argument_keeps_the_older_operator_away() -
         "static int k(int &v) { v++; return v; }\nstatic int g(int i) { return i / 2; }\n"
         "void f(int *x, int n) { int c = n; x[0] = k(c) + g(c); }\n"
     )
-    variant = Variant(files=(Source(name="f.cpp", text=text),))
-    program = read_program(Kernel(name="f", entry="f", language="c++", variant=variant, folder="."))
+    program = program_of(text, "f", "c++")
     with pytest.raises(EditRefused, match="may change"):
         apply_edits(program, [{"op": "inline_call", "function": "f", "call": "g"}])

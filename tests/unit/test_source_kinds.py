@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from same_results import program_of
 
-from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import all_types_of, element_types_of, plain_type, types_of, writable
 from tuner.spaces.source.widths import one_type
 
@@ -74,4 +73,5 @@ def test_names_with_several_types_are_known_as_such() -> None:
 )
 def test_types_of_whole_numbers(number: str, kind: str) -> None:
     """ISO/IEC 9899:2011, 6.4.4.1, with a ``long`` of 64 bits."""
-    assert one_type(parse_expression(number), {}) == kind
+    (stored,) = program_of(f"void f(long *x) {{ x[0] = {number}; }}", "f").functions["f"].body
+    assert one_type(stored.expr.value, {}) == kind  # type: ignore[union-attr]

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from same_results import program_of
 
-from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edit, apply_edits
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import Program
 
 SKEWED = """void f(float *c, int n)
 {
@@ -150,8 +149,7 @@ SOLVED = """void f(double *a, int n)
 
 def program(text: str) -> Program:
     """A program whose entry is f."""
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name="f", entry="f", language="c", variant=variant, folder="."))
+    return program_of(text, "f")
 
 
 def sizes(*names: str) -> list[dict[str, Any]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from same_results import program_of
 
-from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.regions import read_program
 
 BODY = "void k(float *a, float *b, int n)\n{\n    for (int i = 0; i < n; i++)\n        a[i] = b[i];\n}\n"
 CONST = {"op": "const", "function": "k"}
@@ -24,8 +23,7 @@ def test_types_of_parameters_change_only_where_they_are_no_part_of_the_symbol(
     text: str, language: str, applies: bool
 ) -> None:
     """In CUDA ``k(float *)`` and ``k(const float *)`` are two functions, and whoever calls the first links no more."""
-    variant = Variant(files=(Source(name="k.c", text=text),))
-    program = read_program(Kernel(name="k", entry="k", language=language, variant=variant, folder="."))
+    program = program_of(text, "k", language)
     if applies:
         assert "const" in apply_edits(program, [CONST]).variant.files[0].text
     else:
@@ -35,7 +33,6 @@ def test_types_of_parameters_change_only_where_they_are_no_part_of_the_symbol(
 
 def test_a_pointer_that_is_written_through_stays_as_it_is() -> None:
     text = BODY.replace("a[i] = b[i];", "*(b + i) = a[i];").replace("float *", "__global float *")
-    variant = Variant(files=(Source(name="k.cl", text=f"__kernel {text}"),))
-    program = read_program(Kernel(name="k", entry="k", language="opencl", variant=variant, folder="."))
+    program = program_of(f"__kernel {text}", "k", "opencl")
     made = apply_edits(program, [CONST]).variant.files[0].text
     assert "__global float *b" in made

@@ -10,6 +10,7 @@ import pytest
 from preprocessed_kernels import preprocessed, preprocessed_or_why
 from product_runs import SPEC, seconds
 from run_events import events
+from spec_files import spec_in
 
 from tuner.core.types import Kernel, Resolved, Source, Status, Variant
 from tuner.driver.audit import audit
@@ -18,8 +19,9 @@ from tuner.driver.runs import begin
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.operators.base import all_loops
 from tuner.spaces.source.regions import read_program
+from tuner.spaces.source.syntax import For
+from tuner.spaces.source.walks import subtrees
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
@@ -140,7 +142,7 @@ def test_the_examples_open(name: str, values: dict[str, int], nests: list[str]) 
     made = apply_edits(program, found.edits)
     assert made.constraints == tuple(f"{n} == {v}" for n, v in sorted(values.items()))
     body = made.program.functions[name]
-    assert [loop.key for loop in all_loops(body)] == nests
+    assert [part.key for part in subtrees(body.body) if isinstance(part, For)] == nests
     assert opened(Attempt(program=made.program, edits=(), rng=attempt.rng, reassociate=False), values) is None
 
 
@@ -305,9 +307,7 @@ void product(const float *a, const float *b, float *c, int n)
 @pytest.mark.integration
 def test_a_run_reaches_loops_that_are_hidden(tmp_path: Path) -> None:
     """In a helper under a conditional; the tunable that decided is fixed for the variant, and all of it replays."""
-    (tmp_path / "product.c").write_text(HIDDEN)
-    (tmp_path / "product.yaml").write_text(SPEC)
-    (spec,) = load_spec(tmp_path / "product.yaml")
+    spec = spec_in(tmp_path, "product.c", HIDDEN, SPEC)
 
     def cost(variant: Variant, resolved: Resolved) -> float | Status:
         ops = [e["op"] for e in variant.edits]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
-from same_results import program_of
+from same_results import edits_of, program_of
 
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.own_names import UNKNOWN, own_names
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import read_program
 
 BODY = """
 void f(PARAMS)
@@ -31,22 +26,6 @@ POINTED = "static float calls;\nstatic float counting(float x) { calls += 1; ret
 def text_of(name: str, before: str = "", local: str = "", params: str = PARAMS) -> str:
     text = before + BODY.replace("PARAMS", params).replace("LOCAL", local)
     return text.replace("NAME", name)
-
-
-def edits_of(program: Program) -> Counter[str]:
-    """How often each operator applies."""
-    found = Counter[str]()
-    for label, function in program.functions.items():
-        for name, operator in OPERATORS.items():
-            if not operator.checked or program.language not in operator.languages:
-                continue
-            for site in operator.sites(function, False):
-                try:
-                    apply_edits(program, [{"op": name, "function": label, **site}])
-                except EditRefused:
-                    continue
-                found[name] += 1
-    return found
 
 
 HOSTILE = {
@@ -94,17 +73,17 @@ def test_definitions_of_other_files_count(where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("before", "own"),
     [
-        ("// fma is slow, and sqrtf\n/* exp */ float f(float x) { return expf(x); }", {}),
-        ('using std::sqrt;\nvoid say(void) { puts("abs"); }', {}),
-        ("double sqrt(double); float f(float x) { return x * sqrt(x); }", {}),
-        ("template <class T> T max(T a, T b) { return a < b ? b : a; }", {"max": UNKNOWN}),
-        ("namespace own { float exp(float x) { return x; } }", {"exp": UNKNOWN}),
-        ("float own::fma(float x) { return x; }", {"fma": UNKNOWN}),
-        ("float (*log)(float);", {"log": UNKNOWN}),
-        ("int get_value(int i) { return i; }", {"get_value": UNKNOWN}),
+        ("// fma is slow, and fabsf\n/* fabsf */ float g(float x) { return expf(x); }\n", False),
+        ('using std::fabsf;\nvoid say(void) { puts("fabsf"); }\n', False),
+        ("float fabsf(float); float g(float x) { return x * fabsf(x); }\n", False),
+        ("template <class T> T fabsf(T a) { return a < 0 ? -a : a; }\n", True),
+        ("namespace own { float fabsf(float x) { return x; } }\n", True),
+        ("float own::fabsf(float x) { return x; }\n", True),
+        ("float (*fabsf)(float);\n", True),
     ],
 )
-def test_definitions_of_a_text(text: str, found: dict[str, str]) -> None:
-    assert own_names([text], "c++") == found
+def test_what_defines_a_name(before: str, own: bool) -> None:
+    known, found = (edits_of(program_of(text_of("fabsf", text), "f", "c++")) for text in ("", before))
+    assert (found != known) is own

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import needs
 import pytest
+from same_results import program_of
 
 from tuner.core.expressions import parse
 from tuner.core.types import Kernel, Launch, Source, Variant
@@ -50,8 +52,7 @@ TWO = f"""static int other;
 
 def made(text: str, *ops: str) -> tuple[Applied, str, str]:
     """A variant by some operators at all their first places, its text as built, and as shown."""
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    program = read_program(Kernel(name="f", entry="scale", language="c", variant=variant, folder="."))
+    program = program_of(text, "scale")
     edits: list[dict[str, object]] = []
     for op in ops:
         for label, function in apply_edits(program, edits).program.functions.items():
@@ -166,11 +167,10 @@ void scale(const float *from, float *to, int n)
 @needs.cc
 def test_functions_that_nothing_uses_any_more_are_left_out(tmp_path: Path) -> None:
     """With their comments, and with what only they used; not what nothing used before or others may call."""
-    variant = Variant(files=(Source(name="f.c", text=HELPED),))
-    program = read_program(Kernel(name="f", entry="scale", language="c", variant=variant, folder="."))
+    program = program_of(HELPED, "scale")
     calls = [{"op": "inline_call", "function": "scale", "call": c} for c in ("mixed", "half_of", "shown")]
     made = apply_edits(program, calls).program
-    (shown,) = without_leftovers(made.sources(presentable=True), variant.files, "c")
+    (shown,) = without_leftovers(made.sources(presentable=True), program.sources(), "c")
     assert "mixed(" not in shown.text
     assert "half_of(" not in shown.text
     assert "Half of one" not in shown.text
@@ -216,7 +216,8 @@ def test_a_head_with_a_long_attribute_has_lines_of_its_own() -> None:
     shown = made.sources(presentable=True)[0].text
     assert max(map(len, shown.splitlines())) <= 110
     assert shown.startswith("__kernel void __attribute__((reqd_work_group_size(BLOCK_X, 1, 1)))\nscale(")
-    assert "".join(made.sources()[0].text.split()) == "".join(shown.split())
+    built, read = (re.sub(r"[\s{}]", "", each) for each in (made.sources()[0].text, shown))
+    assert built == read
 
 
 def test_functions_of_a_header_stay() -> None:
@@ -228,3 +229,25 @@ def test_functions_of_a_header_stay() -> None:
     made = replace(given, text=start + "int f(void)\n{\n    return 1;\n}\n")
     shown = without_leftovers((made, header), (given, header), "c")
     assert [f.text for f in shown] == ['#include "g.h"\nint f(void)\n{\n    return 1;\n}\n', header.text]
+
+
+def test_marks_of_polyhedral_tools_stay_around_what_they_marked() -> None:
+    """Of a loop that is taken apart a ``scop`` would go with the first part, and its end stay."""
+    loop = "    for (int i = 0; i < n; i++) {\n        b[i] = 2 * a[i];\n        c[i] = 3 * a[i];\n    }\n"
+    text = f"void scale(int *b, int *c, const int *a, int n)\n{{\n#pragma scop\n{loop}#pragma endscop\n}}\n"
+    program = read_program(
+        Kernel(
+            name="f",
+            entry="scale",
+            language="c",
+            variant=Variant(files=(Source(name="f.c", text=text),)),
+            folder=".",
+        )
+    )
+    edits = [
+        {"op": "restrict", "function": "scale"},
+        {"op": "fission", "function": "scale", "loop": "i", "at": 1},
+    ]
+    shown = apply_edits(program, edits).program.sources(presentable=True)[0].text
+    lines = [line.strip() for line in shown.splitlines() if "pragma" in line or "for" in line]
+    assert [line.split()[0] for line in lines] == ["#pragma", "for", "for", "#pragma"]

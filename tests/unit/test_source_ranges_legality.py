@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from same_results import program_of
 
-from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import Program
 
 SOLVE = """void f(float *x, const float *l, %s int n)
 {
@@ -37,8 +37,7 @@ TRIANGLE = """void f(float *c, const float *a, int n)
 
 
 def program(text: str) -> Program:
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name="f", entry="f", language="c", variant=variant, folder="."))
+    return program_of(text, "f")
 
 
 def made(text: str, *edits: dict[str, Any]) -> str:

@@ -7,7 +7,6 @@ from same_results import program_of
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.edits import EditRefused, apply_edits, crossover, permitted, without
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.regions import Program, outside_differs, read_program
@@ -225,8 +224,7 @@ HALF = "{\n    for (int i = 0; i < n; i++)\n        b[i] = 1.0f;\n}\n"
 def test_tunables_begin_a_line_wherever_the_function_does(language: str, signature: str) -> None:
     """What stands around a definition stays with it: it once lost its linkage to the tunables' lines."""
     text = signature + HALF + ("}\n" if "{\n" in signature else "")
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    program = read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+    program = program_of(text, "f", language)
     made = apply_edits(program, [STRIP]).variant.files[0].text
     lines = made.splitlines()
     assert "#ifndef T" in lines
@@ -263,9 +261,9 @@ def test_a_variable_in_parentheses_is_no_type(language: str) -> None:
         ("(i) + ((k) + (n) * k) * n", "i + (k + n * k) * n"),
         ("(k) & (i) * 2", "k & i * 2"),
     ):
-        read = [read_definitions(text % t, language)["f"].body for t in (written, meant)]
+        read = [program_of(text % t, "f", language).functions["f"].body for t in (written, meant)]
         assert read[0] == read[1]
-    (loop,) = read_definitions(text % "(int)+(real)+(i) * 2", language)["f"].body
+    (loop,) = program_of(text % "(int)+(real)+(i) * 2", "f", language).functions["f"].body
     assert {n.type for n in subtrees(loop) if isinstance(n, Cast)} == {"int", "float"}
 
 

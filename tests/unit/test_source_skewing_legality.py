@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from same_results import program_of
 
-from tuner.core.types import Kernel, Source, Variant
 from tuner.search.recipes import RECIPES, SHAPED
 from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import Program
 
 SWEEPS = """void f(float *a, float *b, int steps, int n)
 {
@@ -34,8 +34,7 @@ IN_PLACE = """void f(float *a, int steps, int n)
 
 
 def program(text: str) -> Program:
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name="f", entry="f", language="c", variant=variant, folder="."))
+    return program_of(text, "f")
 
 
 def sites(text: str, operator: str) -> list[dict[str, Any]]:

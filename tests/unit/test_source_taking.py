@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from same_results import program_of
+from spec_files import spec_in
 
-from tuner.core.types import BuildRequest, Kernel, Resolved, Source, Status, Variant
+from tuner.core.types import BuildRequest, Resolved, Status
 from tuner.evaluators.host.backend import HostBackend
 from tuner.search.cooking import Attempt, try_operator
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import EditRefused, apply_edits
 from tuner.spaces.source.regions import Program, read_program
-from tuner.spec.load import load_spec
 
 TYPES = """
 typedef double real;
@@ -30,8 +31,7 @@ TAKE: dict[str, Any] = {"op": "take_members", "function": "f"}
 
 def program(body: str, params: str = "struct grid *g, int n", language: str = "c") -> Program:
     text = f"{TYPES}void f({params})\n{{\n{body}\n}}\n"
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+    return program_of(text, "f", language)
 
 
 LOOP = "for (int i = 0; i < g->nx; i++) "
@@ -145,8 +145,7 @@ def test_a_structure_that_is_written_as_part_of_another_keeps_its_members() -> N
 def test_operators_named_only_in_comments_do_not_count(line: str, taken: bool) -> None:
     """One of the project's own may do anything with a structure."""
     text = f"{TYPES}{line}void f(grid *g)\n{{\n{LOOP}g->u[i] = g->dt;\n}}\n"
-    variant = Variant(files=(Source(name="f.cpp", text=text),))
-    whole = read_program(Kernel(name="f", entry="f", language="c++", variant=variant, folder="."))
+    whole = program_of(text, "f", "c++")
     if taken:
         assert "g_u[i] = g_dt;" in apply_edits(whole, [TAKE]).variant.files[0].text
     else:
@@ -233,9 +232,7 @@ verify: {problems: [{nx: 13, ny: 7}]}
 @pytest.mark.integration
 def test_loops_over_members_are_reached_and_stay_right(tmp_path: Path) -> None:
     (tmp_path / "grid.h").write_text(TYPES)
-    (tmp_path / "f.c").write_text(KERNEL)
-    (tmp_path / "f.yaml").write_text(SPEC)
-    (loaded,) = load_spec(tmp_path / "f.yaml")
+    loaded = spec_in(tmp_path, "f.c", KERNEL, SPEC)
     start = Attempt(
         program=read_program(loaded.task.kernel), edits=(), rng=np.random.default_rng(0), reassociate=False
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from spec_files import spec_in
 
 from tuner.core.errors import SpecError
 from tuner.spec.load import load_spec
@@ -31,9 +32,7 @@ space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
 
 
 def test_an_enumeration_is_passed_as_an_integer(tmp_path: Path) -> None:
-    (tmp_path / "scale.c").write_text(KERNEL)
-    (tmp_path / "scale.yaml").write_text(SPEC)
-    (loaded,) = load_spec(tmp_path / "scale.yaml")
+    loaded = spec_in(tmp_path, "scale.c", KERNEL, SPEC)
     assert [a.dtype for a in loaded.task.arguments] == ["uint32", "int32", "uint32", "float32", "int32"]
     (tmp_path / "scale.yaml").write_text(
         SPEC.replace("name: order, dtype: uint32", "name: order, dtype: float32")

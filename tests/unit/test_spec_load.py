@@ -9,7 +9,7 @@ import pytest
 
 from tuner.core.errors import BaselineError, SpecError, TunerError
 from tuner.core.types import ArgumentRole
-from tuner.spaces.catalogue import Catalogue
+from tuner.spaces.passes import Catalogue
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 KERNEL = """\

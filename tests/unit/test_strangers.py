@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import made_runs
 import pytest
+from spec_files import spec_in
 
 import tuner
 from tuner.core.errors import RecordError, SpecError, TunerError
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
-from tuner.driver.outcome.frames import read_rows
 from tuner.driver.runs import begin
-from tuner.driver.state.strangers import holding_together
-from tuner.recorders.record import Event, RunRecord
 from tuner.report.page import report_page
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 SPEC = """
@@ -43,9 +41,9 @@ def seconds(resolved: Resolved) -> float:
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The record of a run."""
     folder = tmp_path_factory.mktemp("good")
-    (folder / "scale.c").write_text("void scale(const float *a, float *b, int n) { b[0] = a[0] * STEP; }\n")
-    (folder / "scale.yaml").write_text(SPEC)
-    (spec,) = load_spec(folder / "scale.yaml")
+    spec = spec_in(
+        folder, "scale.c", "void scale(const float *a, float *b, int n) { b[0] = a[0] * STEP; }\n", SPEC
+    )
     backend = SimulatedBackend(seconds=seconds)
     begin(spec, folder / "good.run", Options(seed=1, workers=1), backend=backend)
     return folder / "good.run"
@@ -58,26 +56,19 @@ def forge(good: Path, tmp_path: Path) -> Callable[..., Path]:
     def make(kind: str, change: Change, *, twice: bool = False, name: str = "forged.run") -> Path:
         path = tmp_path / name
         changed = 0
-        with RunRecord.read(good) as source, RunRecord.create(path) as target:
-            blobs = {name: source.blob(name) for e in source.events() for name in _blobs(e.body)}
-            for event in source.events():
-                body = dict(event.body)
-                if event.kind == kind:
-                    body = change(body) or body
-                    changed += 1
-                for _ in range(2 if twice and event.kind == kind else 1):
-                    target.append([Event(event.kind, body, event.trial)], blobs)
+
+        def each(found: str, body: dict[str, Any]) -> dict[str, Any]:
+            nonlocal changed
+            if found != kind:
+                return body
+            changed += 1
+            return change(body) or body
+
+        made_runs.rewritten(good, path, each, twice=kind if twice else "")
         assert changed, kind
         return path
 
     return make
-
-
-def _blobs(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
-    items: Any = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return [name for item in items for name in _blobs(item)]
 
 
 CHANGES: dict[str, tuple[str, Change]] = {
@@ -109,7 +100,7 @@ def test_events_that_no_run_has_are_one_line(forge: Callable[..., Path], name: s
     readers: list[Callable[[], Any]] = [
         lambda: audit(path),
         lambda: tuner.load(path).to_json(),
-        lambda: read_rows(path),
+        lambda: tuner.load(path).rows,
         lambda: report_page(path, audit=False),
     ]
     for read in readers:
@@ -138,6 +129,7 @@ def test_messages_for_strangers(forge: Callable[..., Path]) -> None:
     assert "tuner replay" in found.value.hint
 
 
-def test_the_users_own_mistakes_stay_what_they_are() -> None:
-    with pytest.raises(SpecError, match="mine"), holding_together():
-        raise SpecError("mine", "")
+def test_mistakes_that_have_a_message_of_their_own_keep_it(forge: Callable[..., Path]) -> None:
+    path = forge("start", lambda b: b.update(files={"other.c": b["files"]["scale.c"]}))
+    with pytest.raises(SpecError, match=r"there is no file 'scale\.c'"):
+        audit(path)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spec_files import spec_in
 
 from tuner.core.dtypes import C_TYPES, members_of, numbers_in, numpy_dtype, separate_members, structured_dtype
 from tuner.core.errors import SpecError
@@ -52,10 +53,7 @@ verify: {problems: [{n: 67}]}
 
 
 def spec(folder: Path, text: str = SPEC, source: str = MOVE) -> LoadedSpec:
-    (folder / "move.c").write_text(source)
-    (folder / "move.yaml").write_text(text)
-    (loaded,) = load_spec(folder / "move.yaml")
-    return loaded
+    return spec_in(folder, "move.c", source, text)
 
 
 def verdicts(loaded: LoadedSpec, *sources: str) -> list[tuple[Status, str]]:

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from spec_files import spec_in
 
 from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.types import BuildRequest, Status
@@ -49,10 +50,7 @@ verify: {problems: [{n: 67}]}
 
 
 def spec_of(folder: Path, text: str = SPEC, kernel: str = KERNEL) -> LoadedSpec:
-    (folder / "k.cpp").write_text(kernel)
-    (folder / "k.yaml").write_text(text)
-    (loaded,) = load_spec(folder / "k.yaml")
-    return loaded
+    return spec_in(folder, "k.cpp", kernel, text)
 
 
 def test_each_value_of_a_parameter_is_an_instance_of_its_own(tmp_path: Path) -> None:

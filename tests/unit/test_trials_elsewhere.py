@@ -15,9 +15,7 @@ import pytest
 
 import tuner
 from tuner.cli.main import main
-from tuner.core.errors import MachineError, UsageError
-from tuner.driver.outcome.frames import read_rows, trials_frame, write_parquet
-from tuner.driver.outcome.journal import write_journal
+from tuner.core.errors import MachineError
 
 
 @pytest.fixture(scope="module")
@@ -63,47 +61,14 @@ def test_columns_have_the_types_of_their_values(recorded: tuner.Result, evolved:
     assert str(frame["parameter.BLOCK_X"].dtype) == "Int64"
     assert str(frame["parameter.CACHED"].dtype) == "boolean"
     assert str(frame["parameter.LAYOUT"].dtype).startswith("str")
-    own = trials_frame(read_rows(evolved))
+    own = tuner.load(evolved).trials
     tiles = [c for c in own.columns if c.startswith("parameter.") and own[c].isna().any()]
     assert tiles
     assert all(str(own[c].dtype) == "Int64" for c in tiles)
 
 
-def test_mixed_choices_become_texts() -> None:
-    """A column holds one type."""
-    rows = [
-        {**_row(), "configuration": {"SIZE": 8, "RATE": 1}},
-        {**_row(), "configuration": {"SIZE": "auto", "RATE": 0.5}},
-        {**_row(), "configuration": {}},
-    ]
-    frame = trials_frame(rows)
-    assert list(frame["parameter.SIZE"][:2]) == ["8", "auto"]
-    assert frame["parameter.SIZE"].isna().tolist() == [False, False, True]
-    assert list(frame["parameter.RATE"][:2]) == [1.0, 0.5]
-
-
-def _row() -> dict[str, Any]:
-    return {
-        "trial": 0,
-        "status": "ok",
-        "stage": "measure",
-        "raced": False,
-        "score": None,
-        "time_s": [],
-        "interval_s": None,
-        "clock_s": None,
-        "compile_s": None,
-        "verify_s": None,
-        "variant": 0,
-        "origin": "x",
-        "configuration": {},
-        "features": {},
-        "message": "",
-    }
-
-
 def test_several_problems_make_one_time(tmp_path: Path) -> None:
-    """The weighted geometric mean over problems, as the score is."""
+    """The weighted geometric mean over problems, as the score is; a column of choices holds one type."""
     from tuner.driver.options import Options
     from tuner.driver.runs import begin
     from tuner.spec.load import load_spec
@@ -114,16 +79,20 @@ def test_several_problems_make_one_time(tmp_path: Path) -> None:
         'passes: {base: "default<O3>", max_edits: 10}', "passes: off"
     )
     text = text.replace("problem: {n: 64}", "problems: [{n: 32, weight: 3}, {n: 64, weight: 1}]")
+    text = text.replace("WIDTH: [1, 2, 3, 4]", "WIDTH: [1, 2, 3, 4], SIZE: [8, auto], RATE: [1, 0.5]")
     (tmp_path / "product.yaml").write_text(text)
     (spec,) = load_spec(tmp_path / "product.yaml")
     backend = SimulatedBackend(
         seconds=lambda r: 1e-3 * int(r.macros["WIDTH"]), process_noise=0.0, call_noise=0.0
     )
-    begin(spec, tmp_path / "a.run", Options(evaluations=6, strategy="random"), backend=backend)
-    for row in read_rows(tmp_path / "a.run"):
+    begin(spec, tmp_path / "a.run", Options(evaluations=9, strategy="random"), backend=backend)
+    result = tuner.load(tmp_path / "a.run")
+    for row in result.rows:
         if row["interval_s"] is not None:
             assert row["interval_s"][0] == pytest.approx(1e-3 * row["configuration"]["WIDTH"])
             assert math.exp(row["score"]) == pytest.approx(row["configuration"]["WIDTH"])
+    assert set(result.trials["parameter.SIZE"]) == {"8", "auto"}
+    assert set(result.trials["parameter.RATE"]) == {1.0, 0.5}
 
 
 @pytest.mark.integration
@@ -142,20 +111,22 @@ def test_parquet_reads_back(recorded: tuner.Result, tmp_path: Path) -> None:
     import pandas
 
     target = tmp_path / "trials.parquet"
-    assert write_parquet(recorded.path, target) == len(recorded.rows)
+    assert status(["show", str(recorded.path), "--parquet", str(target)]) == 0
     pandas.testing.assert_frame_equal(pandas.read_parquet(target), recorded.trials)
     assert [p.name for p in tmp_path.iterdir()] == ["trials.parquet"]
-    with pytest.raises(UsageError):
-        write_parquet(recorded.path, tmp_path / "no" / "folder.parquet")
+    assert status(["show", str(recorded.path), "--parquet", str(tmp_path / "no" / "folder.parquet")]) == 2
 
 
 def test_without_pyarrow_nothing_is_left_behind(
-    recorded: tuner.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: tuner.Result,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A missing package is a line, not half a file."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MachineError, match="pyarrow"):
-        write_parquet(recorded.path, tmp_path / "trials.parquet")
+    assert status(["show", str(recorded.path), "--parquet", str(tmp_path / "trials.parquet")]) != 0
+    assert "pyarrow" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -172,7 +143,7 @@ def test_optuna_reads_the_journal(recorded: tuner.Result, tmp_path: Path) -> Non
     import optuna
 
     target = tmp_path / "journal.log"
-    assert write_journal(recorded.path, target, name="synthetic") == len(recorded.rows)
+    assert status(["show", str(recorded.path), "--optuna", str(target)]) == 0
     study = journal(target, "synthetic")
     assert study.direction == optuna.study.StudyDirection.MAXIMIZE
     for trial, row in zip(study.trials, recorded.rows, strict=True):
@@ -200,7 +171,8 @@ def test_a_journal_goes_to_the_disk_once(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", counted)
-    assert write_journal(recorded.path, tmp_path / "journal.log", name="synthetic") > 20
+    assert len(recorded.rows) > 20
+    assert status(["show", str(recorded.path), "--optuna", str(tmp_path / "journal.log")]) == 0
     assert 0 < count < 10
 
 
@@ -208,7 +180,7 @@ def test_a_journal_goes_to_the_disk_once(
 def test_variants_with_tunables_of_their_own_are_one_study(evolved: Path, tmp_path: Path) -> None:
     """A parameter that only some variants have is no reason to refuse; pipelines are attributes."""
     target = tmp_path / "journal.log"
-    write_journal(evolved, target, name="product")
+    assert status(["show", str(evolved), "--optuna", str(target)]) == 0
     study = journal(target, "product")
     assert len({frozenset(t.params) for t in study.trials}) > 1
     assert all("passes" in t.user_attrs and "passes" not in t.params for t in study.trials)

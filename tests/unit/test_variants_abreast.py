@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from instants import InterruptAt
 from product_runs import KERNEL, SPEC, backend
 from run_events import decided, events
+from spec_files import spec_in
 
 from tuner.core.executors import Executor
 from tuner.core.types import BASELINE, Task
@@ -18,7 +19,6 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import VariantState
-from tuner.driver.work.engine import Interruption
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -30,10 +30,7 @@ def spec(tmp_path: Path) -> LoadedSpec:
 
 
 def write(folder: Path) -> LoadedSpec:
-    (folder / "product.c").write_text(KERNEL)
-    (folder / "product.yaml").write_text(SPEC)
-    (loaded,) = load_spec(folder / "product.yaml")
-    return loaded
+    return spec_in(folder, "product.c", KERNEL, SPEC)
 
 
 def options(**more: Any) -> Options:
@@ -91,22 +88,12 @@ def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) 
 def test_nothing_is_gathered_after_a_run_ends(abreast: Outcome, tmp_path: Path) -> None:
     """A trial that was cut short waits for its build again; that makes no room for another one beside it."""
     (spec,) = load_spec(abreast.path.parent / "product.yaml")
-
-    class Stop:
-        def __init__(self, at: int) -> None:
-            self.interruption, self.left = Interruption(), at
-
-        def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            self.left -= 1
-            if not self.left:
-                self.interruption.set()
-
     path = tmp_path / "cut.run"
     # Cut short again and again, within searches and between them.
-    stop = Stop(60)
+    stop = InterruptAt(count=60)
     begin(spec, path, options(), backend=backend(), observers=[stop], interruption=stop.interruption)
     for events_more in (31, 29, 27):
-        stop = Stop(events_more)
+        stop = InterruptAt(count=events_more)
         resume(path, backend=backend(), observers=[stop], interruption=stop.interruption)
     resume(path, backend=backend())
     assert decided(path) == decided(abreast.path)

@@ -10,26 +10,21 @@ from dataclasses import replace
 
 import needs
 import pytest
+from two_arrays import task_of
 from virtual_clock import ADVANCES, CALL_S, LAUNCH_S, FreeLane, VirtualReadings
 
 from tuner.core.errors import MachineError
 from tuner.core.expressions import parse
 from tuner.core.types import (
-    Argument,
-    ArgumentRole,
     Build,
     BuildRequest,
-    Kernel,
     Launch,
     Measurement,
-    MeasurePolicy,
-    Problem,
     Resolved,
     Source,
     Status,
     Task,
     Variant,
-    VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.evaluation import HostEvaluation
@@ -49,28 +44,13 @@ def says(ns: str) -> str:
 
 
 def make_task(text: str, name: str = "f.c", *, threads: int = 1) -> Task:
-    on_host = name == "f.c"
-    return Task(
-        kernel=Kernel(
-            name="f",
-            entry="f",
-            language="c" if on_host else "opencl",
-            variant=Variant(files=(Source(name=name, text=text),)),
-            folder=".",
-        ),
-        backend="host" if on_host else "opencl",
-        target="native" if on_host else "pocl",
-        arguments=(
-            Argument(name="x", dtype="float32", shape=(parse("n"),)),
-            Argument(name="y", dtype="float32", shape=(parse("n"),), role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": 1000}),),
-        verify=VerifyPolicy(),
-        measure=MeasurePolicy(threads=threads),
-        launch=None if on_host else Launch(grid=(parse("1"),), block=(parse("1"),)),
-        seed=5,
-    )
+    variant = Variant(files=(Source(name=name, text=text),))
+    made = task_of(variant, n=1000, arrays=("x", "y"), small=None, threads=threads)
+    if name == "f.c":
+        return made
+    launch = Launch(grid=(parse("1"),), block=(parse("1"),))
+    kernel = replace(made.kernel, language="opencl")
+    return replace(made, kernel=kernel, backend="opencl", target="pocl", launch=launch)
 
 
 @contextmanager

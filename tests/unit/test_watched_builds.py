@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import needs
 import pytest
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.driver.applications import watched_builds
 from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
 from tuner.driver.applications.seen_compilers import with_compiler
 from tuner.driver.applications.watched_builds import build_watched
-from tuner.evaluators.host.shared import shared_library
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.first.compile_commands import Compiled
 from tuner.spec.first.compile_words import is_compiler, makes_code, sorted_words, without_launchers
@@ -194,6 +193,11 @@ rm -r "$TUNER_BUILD_NOTES" && cc -O2 -c src/app.c >said 2>&1 && test ! -s said &
     assert not watched(folder, build)
 
 
+def made_of(library: Path, text: str) -> None:
+    command = ["cc", "-shared", "-fPIC", "-xc", "-", "-o", str(library)]
+    subprocess.run(command, input=text, text=True, check=True)
+
+
 @needs.cc
 @needs.namespaces
 @pytest.mark.parametrize("way", ["silent", "loud", "failing", "absent"])
@@ -202,10 +206,9 @@ def test_where_programs_do_not_run_with_the_library_nothing_is_watched(
 ) -> None:
     library = folder.parent / "library.so"
     if way == "silent":
-        library = Path(shared_library("unsigned la_version(unsigned offered) { return 0; }", "nothing"))
+        made_of(library, "unsigned la_version(unsigned offered) { return 0; }")
     elif way == "failing":
-        text = "__attribute__((constructor)) static void end(void) { __builtin_trap(); }"
-        library = Path(shared_library(text, "trap"))
+        made_of(library, "__attribute__((constructor)) static void end(void) { __builtin_trap(); }")
     elif way == "loud":
         library.write_text("no library")
 
@@ -214,7 +217,7 @@ def test_where_programs_do_not_run_with_the_library_nothing_is_watched(
             raise MachineError("no linker", "install one")
         return library
 
-    monkeypatch.setattr(watched_builds, "shared_library", made)
+    monkeypatch.setattr("tuner.driver.applications.watched_builds.shared_library", made)
     assert not watched(folder, "cc -c src/app.c 2>said && test ! -s said")
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from product_runs import KERNEL, SPEC, backend
 
+from tuner.api import Result
 from tuner.cli.winner_text import NAMED, WIDTH, print_winner
 from tuner.core.types import Status
 from tuner.driver.options import Options
-from tuner.driver.outcome.card import result_card
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.outcome.result import Summary
 from tuner.driver.plan.ablation import Worth
@@ -154,7 +154,7 @@ def test_a_notebook_s_card_folds_alike() -> None:
     outcome = Outcome(
         path=None, kernel="k", backend="b", device="d", summary=summary, failed=False, interrupted=False
     )
-    shown = re.findall(r"<code>(.*?)</code>", result_card(outcome, []))
+    shown = re.findall(r"<code>(.*?)</code>", Result(outcome)._repr_html_())
     assert shown == [
         *("WIDTH", "4"),
         *("sizes", ", ".join(f"TILE_{n} {n}" for n in range(5))),

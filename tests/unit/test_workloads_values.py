@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
@@ -176,17 +178,27 @@ def csr(part: str, shape: str, **more: Any) -> Argument:
     return array(name, "int32", [shape], "csr", **options)
 
 
-@pytest.mark.parametrize(
-    ("r", "c", "z"), [(1, 1, 1), (50, 40, 300), (7, 5, 35), (7, 5, 34), (9, 4, 0), (1, 99, 60), (90, 1, 45)]
+@settings(deadline=None, max_examples=150)
+@given(
+    r=st.integers(1, 40),
+    c=st.integers(1, 40),
+    full=st.floats(0, 1),
+    skew=st.one_of(st.just(0.0), st.floats(0, 10)),
+    distribution=st.sampled_from(["given", "structured"]),
+    seed=st.integers(0, 2**32),
 )
-@pytest.mark.parametrize("distribution", ["given", "structured"])
-@pytest.mark.parametrize("skew", [0, 1.5])
+@example(r=7, c=5, full=1.0, skew=1.5, distribution="given", seed=3)
+@example(r=7, c=5, full=34 / 35, skew=0.0, distribution="structured", seed=3)
+@example(r=1, c=99, full=0.6, skew=1.5, distribution="given", seed=3)
+@example(r=90, c=1, full=0.5, skew=1.5, distribution="given", seed=3)
+@example(r=9, c=4, full=0.0, skew=0.0, distribution="given", seed=3)
 def test_csr_parts_agree_and_hold_the_nonzeros_exactly(
-    r: int, c: int, z: int, distribution: str, skew: float
+    r: int, c: int, full: float, skew: float, distribution: str, seed: int
 ) -> None:
+    z = round(full * r * c)
     arguments = [csr("row_pointers", "r + 1", skew=skew)]
     arguments += [csr("columns", "z", skew=skew)] if z else []
-    workload = made(task(*arguments, sizes={"r": r, "c": c, "z": z}), 3, distribution)
+    workload = made(task(*arguments, sizes={"r": r, "c": c, "z": z}), seed, distribution)
     pointers = workload.arrays["row_pointers"]
     assert pointers[0] == 0
     assert pointers[-1] == z
@@ -195,6 +207,16 @@ def test_csr_parts_agree_and_hold_the_nonzeros_exactly(
         columns = workload.arrays["columns"][pointers[row] : pointers[row + 1]]
         assert (np.diff(columns) > 0).all()
         assert columns.size == 0 or (columns[0] >= 0 and columns[-1] < c)
+
+
+def test_csr_columns_of_a_row_are_drawn_evenly() -> None:
+    arguments = csr("row_pointers", "r + 1"), csr("columns", "z")
+    counts = np.zeros(10, np.int64)
+    for seed in range(400):
+        drawn = made(task(*arguments, sizes={"r": 6, "c": 10, "z": 30}), seed).arrays["columns"]
+        counts += np.bincount(drawn, minlength=10)
+    assert counts.sum() == 12000
+    assert abs(counts - 1200).max() < 150
 
 
 def test_csr_skew_makes_long_rows_and_two_matrices_differ() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tuner.cli.waiting import baseline_runs
 from tuner.core.types import MeasurePolicy
 
-__all__ = ["Figures", "clock", "sparkline"]
+__all__ = ["FREE", "Figures", "beside", "clock", "sparkline"]
 
 BARS = "▁▂▃▄▅▆▇█"
 FREE = ("duplicate", "pruned")
@@ -237,10 +237,13 @@ class Figures:
         doubt = "in the search" if self.phase == "done" else "not confirmed yet"
         return f"{math.exp(-self.best_score):.2f}x (trial {self.best_trial}, {doubt})"
 
-    def trials(self) -> str:
-        """How many, by status."""
-        parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
-        return f"{self.total}{self.of_variants()}" + (": " + ", ".join(parts) if parts else "")
+    def candidates(self) -> str:
+        """How many of different code there were, by status, and what else was proposed."""
+        tried = {status: count for status, count in sorted(self.statuses.items()) if status not in FREE}
+        parts = ", ".join(f"{count} {status}" for status, count in tried.items())
+        other = f"; {beside(self.statuses)}" if beside(self.statuses) else ""
+        shown = f": {parts}" if parts else ""
+        return f"{sum(tried.values())} codes{self.of_variants()}{shown}{other}"
 
     def devices(self) -> str:
         """How many there are and why one is gone; empty for a run that never had more than one."""
@@ -252,6 +255,19 @@ class Figures:
     def of_variants(self) -> str:
         """Of how many variants, where the source is searched."""
         return f" of {self.variants + 1} variants" if self.variants else ""
+
+
+def beside(statuses: Mapping[str, int], known_s: float | None = None) -> str:
+    """What was proposed and is no code of its own; empty where there was none.
+
+    Args:
+        statuses: how many trials had each.
+        known_s: worker seconds of compiling what came to known code.
+    """
+    known, pruned = (statuses.get(status, 0) for status in FREE)
+    cost = "" if known_s is None else f" ({known_s:.3g} s of compiling)"
+    parts = [f"{known} came to known code{cost}"] if known else []
+    return ", ".join([*parts, *([f"{pruned} not tried"] if pruned else [])])
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

@@ -19,7 +19,7 @@ from rich.segment import ControlType, Segment
 from rich.table import Table
 from rich.text import Text
 
-from tuner.cli.figures import Figures, clock, sparkline
+from tuner.cli.figures import FREE, Figures, beside, clock, sparkline
 from tuner.cli.waiting import FIRST_S, Heartbeat
 from tuner.core.types import MeasurePolicy
 
@@ -36,8 +36,6 @@ LABEL = 10
 SHORTEST_BAR = 10
 STYLES = {
     "ok": "green",
-    "duplicate": "dim",
-    "pruned": "dim",
     "build_error": "red",
     "wrong_result": "red",
     "crashed": "red",
@@ -221,7 +219,7 @@ class PlainProgress:
         at_work = figures.at_work() if quiet else ""
         more = [part for part in (figures.devices(), at_work, quiet) if part]
         print(
-            f"{figures.name}: {figures.phase}, {figures.clock_s:.0f} s, trials {figures.trials()}, "
+            f"{figures.name}: {figures.phase}, {figures.clock_s:.0f} s, {figures.candidates()}, "
             f"best {figures.best()}" + "".join(f", {part}" for part in more),
             file=sys.stderr,
             flush=True,
@@ -239,7 +237,7 @@ def panel(figures: Figures, columns: int) -> RenderableType:
     grid.add_row("best", _best(figures))
     if len(figures.curve) > 1:
         grid.add_row("so far", _curve(figures, inner))
-    grid.add_row("trials", _statuses(figures))
+    grid.add_row("codes", _statuses(figures))
     grid.add_row("now", _now(figures))
     if figures.devices():
         grid.add_row("devices", figures.devices())
@@ -298,10 +296,12 @@ def _curve(figures: Figures, inner: int) -> Text:
 
 
 def _statuses(figures: Figures) -> Text:
-    text = Text(f"{figures.total}{figures.of_variants()}")
-    for status, count in figures.statuses.most_common():
+    tried = [(status, count) for status, count in figures.statuses.most_common() if status not in FREE]
+    text = Text(f"{sum(count for _, count in tried)}{figures.of_variants()}")
+    for status, count in tried:
         text.append(" · ").append(f"{count} {status}", style=STYLES.get(status, "yellow"))
-    return text
+    other = beside(figures.statuses)
+    return text.append(f" · {other}", style="dim") if other else text
 
 
 def _now(figures: Figures) -> Text:

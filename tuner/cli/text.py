@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.cli.figures import FREE, beside
 from tuner.cli.winner_text import print_winner
 from tuner.driver.outcome.refused_edits import describe_refusals, mostly_refused
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.driver.doctor import Finding
     from tuner.driver.outcome.devices import DeviceShare
     from tuner.driver.outcome.failures import Failure
-    from tuner.driver.outcome.result import Correspondence, Lineage
+    from tuner.driver.outcome.result import Correspondence, Lineage, Summary
     from tuner.driver.outcome.savings import Savings
     from tuner.driver.plan.comparison import Comparison
     from tuner.driver.state.objectives import FrontPoint
@@ -105,8 +106,7 @@ def print_result(result: Result, spec: str = "SPEC") -> None:
         print(f"  device     {outcome.device}")
     if summary.devices:
         _print_devices(summary.devices)
-    counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
-    print(f"  trials     {summary.trials['total']}: {counts}")
+    print(f"  candidates {_candidates(summary)}")
     for failure in summary.failures:
         print(f"             {_failure(failure)}")
     for warning in summary.warnings:
@@ -115,6 +115,15 @@ def print_result(result: Result, spec: str = "SPEC") -> None:
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s{further}")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _candidates(summary: Summary) -> str:
+    """How many of different code were tried and what came of them; then what else was proposed."""
+    counts = summary.trials
+    tried = {s: n for s, n in counts.items() if s not in ("total", *FREE) and n}
+    other = beside(counts, summary.known_s)
+    shown = ", ".join(f"{n} {status}" for status, n in tried.items())
+    return f"{sum(tried.values())} of different code: {shown}" + (f"; {other}" if other else "")
 
 
 def _times(count: int) -> str:

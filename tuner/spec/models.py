@@ -179,7 +179,8 @@ class SourceModel(_Model):
     """How the source itself may change."""
 
     evolve: Switch = False
-    """Change the source between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END comments, or the whole function."""
+    """Change the source between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END comments, or the whole function, also where a
+    macro names or writes it."""
 
 
 class SpaceModel(_Model):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.canonical import canonical_json
@@ -20,12 +20,13 @@ from tuner.spec.build_compilers import reading_flags
 from tuner.spec.machine import host_reader, opencl_reader
 from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
 from tuner.spec.reading.loop_bounds import past_arguments
+from tuner.spec.reading.macro_dependence import macros_that_count, requirement
 from tuner.spec.reading.nodes import begin_of, stop_of
 from tuner.spec.reading.preprocessing import preprocess
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.tunables import Tunables
 
-__all__ = ["DEFINITION", "PREPROCESSED", "with_definition", "with_preprocessed"]
+__all__ = ["DEFINITION", "PREPROCESSED", "build_requirement", "with_definition", "with_preprocessed"]
 
 PREPROCESSED = "preprocessed.json"
 """Under what name a record keeps them."""
@@ -92,6 +93,35 @@ def _definitions(reader: SourceReader, name: str) -> list[str]:
             end += len(source_bytes(rest[: past_arguments(rest)]))
         found.append(source_text(data[begin:end]))
     return found
+
+
+def build_requirement(task: Task, tunables: Tunables, values: Mapping[str, int] | None) -> str:
+    """Lines above an edited function that stop builds in which the author's would have been another one.
+
+    Args:
+        task: whose sources were preprocessed; of device programs there are none.
+        tunables: of its spec.
+        values: of tunables that the preprocessor's choices in the function rest on; ``None`` where it made none.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    kernel = task.kernel
+    if values is None or kernel.language in DEVICE:
+        return ""
+    reader, groups = _host(task, tunables)
+    reader = reader.with_flags([word for choices in groups for word in choices[0]])
+    macros = {p.name: p.values for p in tunables.parameters if p.macro}
+    found = next(one for one in kernel.preprocessed if dict(one.values) == values)
+
+    def placed(other: Preprocessed) -> tuple[Source, ...]:
+        return read_program(kernel, launch=task.launch).with_preprocessed(other).sources()
+
+    try:
+        counted = macros_that_count(reader, macros, found, placed, kernel.headers)
+        return requirement(kernel.entry, {**values, **counted})
+    except Refused:
+        return ""
 
 
 def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:

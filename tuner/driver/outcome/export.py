@@ -17,7 +17,7 @@ from tuner.core.compilers import BuildCompiler
 from tuner.core.errors import RecordError, UsageError
 from tuner.core.files import write_atomically
 from tuner.core.source_text import lines_of_text, source_bytes, source_text, with_changes
-from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
+from tuner.core.types import BASELINE, Resolved, Value, Variant
 from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.outcome.result import SCHEMA_VERSION
@@ -31,6 +31,7 @@ from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.leftovers import without_leftovers
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
+from tuner.spec.preprocessed import build_requirement
 
 __all__ = [
     "Exported",
@@ -191,7 +192,7 @@ def export_run(path: Path, folder: Path, *, unconfirmed: bool = False) -> Export
         code = best_object(record, state, number)
         wisdom = wisdom_of(state, spec, lineup, result)
     variant, resolved = lineup.of_trial(number)
-    variant = _with_values(spec.task, variant, resolved.macros)
+    variant = _with_values(spec, variant, resolved.macros)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
 
@@ -244,7 +245,7 @@ def sources_of(path: Path) -> WinnerSources:
         spec=spec,
         result=result,
         given=_put_back(spec, spec.task.kernel.variant),
-        winner=_put_back(spec, _with_values(spec.task, variant, resolved.macros)),
+        winner=_put_back(spec, _with_values(spec, variant, resolved.macros)),
         flags=tuple(flag for flag in resolved.flags if flag not in baseline.flags),
     )
 
@@ -272,10 +273,14 @@ def _launch(spec: LoadedSpec, resolved: Resolved) -> dict[str, Any]:
     }
 
 
-def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> Variant:
-    """The variant to be read, with the values of its own tunables as defaults, so that its source stands by itself."""
+def _with_values(spec: LoadedSpec, variant: Variant, macros: Mapping[str, Value]) -> Variant:
+    """The variant to be read, with the values of its own tunables as defaults, so that its source stands by itself.
+
+    Of edited functions the preprocessor's choices are fixed: a build that makes others is stopped there.
+    """
     if not variant.edits:
         return variant
+    task = spec.task
     edits = [
         {**e, "parameters": [{**p, "default": macros[p["name"]]} for p in e["parameters"]]}
         if "parameters" in e
@@ -283,7 +288,8 @@ def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> V
         for e in variant.edits
     ]
     made = apply_edits(read_program(task.kernel, launch=task.launch), edits)
-    shown = made.program.sources(presentable=True)
+    chosen = next((e["values"] for e in variant.edits if e["op"] == "configure"), None)
+    shown = made.program.sources(presentable=True, above=build_requirement(task, spec.tunables, chosen))
     kernel = task.kernel
     return replace(made.variant, files=without_leftovers(shown, kernel.variant.files, kernel.language))
 

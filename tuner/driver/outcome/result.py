@@ -134,6 +134,7 @@ class Summary:
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         unconfirmed: why nothing was confirmed of what looked faster; ``None`` where it was, or the run goes on.
         extended: how often the run was given more budget.
+        known_s: worker seconds of compiling candidates that came to known code.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
         light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
@@ -186,6 +187,7 @@ class Summary:
     devices: tuple[DeviceShare, ...] = ()
     unconfirmed: Unconfirmed | None = None
     extended: int = 0
+    known_s: float = 0.0
     warnings: tuple[str, ...] = ()
 
     @property
@@ -239,6 +241,7 @@ class Summary:
             "speedup": {"value": self.speedup[0], "ci95": list(self.speedup[1:])},
             "candidate": self._candidate_json(),
             "trials": dict(self.trials),
+            "known_code": {"trials": self.trials[Status.DUPLICATE], "compile_s": self.known_s},
             "compare": [c.to_json() for c in self.compared],
             "llm": self.llm.to_json(),
             "wall_s": self.wall_s,
@@ -335,6 +338,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         devices=device_shares(state),
         unconfirmed=why_unconfirmed(state),
         extended=state.extended,
+        known_s=_known_s(state),
         warnings=_warnings(state),
     )
 
@@ -429,6 +433,11 @@ def _counts(state: RunState) -> dict[str, int]:
     for status in Status:
         counts[status.value] = statuses.get(status.value, 0)
     return counts
+
+
+def _known_s(state: RunState) -> float:
+    known = (t.build or {} for t in state.trials.values() if t.status is Status.DUPLICATE)
+    return math.fsum(seconds for build in known for seconds in build.get("seconds", {}).values())
 
 
 def _triple(values: Any) -> tuple[float, float, float] | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tuner.spec.reading.c_types import CType, c_type
+from tuner.spec.reading.methods import as_function_call, method_object
 from tuner.spec.reading.nodes import Node, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, changes, inner_nodes, peeled, referenced
@@ -19,7 +20,6 @@ __all__ = ["Flat", "Member", "Structure", "flattened"]
 
 _MAX_CALLS = 3
 _STRUCT = re.compile(r"\b(?:const|volatile|restrict|__restrict|__restrict__)\b|[*&]")
-_METHOD = "<bound member function type>"
 _ARRAY = re.compile(r"([^\[\]]+)((?:\[\d+\])+)")
 
 Trail = tuple[str, ...]
@@ -101,7 +101,7 @@ class _Flattener:
         """The function without structures."""
         nodes = parameter_nodes(function.tree)
         for node, (name, kind) in zip(nodes, function.parameters, strict=True):
-            if _is_structure(node, kind, function.tree):
+            if _is_structure(node, kind, function.tree, self._follows):
                 self._trails[node["id"]] = (name,)
                 self._structures[(name,)] = Structure(type=_named(kind.text, node), by_value=not kind.pointer)
         if not self._trails:
@@ -198,6 +198,8 @@ class _Flattener:
             return {key: value for key, value in node.items() if key != "inner"}
         elif kind == "CallExpr":
             return {**node, "inner": [inner[0], *self._passed(inner)]}
+        elif kind == "CXXMemberCallExpr" and self._trail(method_object(inner[0])) is not None:
+            return self._rewritten(as_function_call(node))
         taken = kind == "UnaryOperator" and node.get("opcode") == "&"
         target = inner[0] if taken or changes(node) else {}
         if peeled(target).get("kind") == "MemberExpr":
@@ -250,6 +252,13 @@ class _Flattener:
         flat = self._called.get(name)
         return flat.function if flat is not None else self._lookup(name)
 
+    def _follows(self, call: Node) -> bool:
+        """Whether a call of a method on a structure is one of a function that takes its address."""
+        called, *arguments = inner_nodes(as_function_call(call))
+        flat, known = self._callee(callee_name(called)), self._lookup(callee_name(called))
+        taken = () if known is None else known.parameters
+        return flat is not None and len(taken) == len(arguments) and (taken[0][0],) in flat.structures
+
     def _callee(self, name: str) -> Flat | None:
         if not name or name in self._within or len(self._within) >= _MAX_CALLS:
             return None
@@ -261,8 +270,11 @@ class _Flattener:
         return self._called[name]
 
 
-def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
-    """Whether a parameter is one structure, or points to one: members are used, no methods, none behind a subscript."""
+def _is_structure(node: Node, kind: CType, tree: Node, follows: Callable[[Node], bool]) -> bool:
+    """Whether a parameter is one structure, or points to one: members are used, none behind a subscript.
+
+    Methods that are called on it have to be such that can be followed.
+    """
     unnamed = "(" in kind.text + kind.base
     if kind.dtypes or kind.base in ("void", "") or unnamed or kind.odd not in ("", "a reference"):
         return False
@@ -272,9 +284,10 @@ def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
         if each.get("kind") == "VarDecl" and inner and referenced(peeled(inner[-1])) in names:
             # A loop over a container names it anew.
             names.add(each["id"])
-        method = each.get("type", {}).get("qualType") == _METHOD and inner
-        if method and referenced(peeled(inner[0])) in names:
-            return False
+        if each.get("kind") == "CXXMemberCallExpr" and inner:
+            own = referenced(peeled(method_object(inner[0]))) in names
+            if own and not follows(each):
+                return False
         operator = each.get("opcode", "")
         steps = (each.get("kind") == "BinaryOperator" and operator in ("+", "-")) or operator in ("++", "--")
         if (steps or each.get("kind") == "ArraySubscriptExpr") and any(

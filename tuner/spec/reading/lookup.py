@@ -122,12 +122,16 @@ def entries_of(text: str) -> list[str]:
 
 
 def function_lookup(reader: SourceReader) -> Callable[[str], Function | None]:
-    """Gives a function's definition, those of the first file and its headers first; each name is read once."""
+    """Gives a function's definition, those of the first file and its headers first; each name is read once.
+
+    Of a method's name the class is a part: ``Grid::at``.
+    """
     names = [frozenset(functions_of(file.text)) for file in reader.files]
 
     @cache
     def find(name: str) -> Function | None:
-        having = [index for index, own in enumerate(names) if name in own]
+        last = name.rpartition("::")[2]
+        having = [index for index, own in enumerate(names) if last in own]
         # A name that another file defines may be one of the first one's headers.
         readers = (reader.at(index) for index in dict.fromkeys((0, *having))) if having else ()
         found = (_defined(each, name) for each in readers if each is not None)

@@ -23,7 +23,7 @@ _TUNABLE = re.compile(
     re.I,
 )
 _PROBLEM = re.compile(
-    r"(?:.*_)?(?:[NMK][XYZ]?|RADIUS|HALO|TAPS|BINS|ORDER|DEGREE|CLASSES|CHANNELS|STEPS|ITERATIONS|ITERS)"
+    r"(?:.*_)?(?:[NMK][IJKLXYZ]?|RADIUS|HALO|TAPS|BINS|ORDER|DEGREE|CLASSES|CHANNELS|STEPS|ITERATIONS|ITERS)"
     r"(?:_?[XYZ0-9])?"
 )
 _LARGEST = 1 << 20
@@ -108,7 +108,7 @@ def choices(name: str, value: int, text: str) -> list[int]:
 def of_problem(name: str) -> bool:
     """Whether a macro is named like a part of the problem: another value gives other results, not another speed.
 
-    >>> [of_problem(name) for name in ("RADIUS", "NX", "TILE_N", "UNROLL", "BLOCK_SIZE")]
+    >>> [of_problem(name) for name in ("RADIUS", "NI", "TILE_N", "UNROLL", "BLOCK_SIZE")]
     [True, True, False, False, False]
     """
     return _PROBLEM.fullmatch(name) is not None and _TUNABLE.fullmatch(name) is None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tuner.spec.reading.nodes import Node, walk
+from tuner.spec.reading.nodes import Node, plain_type, walk
 
-__all__ = ["THIS", "scopes_of", "with_this"]
+__all__ = ["THIS", "as_function_call", "method_object", "scopes_of", "with_this"]
 
 THIS = "this"
+_OBJECT = re.compile(r"\b(?:const|volatile|class|struct)\b|[*&]")
 
 
 def scopes_of(tree: Node) -> list[str]:
@@ -41,6 +42,26 @@ def with_this(tree: Node, scope: str) -> Node:
     parameter = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
     inner = [child for child in tree.get("inner", []) if child]
     return _named(tree, kind) | {"inner": [parameter, *(_named(child, kind) for child in inner)]}
+
+
+def method_object(callee: Node) -> Node:
+    """What a method is called on, by what stands before the arguments of the call."""
+    while callee.get("kind") == "ParenExpr" and callee.get("inner"):
+        callee = callee["inner"][0]
+    inner = callee.get("inner") or [{}]
+    return inner[0] if callee.get("kind") == "MemberExpr" else {}
+
+
+def as_function_call(call: Node) -> Node:
+    """A call of a method as one of a function that takes the object first, with the class in its name."""
+    method, *arguments = call["inner"]
+    while method.get("kind") == "ParenExpr":
+        method = method["inner"][0]
+    scope = _OBJECT.sub(" ", plain_type(method_object(method))).strip()
+    name = f"{scope}::{method.get('name', '')}"
+    meant = {"id": method.get("referencedMemberDecl", ""), "kind": "CXXMethodDecl", "name": name}
+    callee = {"kind": "DeclRefExpr", "type": method.get("type", {}), "referencedDecl": meant}
+    return {**call, "kind": "CallExpr", "inner": [callee, method_object(method), *arguments]}
 
 
 def _named(node: Node, kind: str) -> Node:

@@ -35,7 +35,7 @@ from tuner.spec.reading.device_programs import (
 )
 from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["expanded", "preprocess"]
+__all__ = ["Asking", "Placed", "each", "expanded", "preprocess"]
 
 _MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
@@ -112,18 +112,18 @@ def _found(
     missing: frozenset[str] = frozenset(),
 ) -> tuple[Preprocessed, ...]:
     """As :func:`preprocess`, for one answer of the compiler to what only it can say."""
-    asking = _Asking(reader.with_flags(_first(groups)), tunables, _names(groups), missing)
+    asking = Asking(reader.with_flags(_first(groups)), tunables, _names(groups), missing)
     found = tuple(asking.combinations({}))
     for words in _macro_changing(reader, groups, asking):
         other = replace(asking, reader=reader.with_flags(words))
-        texts = _each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
+        texts = each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
         if [one.files for one in texts] != [one.files for one in found]:
             raise _Unseen(f"they are others with {' '.join(words)}")
-    _each(lambda pair: asking.require_unchanged(*pair), [(one, placed(one)) for one in found])
+    each(lambda pair: asking.require_unchanged(*pair), [(one, placed(one)) for one in found])
     return found
 
 
-def _each(ask: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+def each(ask: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """What is answered to each, in order; clang runs for several at once."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(ask, items))
@@ -139,7 +139,7 @@ def _of_device(
     """What every compiler of a device would see that compiles the sources at all."""
     texts = [file.text for file in (*reader.files, *headers)]
     reader = with_empty_headers(reader, texts)
-    defined = _Asking(reader, {}, frozenset()).defined({})
+    defined = Asking(reader, {}, frozenset()).defined({})
     tried, names = answers(reader, texts, {*tunables, *_names(groups)}, defined)
     made: list[tuple[Preprocessed, ...]] = []
     for answer in tried:
@@ -173,7 +173,7 @@ def _names(groups: Sequence[Sequence[Flags]]) -> frozenset[str]:
 
 
 def _macro_changing(
-    reader: SourceReader, groups: Sequence[Sequence[Flags]], asking: _Asking
+    reader: SourceReader, groups: Sequence[Sequence[Flags]], asking: Asking
 ) -> Iterator[Flags]:
     """Flags of every further combination of choices that define other macros than the first, or may."""
     usual, kept = asking.macro_text(), []
@@ -204,7 +204,9 @@ class _Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class Asking:
+    """Questions about sources to the preprocessor, with every tunable defined as itself."""
+
     reader: SourceReader
     tunables: Mapping[str, Sequence[Value]]
     further: frozenset[str]
@@ -224,7 +226,7 @@ class _Asking:
                 raise _Unseen(f"they ask for {', '.join(asked)}, of which values are no numbers")
             left = most // math.prod(map(len, values))
             chosen = [{**fixed, **dict(zip(asked, c, strict=True))} for c in itertools.product(*values)]
-            made = _each(lambda one: self._built(one, left), chosen)
+            made = each(lambda one: self._built(one, left), chosen)
             # No candidate builds with the values of the others.
             found = [each for one in made if not isinstance(one, BaselineError) for each in one]
             if not found:

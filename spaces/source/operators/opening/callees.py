@@ -18,6 +18,7 @@ from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.lexical import tokens, words
+from tuner.spaces.source.method_definitions import method_definitions
 from tuner.spaces.source.operators.naming import RETURN, declared_as_text
 from tuner.spaces.source.operators.opening.membership import types_in as structures_in
 from tuner.spaces.source.operators.opening.membership import with_members
@@ -80,14 +81,19 @@ _ARITHMETIC = re.compile(
 
 def callees(function: Function) -> Mapping[str, Function]:
     """Functions by name, as the compiler sees them; none where the text is not what it sees."""
-    asked = (function.file, function.language, function.own)
+    asked = (function.file, function.language, function.own, _method(function))
     return _read(*asked) if function.members else _defined(*asked)
 
 
+def _method(function: Function) -> str:
+    """The function's name where it may be a method; empty where none is asked for."""
+    return function.name if function.language == "c++" else ""
+
+
 @lru_cache(maxsize=64)
-def _read(text: str, language: str, own: Own) -> dict[str, Function]:
+def _read(text: str, language: str, own: Own, method: str) -> dict[str, Function]:
     """Likewise with members of structures read."""
-    found = _defined(text, language, own)
+    found = _defined(text, language, own, method)
     made: dict[str, Function] = {}
     for name, function in found.items():
         types = structures_in(replace(function, file=text, language=language))
@@ -97,16 +103,16 @@ def _read(text: str, language: str, own: Own) -> dict[str, Function]:
 
 def callees_by_places(function: Function) -> Mapping[str, Function]:
     """The same with members as places without types, those of references and pointers as well."""
-    return _placed(function.file, function.language, function.own, function.members)
+    return _placed(function.file, function.language, function.own, _method(function), function.members)
 
 
 @lru_cache(maxsize=64)
-def _placed(text: str, language: str, own: Own, lists: bool) -> dict[str, Function]:
+def _placed(text: str, language: str, own: Own, method: str, lists: bool) -> dict[str, Function]:
     def untyped(expr: Expr) -> Expr:
         return replace(expr, type="") if isinstance(expr, Field) and not expr.several else expr
 
     made: dict[str, Function] = {}
-    for name, function in _defined(text, language, own).items():
+    for name, function in _defined(text, language, own, method).items():
         within = replace(function, file=text, language=language)
         types = structures_in(within) if lists else None
         # Lists of first values are read with the members.
@@ -117,10 +123,13 @@ def _placed(text: str, language: str, own: Own, lists: bool) -> dict[str, Functi
 
 
 @lru_cache(maxsize=64)
-def _defined(text: str, language: str, own: Own = ()) -> dict[str, Function]:
+def _defined(text: str, language: str, own: Own = (), method: str = "") -> dict[str, Function]:
     if unread(text):
         return {}
     found = read_definitions(text, language)
+    if method:
+        # A name means what the class has by it.
+        found |= method_definitions(text, method)
     counted = read_definitions(with_begins(text), language)
     for name, function in counted.items():
         made = with_counters(function)

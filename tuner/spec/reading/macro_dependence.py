@@ -1,0 +1,108 @@
+"""What a passage of a source owes to macros that a command line may set otherwise: asked of the preprocessor.
+
+A name in a conditional is given another value, and the passage is another one or it is not. Must not read C but for the
+words of conditionals, among which the names are.
+
+Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-D``, ``-dM``).
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from tuner.core.types import Preprocessed, Source, Value
+from tuner.spec.reading.device_programs import joined
+from tuner.spec.reading.preprocessing import Asking, Placed, each
+from tuner.spec.reading.signature import SourceReader
+
+__all__ = ["macros_that_count", "requirement"]
+
+_CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_DEFINITION = re.compile(r"#define (\w+) ?(.*)")
+_INTEGER = re.compile(r"\d{1,9}")
+_ANY = 1
+WIDTH = 100
+
+
+def macros_that_count(
+    reader: SourceReader,
+    tunables: Mapping[str, Sequence[Value]],
+    found: Preprocessed,
+    placed: Placed,
+    headers: Sequence[Source] = (),
+) -> dict[str, int | None]:
+    """Macros with whose other values the regions would be others, with the values that they have.
+
+    Args:
+        reader: of the sources, with the flags of the build.
+        tunables: of the spec, which are none of them.
+        found: the preprocessed sources.
+        placed: gives the files with preprocessed regions in them.
+        headers: of the project, in other folders.
+
+    Returns:
+        By name; ``None`` for what is not defined. What is no whole number cannot be asked about, and is left out.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    asking = Asking(reader, tunables, frozenset())
+    defined = _definitions(reader)
+    texts = [file.text for file in (*reader.files, *headers)]
+    names = sorted(_asked(texts) - tunables.keys())
+    values: dict[str, int | None] = {}
+    for name in names:
+        body = defined.get(name)
+        if body is None or _INTEGER.fullmatch(body):
+            values[name] = None if body is None else int(body)
+    usual = _regions(asking, found, placed, [])
+    others = each(lambda name: _regions(asking, found, placed, [(name, values[name])]), values)
+    return {
+        name: value
+        for (name, value), other in zip(values.items(), others, strict=True)
+        if other is not None and other != usual
+    }
+
+
+def requirement(entry: str, counted: Mapping[str, int | None]) -> str:
+    """Lines that stop a build in which a function would have been another one; empty where nothing counts."""
+    if not counted:
+        return ""
+    wrong = [f"defined({name})" if value is None else f"{name} != {value}" for name, value in counted.items()]
+    having = [f"with {name} == {value}" for name, value in counted.items() if value is not None]
+    lacking = [f"without {name}" for name, value in counted.items() if value is None]
+    said = ", ".join([*having, *lacking])
+    lines = (f"#if {' || '.join(wrong)}", f'#error "this {entry} was tuned {said}"', "#endif")
+    return "".join(f"{_in_lines(line)}\n" for line in lines)
+
+
+def _in_lines(directive: str) -> str:
+    return " \\\n    ".join(textwrap.wrap(directive, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _asked(texts: Collection[str]) -> set[str]:
+    """Words of conditionals; the compiler's own names begin with two underscores."""
+    lines = (line for text in texts for line in _CONDITIONAL.findall(text))
+    words = {word for line in lines for word in _WORD.findall(line)}
+    return {word for word in words if not word.startswith("__") and word != "defined"}
+
+
+def _definitions(reader: SourceReader) -> dict[str, str]:
+    """What each macro stands for at the end of the source."""
+    text, *_ = joined(reader).preprocessed("-dM")
+    return dict(_DEFINITION.findall(text))
+
+
+def _regions(
+    asking: Asking, found: Preprocessed, placed: Placed, changed: Sequence[tuple[str, int | None]]
+) -> list[str] | None:
+    """The files with their regions where some macros are others; ``None`` where the source refuses that itself."""
+    flags = [f"-D{name}={_ANY if value is None else value + 1}" for name, value in changed]
+    texts = replace(asking, reader=asking.reader.with_flags(flags)).texts(dict(found.values))
+    if texts.broken is not None:
+        return None
+    return [file.text for file in placed(replace(found, files=texts.files))]
