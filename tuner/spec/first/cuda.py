@@ -38,6 +38,7 @@ from tuner.spec.first.device_texts import (
     reads_next,
 )
 from tuner.spec.first.host_geometry import launched
+from tuner.spec.first.members import EVOLVES
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
 from tuner.spec.first.values import divided_by, first_value, holds, initial_values
@@ -227,9 +228,10 @@ class _Writer:
         if not parameters:
             return [
                 "space:",
+                EVOLVES.layout().rstrip(),
                 '  flags: {registers: ["", "-maxrregcount=64"]}  # -DNAME reaches no macro of this source',
             ]
-        lines = ["space:", "  parameters:"]
+        lines = ["space:", EVOLVES.layout().rstrip(), "  parameters:"]
         lines += [f"    {name}: {values}" for name, values in parameters.items()]
         if not all(size.isdigit() for size in self._block):
             lines.append(f'  constraints: ["{" * ".join(self._block)} <= {self._most}"]')

@@ -15,7 +15,7 @@ from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.operators.devices.counting import counts_on_group
 from tuner.spaces.source.regions import read_program
 from tuner.spec.first.device_texts import WORK_ITEMS, axis_sizes, loops_over, reads_next
-from tuner.spec.first.members import FirstSpec, Line, quoted, sizes_note
+from tuner.spec.first.members import EVOLVES, FirstSpec, Line, quoted, sizes_note
 from tuner.spec.first.small_sizes import in_memory
 from tuner.spec.first.uses import Lookup, Use
 from tuner.spec.first.values import divided_by, first_value, floating_scalars, initial_values
@@ -204,7 +204,7 @@ class _Writer:
         return Line(f"launch: {{{', '.join(parts)}}}", note)
 
     def _space(self) -> list[Line]:
-        lines = [Line("space:"), Line("  parameters:")]
+        lines = [Line("space:"), EVOLVES, Line("  parameters:")]
         for axis, name in enumerate(self._blocks):
             if name not in self._made:
                 continue
@@ -219,7 +219,7 @@ class _Writer:
             note = "check: values that the source can take, the first is the baseline's"
             listed = ", ".join(map(str, self._values.get(name) or spread(value)))
             lines.append(Line(f"    {name}: [{listed}]", note))
-        if len(lines) == 2:
+        if len(lines) == 3:
             example = "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
             lines[-1] = Line(example)
         named = [b for b in self._blocks if not b.isdigit()]

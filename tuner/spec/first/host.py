@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 
 from tuner.core.polynomials import variable
 from tuner.spec.first.findings import Findings
-from tuner.spec.first.members import FirstSpec, Line, command_text, grouped, kernel_parts, quoted, sizes_note
+from tuner.spec.first.members import (
+    EVOLVES,
+    FirstSpec,
+    Line,
+    command_text,
+    grouped,
+    kernel_parts,
+    quoted,
+    sizes_note,
+)
 from tuner.spec.first.small_sizes import in_memory, within
 from tuner.spec.first.uses import Use
 from tuner.spec.first.values import first_value, floating_scalars, initial_values, settled, whole_numbers
@@ -157,7 +166,7 @@ class _Writer:
         lines += self._given.arguments or grouped(self._flat, arguments)
         lines += [
             Line("space:"),
-            Line("  source: {evolve: true}", "loops are transformed too; results stay as they are"),
+            EVOLVES,
             *self._parameters(),
             *self._made_by(),
             Line("verify:"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.spec.reading.flattening import Flat, Member, Structure
 
-__all__ = ["FirstSpec", "Line", "command_text", "grouped", "kernel_parts", "quoted", "sizes_note"]
+__all__ = ["EVOLVES", "FirstSpec", "Line", "command_text", "grouped", "kernel_parts", "quoted", "sizes_note"]
 
 _PLAIN_COMMAND = re.compile(r"[A-Za-z/][\w./+=,@%-]*(?: [\w./+=,-][\w./+=,@%-]*)*")
 _ENTRY = re.compile(r"  - \{name: \w+, ")
@@ -46,6 +46,9 @@ class Line:
             return self.text + "\n"
         return f"{self.text}{' ' * max(2, 40 - len(self.text))}# {self.comment}\n"
 
+
+EVOLVES = Line("  source: {evolve: true}", "loops are transformed too; results stay as they are")
+"""In every first spec."""
 
 Within = dict[str, Any]
 """A structure as what lies in it, in the order of its first use: lines and structures."""
