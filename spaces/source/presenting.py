@@ -23,6 +23,7 @@ ABOVE = re.compile(
 """A comment that ends right where a function begins."""
 
 _MOST_ALIGNED = 40
+_DECIMAL = re.compile(r"0|[1-9]\d*")
 
 
 def presented(
@@ -134,7 +135,7 @@ def _sum(expr: Expr) -> Expr:
             op="+" | "-" as outer,
             left=Binary(op="+" | "-" as inner, left=rest, right=Number(text=a)),
             right=Number(text=b),
-        ) if a.isdigit() and b.isdigit():
+        ) if _DECIMAL.fullmatch(a) and _DECIMAL.fullmatch(b):
             total = (int(a) if inner == "+" else -int(a)) + (int(b) if outer == "+" else -int(b))
             return rest if not total else Binary("+" if total > 0 else "-", rest, Number(str(abs(total))))
     return expr

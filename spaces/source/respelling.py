@@ -23,11 +23,17 @@ from tuner.spaces.source.reading import parse_statements
 __all__ = ["defined_macros", "respelled"]
 
 _PIECE = re.compile(
-    r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>/\*.*?\*/|//[^\n]*)|\w+|[^\w\s]', re.DOTALL
+    r'R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    r"|(?P<comment>/\*.*?\*/|//[^\n]*)|\w+|\+\+|--|&&|\|\||->|::|<<=?|>>=?|[-+*/%&|^=!<>]=|[^\w\s]",
+    re.DOTALL,
 )
+_PLACES = frozenset({"__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__"})
+"""Macros of the language that stand for something else elsewhere."""
 _WORD = re.compile(r"\w+")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _REDEFINES = re.compile(r"^[ \t]*#[ \t]*(?:define|undef|include)\b", re.MULTILINE)
+_NUMBER = re.compile(r"\d+")
+_GOES_ON = re.compile(r"\\[ \t]*$")
 _DIRECTIVE = re.compile(r"[ \t]*#(?![ \t]*pragma\b)")
 _LANGUAGE = "c++"
 """In which statements are read: it has all of C's."""
@@ -44,6 +50,10 @@ class _Spelling:
     def indented(self, pad: str) -> str:
         lines = (line if line.startswith("#") else f"{pad}{line}".rstrip() for line in self.lines)
         return "".join(f"{line}\n" for line in lines)
+
+    def begins(self, token: str) -> bool:
+        """Whether the author's text has the token first: a loop that a pragma may stand above is still a loop."""
+        return _tokens("\n".join(self.lines)).tokens[:1] == [token]
 
     @property
     def comments(self) -> frozenset[str]:
@@ -115,18 +125,30 @@ class _Region:
     def stays(self, begin: int, end: int) -> bool:
         """Whether lines come to the same wherever they stand: no macro of the author's gave its own line's number."""
         wrote = set(_tokens("\n".join(self.wrote[begin:end])).tokens)
+        if wrote & _PLACES:
+            return False
         if not wrote & self.macros:
             return True
         numbers = {str(self.first + at) for at in range(begin, end)} - wrote
-        return not numbers & set(_tokens("\n".join(self.made[begin:end])).tokens)
+        # Also as a part of a string.
+        return numbers.isdisjoint(_NUMBER.findall("\n".join(self.made[begin:end])))
 
     def whole(self, begin: int, end: int) -> bool:
         """Whether these lines are the author's in full: no directive among them, nothing that goes on behind them."""
         lines = self.wrote[begin:end]
-        if any(map(_DIRECTIVE.match, lines)) or lines[-1].rstrip().endswith("\\"):
+        before = self.wrote[begin - 1] if begin else ""
+        if any(map(_DIRECTIVE.match, lines)) or any(map(_GOES_ON.search, (before, *lines))):
             return False
-        before = self.wrote[begin - 1].rstrip() if begin else ""
-        return not before.endswith("\\") and _closed("\n".join(lines)) and self.stays(begin, end)
+        return _closed("\n".join(lines)) and self.stays(begin, end)
+
+    def end(self, end: int) -> int:
+        """The line behind the last one of what a macro took, of which the preprocessor left nothing where it stood."""
+        last = end
+        for at in range(end, len(self.made)):
+            if self.made[at].strip() or self.wrote[at].lstrip().startswith("#"):
+                break
+            last = at + 1 if _tokens(self.wrote[at]).tokens else last
+        return last
 
     def spelling(self, begin: int, end: int) -> _Spelling:
         lines = [line.rstrip() for line in self.wrote[begin:end]]
@@ -146,7 +168,8 @@ def _with_statements(text: str, region: _Region) -> str:
     starts, made, at = shown.starts(), [], 0
     while at < len(lines):
         found = _longest(shown, starts.get(at), lengths, known)
-        if found is None:
+        pragma = at > 0 and lines[at - 1].lstrip().startswith("#pragma")
+        if found is None or (pragma and not found[0].begins(shown.tokens[starts[at]])):
             made.append(lines[at])
             at += 1
             continue
@@ -191,9 +214,8 @@ def _statements(region: _Region) -> Iterator[tuple[int, int, _Key]]:
             filled = "\n".join(region.made[begin:end]) + "\n"
             if not _fills(region.made, begin, end, node):
                 continue
-            while end < len(region.made) and not region.made[end].strip() and _goes_on(region.wrote[end]):
-                end += 1
-            if not region.whole(begin, end):
+            end = region.end(end)
+            if not region.whole(begin, end) or _depth(_tokens("\n".join(region.wrote[begin:end])).key):
                 continue
             read = parse_statements(statement_nodes(filled, _LANGUAGE))
             key = region.key("".join(map(statement_text, read)))
@@ -227,25 +249,13 @@ def _fills(lines: Sequence[str], begin: int, end: int, around: Node) -> bool:
     return last.end_point[0] == end - 1 and not before.strip() and not after.strip()
 
 
-def _goes_on(line: str) -> bool:
-    """Whether a line of which the preprocessor left nothing is the rest of a macro's arguments."""
-    return bool(_tokens(line).tokens) and not line.lstrip().startswith("#")
-
-
 def _with_lines(text: str, region: _Region) -> str:
     """The text with single lines as the author wrote them: heads of loops and of functions."""
     known: dict[_Key, str] = {}
     for number, (after, before) in enumerate(zip(region.made, region.wrote, strict=True)):
         key, plain = region.key(after), _without_comments(before).rstrip()
-        following = number + 1
-        goes_on = following < len(region.made) and not region.made[following].strip()
-        goes_on = goes_on and _goes_on(region.wrote[following])
-        if (
-            key
-            and not goes_on
-            and region.whole(number, following)
-            and _depth(key) == _depth(_tokens(plain).key)
-        ):
+        alone = region.end(number + 1) == number + 1 and region.whole(number, number + 1)
+        if key and alone and _depth(key) == _depth(_tokens(plain).key):
             known.setdefault(key, plain)
     head, brace, body = text.partition("{")
     # What stands before the body is as far indented as it was.

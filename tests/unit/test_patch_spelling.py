@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.spaces.source.edits import apply_edits
+from tuner.search.cooking import edit_at
+from tuner.spaces.source.edits import apply_edit, apply_edits
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.preprocessed import build_requirement
@@ -134,3 +136,88 @@ def test_a_build_with_other_values_than_the_patch_was_made_for_stops(
         with pytest.raises(AssertionError, match="this mm was tuned with MODE == 1, with M == 48"):
             after_preprocessor(tmp_path, text, *words)
         after_preprocessor(tmp_path, SOURCE, *words)
+
+
+HOSTILE = {
+    "steps": "    while (g-- - h) { last = 1; break; }\n    while (g - --h) { last = 2; break; }\n",
+    "a string over two lines": '    where = "abc\\\ndef";\n',
+    "arguments around an empty line": "    LOG(last,\n\n        2);\n    NAME\n    /* of it */\n        (last);\n",
+    "its own line": "    last = __LINE__;\n    where = TEXT(__LINE__);\n",
+    "octal numbers": "    for (int k = 0; k < g - 010 - 1; k++) last += k;\n",
+    "a counter before a loop": "    int k; k = 0; while (k < 48) { last += a[k]; k++; }\n",
+}
+AROUND = """\
+#include <stddef.h>
+#define LOG(x, y) ((x) = (y))
+#define NAME(x) ((x) += 1)
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+double last; const char *where;
+void mm(double *c, const double *a, int g, int h)
+{{
+    for (int i = 0; i < 48; i++)
+        for (int j = 0; j < 48; j++)
+            c[i * 48 + j] += a[j * 48 + i];
+{}}}
+"""
+HOSTILE_SPEC = SPEC.replace(
+    "space:",
+    "  - {name: g, dtype: int32, value: 9}\n  - {name: h, dtype: int32, value: 8}\nspace:",
+).replace("{MODE: [1, 0]}", "{}")
+
+
+def object_of(folder: Path, text: str) -> bytes:
+    (folder / "shown.c").write_text(text)
+    clang = find_toolchain().clang
+    command = [clang, "-O1", "-S", "-w", "-o", "-", folder / "shown.c"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_shown_compiles_to_what_is_built(name: str, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(AROUND.format(HOSTILE[name]))
+    (tmp_path / "k.yaml").write_text(HOSTILE_SPEC)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    edits = [{"op": "configure", "values": {}}, EDITS[1]]
+    program = apply_edits(read_program(spec.task.kernel), edits).program
+    built, read = (program.sources(presentable=each)[0].text for each in (False, True))
+    assert object_of(tmp_path, built) == object_of(tmp_path, read)
+
+
+def test_a_loop_below_a_pragma_stays_one(tmp_path: Path) -> None:
+    """The author's text of it may begin with its counter, where no pragma for a loop may stand."""
+    (tmp_path / "k.c").write_text(AROUND.format(HOSTILE["a counter before a loop"]))
+    (tmp_path / "k.yaml").write_text(HOSTILE_SPEC)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    program = apply_edits(read_program(spec.task.kernel), [{"op": "configure", "values": {}}]).program
+    sites = OPERATORS["unroll"].sites(program.functions["mm"], False)
+    site = next(each for each in sites if each["loop"] == "k")
+    program = apply_edit(program, edit_at(program, "unroll", "mm", site))
+    text = program.sources(presentable=True)[0].text
+    assert "#pragma" in text
+    object_of(tmp_path, text)
+
+
+CONDITIONALS = {
+    "taken back behind it": ("#ifndef W\n#define W 4\n#endif\n", "W", "#undef W\n", "W != 4"),
+    "defined behind it": ("", "1\n#ifdef H\n+ 1\n#endif\n", "#define H 1\n", "defined(H)"),
+    "another number": (
+        "#ifndef W\n#define W 0\n#endif\n",
+        "1\n#if W == 7 // by L\n+ 1\n#endif\n",
+        "",
+        "W != 0",
+    ),
+    "a bound": ("#ifndef W\n#define W 48\n#endif\n", "1\n#if W >= 64L\n+ 1\n#endif\n", "", "W != 48"),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONALS)
+def test_a_patch_is_for_the_macros_above_it(name: str, tmp_path: Path) -> None:
+    above, added, below, wanted = CONDITIONALS[name]
+    text = AROUND.format(f"    last += {added};\n").replace("#include <stddef.h>\n", above)
+    (tmp_path / "k.c").write_text(f"{text}{below}")
+    (tmp_path / "k.yaml").write_text(HOSTILE_SPEC)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert build_requirement(spec.task, spec.tunables, {}).startswith(f"#if {wanted}\n")

@@ -118,7 +118,8 @@ def build_requirement(task: Task, tunables: Tunables, values: Mapping[str, int] 
         return read_program(kernel, launch=task.launch).with_preprocessed(other).sources()
 
     try:
-        counted = macros_that_count(reader, macros, found, placed, kernel.headers)
+        above = next(f.parts[0] for f in read_program(kernel, launch=task.launch).files if len(f.parts) > 1)
+        counted = macros_that_count(reader, macros, found, placed, above, kernel.headers)
         return requirement(kernel.entry, {**values, **counted})
     except Refused:
         return ""

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
@@ -225,13 +226,15 @@ class _Writer:
 
     def _space(self) -> list[str]:
         parameters = self._parameters()
+        # Another source that this one includes is no file of the spec, whose headers are.
+        other = self._kernel.file.endswith(".cu") and PurePath(self._file).name != self._kernel.file
+        begin = ["space:", *([] if other else [EVOLVES.layout().rstrip()])]
         if not parameters:
             return [
-                "space:",
-                EVOLVES.layout().rstrip(),
+                *begin,
                 '  flags: {registers: ["", "-maxrregcount=64"]}  # -DNAME reaches no macro of this source',
             ]
-        lines = ["space:", EVOLVES.layout().rstrip(), "  parameters:"]
+        lines = [*begin, "  parameters:"]
         lines += [f"    {name}: {values}" for name, values in parameters.items()]
         if not all(size.isdigit() for size in self._block):
             lines.append(f'  constraints: ["{" * ".join(self._block)} <= {self._most}"]')

@@ -21,10 +21,11 @@ from tuner.spec.reading.signature import SourceReader
 __all__ = ["macros_that_count", "requirement"]
 
 _CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|<[^<>\s]*>|\"[^\"\n]*\"", re.DOTALL)
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_NUMBER = re.compile(r"(?<![\w.])(\d{1,9})[uUlL]*(?![\w.])")
 _DEFINITION = re.compile(r"#define (\w+) ?(.*)")
 _INTEGER = re.compile(r"\d{1,9}")
-_ANY = 1
 WIDTH = 100
 
 
@@ -33,15 +34,19 @@ def macros_that_count(
     tunables: Mapping[str, Sequence[Value]],
     found: Preprocessed,
     placed: Placed,
+    above: str,
     headers: Sequence[Source] = (),
 ) -> dict[str, int | None]:
-    """Macros with whose other values the regions would be others, with the values that they have.
+    """Macros with whose other values the regions would be others, with the values that they have above them.
+
+    Asked about is one macro at a time: what only two together decide is not found.
 
     Args:
         reader: of the sources, with the flags of the build.
         tunables: of the spec, which are none of them.
         found: the preprocessed sources.
         placed: gives the files with preprocessed regions in them.
+        above: the text of the first file before its region.
         headers: of the project, in other folders.
 
     Returns:
@@ -51,21 +56,22 @@ def macros_that_count(
         MachineError: there is no clang, or it does not answer.
     """
     asking = Asking(reader, tunables, frozenset())
-    defined = _definitions(reader)
-    texts = [file.text for file in (*reader.files, *headers)]
-    names = sorted(_asked(texts) - tunables.keys())
+    defined = _definitions(reader.with_text(above))
+    asked = _asked([file.text for file in (*reader.files, *headers)])
     values: dict[str, int | None] = {}
-    for name in names:
+    tried: list[tuple[str, int]] = []
+    for name in sorted(asked.keys() - tunables.keys()):
         body = defined.get(name)
         if body is None or _INTEGER.fullmatch(body):
-            values[name] = None if body is None else int(body)
-    usual = _regions(asking, found, placed, [])
-    others = each(lambda name: _regions(asking, found, placed, [(name, values[name])]), values)
-    return {
-        name: value
-        for (name, value), other in zip(values.items(), others, strict=True)
-        if other is not None and other != usual
+            values[name] = value = None if body is None else int(body)
+            others = {1 if value is None else value + 1, *asked[name]} - {value}
+            tried += [(name, other) for other in sorted(others)]
+    usual = _regions(asking, found, placed)
+    made = each(lambda one: _regions(asking, found, placed, f"-D{one[0]}={one[1]}"), tried)
+    count = {
+        name for (name, _), other in zip(tried, made, strict=True) if other is not None and other != usual
     }
+    return {name: value for name, value in values.items() if name in count}
 
 
 def requirement(entry: str, counted: Mapping[str, int | None]) -> str:
@@ -84,24 +90,28 @@ def _in_lines(directive: str) -> str:
     return " \\\n    ".join(textwrap.wrap(directive, WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
-def _asked(texts: Collection[str]) -> set[str]:
-    """Words of conditionals; the compiler's own names begin with two underscores."""
-    lines = (line for text in texts for line in _CONDITIONAL.findall(text))
-    words = {word for line in lines for word in _WORD.findall(line)}
-    return {word for word in words if not word.startswith("__") and word != "defined"}
+def _asked(texts: Collection[str]) -> dict[str, set[int]]:
+    """Words of conditionals, each with the numbers beside it and the next ones.
+
+    The compiler's own names, which begin with two underscores, are left out.
+    """
+    found: dict[str, set[int]] = {}
+    for line in (line for text in texts for line in _CONDITIONAL.findall(_NO_CODE.sub(" ", text))):
+        numbers = {n + more for n in map(int, _NUMBER.findall(line)) for more in (0, 1)}
+        for word in _WORD.findall(line):
+            if not word.startswith("__") and word != "defined":
+                found.setdefault(word, set()).update(numbers)
+    return found
 
 
 def _definitions(reader: SourceReader) -> dict[str, str]:
-    """What each macro stands for at the end of the source."""
+    """What each macro stands for at the end of the first file."""
     text, *_ = joined(reader).preprocessed("-dM")
     return dict(_DEFINITION.findall(text))
 
 
-def _regions(
-    asking: Asking, found: Preprocessed, placed: Placed, changed: Sequence[tuple[str, int | None]]
-) -> list[str] | None:
-    """The files with their regions where some macros are others; ``None`` where the source refuses that itself."""
-    flags = [f"-D{name}={_ANY if value is None else value + 1}" for name, value in changed]
+def _regions(asking: Asking, found: Preprocessed, placed: Placed, *flags: str) -> list[str] | None:
+    """The files with their regions by further flags; ``None`` where the source refuses those itself."""
     texts = replace(asking, reader=asking.reader.with_flags(flags)).texts(dict(found.values))
     if texts.broken is not None:
         return None
