@@ -209,7 +209,7 @@ CONDITIONALS = {
         "",
         "W != 0",
     ),
-    "a bound": ("#ifndef W\n#define W 48\n#endif\n", "1\n#if W >= 64L\n+ 1\n#endif\n", "", "W != 48"),
+    "a bound": ("#ifndef W\n#define W (48)\n#endif\n", "1\n#if W >= 64L\n+ 1\n#endif\n", "", "W != 48"),
 }
 
 

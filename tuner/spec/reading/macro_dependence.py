@@ -25,7 +25,7 @@ _NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|<[^<>\s]*>|\"[^\"\n]*\"", re.DOTALL)
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,9})[uUlL]*(?![\w.])")
 _DEFINITION = re.compile(r"#define (\w+) ?(.*)")
-_INTEGER = re.compile(r"\d{1,9}")
+_INTEGER = re.compile(r"\(?\s*(-?\d{1,9})[uUlL]*\s*\)?")
 WIDTH = 100
 
 
@@ -62,8 +62,9 @@ def macros_that_count(
     tried: list[tuple[str, int]] = []
     for name in sorted(asked.keys() - tunables.keys()):
         body = defined.get(name)
-        if body is None or _INTEGER.fullmatch(body):
-            values[name] = value = None if body is None else int(body)
+        number = None if body is None else _INTEGER.fullmatch(body)
+        if body is None or number is not None:
+            values[name] = value = None if number is None else int(number[1])
             others = {1 if value is None else value + 1, *asked[name]} - {value}
             tried += [(name, other) for other in sorted(others)]
     usual = _regions(asking, found, placed)
