@@ -154,6 +154,29 @@ def test_a_claim_stands_where_what_came_later_fails(spec: LoadedSpec, tmp_path: 
     assert audit(path, backend=backend()).clean
 
 
+def test_a_claim_stands_while_the_run_goes_further(spec: LoadedSpec, tmp_path: Path) -> None:
+    path = tmp_path / "scale-1.run"
+    first = ended(spec, path)
+    interruption = Interruption()
+
+    class Stop:
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            if kind == "extend":
+                interruption.set()
+
+    cut = resume(
+        path,
+        backend=backend(),
+        further=Further(evaluations=20),
+        observers=[Stop()],
+        interruption=interruption,
+    )
+    assert cut.interrupted
+    assert cut.summary.claim == "improved"
+    assert cut.summary.speedup == first.summary.speedup
+    assert api.load(path).configuration == first.summary.configuration
+
+
 class _At:
     """Sets a flag at the last event of a kind."""
 

@@ -20,6 +20,7 @@ from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
 from tuner.driver.plan.simplest import passed_over
+from tuner.driver.state.claimed import CLAIMS as HOLDING
 from tuner.driver.state.evolution import spread
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.objectives import FrontPoint, pareto
@@ -291,11 +292,15 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         variant: what stands for the source as given where its own digest is not recorded.
     """
     baseline = state.trials[BASELINE]
-    verdict = state.verdict or {}
+    # While a run goes further what it claimed before stands.
+    decided = state.verdict is not None and state.verdict["claim"] in HOLDING
+    held = state.held if state.end is None and not decided else None
+    verdict = (state.verdict if held is None else held.verdict) or {}
     claim = verdict.get("claim", "not_confirmed" if state.finalists or state.end is None else "none")
     if claim == "extend":
         claim = "not_confirmed"
-    chosen = None if state.chosen is None else state.trials[state.chosen]
+    number = state.chosen if held is None else held.chosen
+    chosen = None if number is None else state.trials[number]
     looks_best = state.trials[state.best] if state.best not in (None, BASELINE) else None
     candidate = chosen or (looks_best if looks_best and (looks_best.score or 0) < 0 else None)
     improved = claim == "improved" and chosen is not None
