@@ -33,7 +33,6 @@ from tuner.driver.state.trials import TrialState
 __all__ = [
     "CONFIRMS",
     "control_calls",
-    "end_body",
     "next_action",
     "not_built",
     "race_of",
@@ -96,7 +95,7 @@ def _queue_action(state: RunState) -> Action:
 
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
-        return Decide(kind="end", body=end_body(state, "baseline"))
+        return Decide(kind="end", body={"stopped_by": "baseline"})
     if not state.settings.searches:
         return stop(state, CONFIRMS)
     shared = sharing.share_action(state)
@@ -335,8 +334,3 @@ def _trial_body(
         "again": again,
         "medians_s": None,
     }
-
-
-def end_body(state: RunState, stopped_by: str) -> dict[str, Any]:
-    """The last event's body."""
-    return {"stopped_by": stopped_by}
