@@ -56,7 +56,7 @@ class PassSpace:
         self.starts: tuple[Pipeline, ...] = (catalogue.explicit(parsed),)
         if self.base == "default<O3>" and catalogue.o3:
             self.starts = (*self.starts, Pipeline.parse(catalogue.o3))
-        self._distance = lru_cache(maxsize=4096)(self._measure)
+        self.distance = lru_cache(maxsize=4096)(self._distance)
 
     @cached_property
     def flattened(self) -> str:
@@ -72,7 +72,7 @@ class PassSpace:
         reason = self.catalogue.explain(pipeline)
         if reason:
             return reason
-        distance = self._distance(text)
+        distance = self.distance(text)
         if distance > self.max_edits:
             return f"the pipeline is {distance} edits from {self.base}; at most {self.max_edits} are allowed"
         return ""
@@ -80,14 +80,6 @@ class PassSpace:
     def is_valid(self, text: str) -> bool:
         """Whether a pipeline is in the space."""
         return not self.explain(text)
-
-    def distance(self, text: str) -> int:
-        """Fewest passes put in, taken out or changed since the nearest of :attr:`starts`.
-
-        Raises:
-            SpecError: not a pipeline.
-        """
-        return self._distance(text)
 
     def random(self, rng: np.random.Generator) -> str:
         """A random pipeline of the space, never the base itself.
@@ -122,7 +114,7 @@ class PassSpace:
             pipeline = self.starts[-1]
         for _ in range(_TRIES):
             changed = self._edited(pipeline, rng, edits)
-            if changed.text != text and self._distance(changed.text) <= self.max_edits:
+            if changed.text != text and self.distance(changed.text) <= self.max_edits:
                 return changed.text
         # At the rim of the space: step back towards the base.
         return self._edited(self.starts[-1], rng, min(edits, self.max_edits)).text
@@ -172,7 +164,7 @@ class PassSpace:
     def _tokens(self, text: str) -> list[Token]:
         return _tokens(self.catalogue.explicit(Pipeline.parse(text)))
 
-    def _measure(self, text: str) -> int:
+    def _distance(self, text: str) -> int:
         tokens = self._tokens(text)
         return min(_levenshtein(_tokens(start), tokens)[0] for start in self.starts)
 

@@ -96,7 +96,6 @@ class _Factor:
 
     def __init__(self, name: str, values: Sequence[Value], *, numeric: bool) -> None:
         self.name, self.values = name, list(values)
-        self.width = 1 if numeric else len(self.values)
         self._numeric = numeric
         self.levels: Sequence[int] = ()
         self.weights: Matrix = np.ones(0)
