@@ -173,17 +173,23 @@ def _tokens(pipeline: Pipeline) -> list[Token]:
     return [(leaf.containers, leaf.node) for leaf in pipeline.leaves()]
 
 
+def _common_ends(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, int]:
+    """How many elements two sequences share at the beginning, and then at the end."""
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    return start, end
+
+
 def _levenshtein(old: Sequence[Token], new: Sequence[Token]) -> tuple[int, list[list[int]]]:
     """The edit distance and its table, after common ends are cut off."""
     codes: dict[Token, int] = {}
     a = [codes.setdefault(t, len(codes)) for t in old]
     b = [codes.setdefault(t, len(codes)) for t in new]
-    start = 0
-    while start < min(len(a), len(b)) and a[start] == b[start]:
-        start += 1
-    end = 0
-    while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
-        end += 1
+    start, end = _common_ends(a, b)
     a, b = a[start : len(a) - end], b[start : len(b) - end]
     table = [list(range(len(b) + 1))]
     for i, x in enumerate(a, 1):
@@ -200,12 +206,7 @@ def edit_script(old: Sequence[Token], new: Sequence[Token]) -> list[dict[str, An
     Each entry has ``edit`` (``insert``, ``delete``, ``replace``, ``set_option``), ``at`` (which pass of the
     start, from 0) and ``old``, ``new`` (passes within their containers).
     """
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
+    start, end = _common_ends(old, new)
     old, new = old[: len(old) - end], new[: len(new) - end]
     _, table = _levenshtein(old[start:], new[start:])
     # The table's own trimming is a no-op here: both ends differ already.
