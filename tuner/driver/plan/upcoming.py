@@ -171,7 +171,7 @@ def trial_end(state: RunState, trial: TrialState) -> Decide | None:
     # A winner with less changed is measured even where its code is the same: then the change did nothing.
     stands_in = simplest.stands_in(trial) or state.variant_of(trial.number).purpose == "reduce"
     if first != trial.number and not stands_in:
-        return _duplicate(state, trial, state.trials[first])
+        return _duplicate(trial, state.trials[first])
     if trial.number == BASELINE and state.baseline is None:
         return None
     if trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK:
@@ -281,7 +281,7 @@ def control_calls(state: RunState) -> tuple[int, ...]:
     return race_of(state, baseline).calls(_times(state, baseline), 0)
 
 
-def _duplicate(state: RunState, trial: TrialState, first: TrialState) -> Decide:
+def _duplicate(trial: TrialState, first: TrialState) -> Decide:
     return Decide(
         kind="trial",
         trial=trial.number,
