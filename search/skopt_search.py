@@ -51,6 +51,7 @@ class SkoptSearcher(SearcherBase):
         with warnings.catch_warnings():
             # Its imports warn by themselves with some versions of scikit-learn.
             warnings.simplefilter("ignore")
+            self._skopt = importlib.import_module("skopt")
             self._utils = importlib.import_module("skopt.utils")
             self._acquisition = importlib.import_module("skopt.acquisition")
 
