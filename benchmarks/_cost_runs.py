@@ -55,7 +55,6 @@ class Searched:
 
     rows: list[int] = field(default_factory=list)
     pruned: int = 0
-    audited: int = 0
     model_s: float = 0.0
     search_s: float = 0.0
 
@@ -118,7 +117,6 @@ def search(
                     for i in ranked:
                         out = verdicts[i].verdict == judged.PRUNE or i in passed
                         (dropped if out else rest).append(queue[i])
-                        made.audited += verdicts[i].verdict == judged.AUDIT
                     made.pruned += len(dropped)
                     searcher.tell(
                         [Observation(trial=asked, proposal=p, status=Status.PRUNED) for p in dropped]

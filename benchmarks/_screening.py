@@ -34,14 +34,13 @@ AGAIN_FROM = 40_000
 Candidate = tuple[Build, Resolved]
 
 
-def best_of_all(spec: LoadedSpec, path: Path, *, seed: int, workers: int = 2) -> dict[str, Any]:
+def best_of_all(spec: LoadedSpec, path: Path, *, seed: int) -> dict[str, Any]:
     """The configuration of a space without passes that is fastest, as far as a short look tells.
 
     Args:
         spec: whose space is small enough to be listed.
         path: the file of what is timed already; made where it is not there.
         seed: of inputs and orders.
-        workers: compile workers.
 
     Raises:
         RuntimeError: nothing in the space runs.
@@ -51,7 +50,7 @@ def best_of_all(spec: LoadedSpec, path: Path, *, seed: int, workers: int = 2) ->
     assert listing is not None
     configurations = [{**space.default(), **listing.configuration(row)} for row in range(len(listing))]
     known = _read(path)
-    evaluation = _ready(spec, space, seed, workers)
+    evaluation = _ready(spec, space, seed)
     try:
         with path.open("a", encoding="utf-8") as file:
             todo = [row for row in range(len(configurations)) if row not in known]
@@ -70,11 +69,11 @@ def best_of_all(spec: LoadedSpec, path: Path, *, seed: int, workers: int = 2) ->
         evaluation.close()
 
 
-def _ready(spec: LoadedSpec, space: Space, seed: int, workers: int) -> Evaluation:
+def _ready(spec: LoadedSpec, space: Space, seed: int) -> Evaluation:
     # One size verified is enough here: who compares verifies them all.
     task = spec.task_with(seed=seed)
     task = replace(task, verify=replace(task.verify, problems=(), assume=()))
-    evaluation = backends.create(task.backend).prepare(task, workers=workers)
+    evaluation = backends.create(task.backend).prepare(task, workers=2)
     build, resolved = _build(spec, space, evaluation, [space.default()])[0]
     report = evaluation.set_baseline(build, resolved)
     if report.status is not Status.OK:

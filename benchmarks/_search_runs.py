@@ -59,6 +59,11 @@ class Case:
             [parse(restriction(text)) for text in self.recorded.restrictions or ()],
         )
 
+    def complete(self) -> bool:
+        """Whether every valid configuration is recorded: on others a search would fail for want of data."""
+        count = self.space().count()
+        return count is not None and count <= len(self.recorded.rows)
+
 
 def load_case(path: Path) -> Case:
     """A space from a file; the cost of a row is compiling, verifying and timing it as recorded."""

@@ -43,7 +43,7 @@ REST = 3000
 def main() -> int:
     arguments = _arguments()
     paths = sorted(p for p in Path(arguments.spaces).glob("*.json*") if arguments.match in p.name)
-    cases = [case for case in map(load_case, paths) if _complete(case)]
+    cases = [case for case in map(load_case, paths) if case.complete()]
     if not cases and not arguments.parts.startswith(("host", "edits", "landscapes", "pools")):
         print(
             f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
@@ -128,11 +128,6 @@ def _arguments() -> Any:
     made.add_argument("--seeds", type=int, default=20, help="repetitions on each space")
     made.add_argument("--evaluations", type=int, default=400, help="of one search at most")
     return made.parse_args()
-
-
-def _complete(case: Case) -> bool:
-    count = case.space().count()
-    return count is not None and count <= len(case.recorded.rows)
 
 
 def over_spaces(by_space: Mapping[str, Sequence[float]], draws: int = 2000) -> list[float]:

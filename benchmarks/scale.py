@@ -106,10 +106,10 @@ def cluster(devices: int) -> Iterator[Any]:
         made.shutdown()
 
 
-def spec_in(folder: Path) -> LoadedSpec:
-    """A spec with 40,000 configurations."""
+def spec_in(folder: Path, text: str = SPEC) -> LoadedSpec:
+    """A spec, with 40,000 configurations as it stands."""
     (folder / "scale.c").write_text(KERNEL)
-    (folder / "scale.yaml").write_text(SPEC)
+    (folder / "scale.yaml").write_text(text)
     (spec,) = load_spec(folder / "scale.yaml")
     return spec
 
@@ -239,12 +239,10 @@ def kills(count: int) -> dict[str, Any]:
     plain = simulated()
     with tempfile.TemporaryDirectory() as name, cluster(0) as made:
         folder = Path(name)
-        (folder / "scale.c").write_text(KERNEL)
         text = SPEC.replace(
             "{low: 1, high: 200}, B: {low: 1, high: 200}", "{low: 50, high: 69}, B: {low: 100, high: 129}"
         )
-        (folder / "scale.yaml").write_text(text.replace("random", "exhaustive").replace("100}}", "700}}"))
-        (spec,) = load_spec(folder / "scale.yaml")
+        spec = spec_in(folder, text.replace("random", "exhaustive").replace("100}}", "700}}"))
         nodes = [made.add_node(num_cpus=1, resources={"timing": 2}) for _ in range(3)]
         trouble = Trouble(made, nodes, count)
         path = folder / "a.run"

@@ -112,13 +112,7 @@ def _cases(folders: list[str], matches: list[str], cache: Path) -> list[Case]:
     for folder in folders:
         paths += write_made(cache / MADE, matches) if folder == MADE else sorted(Path(folder).glob("*.json*"))
     wanted = [path for path in paths if any(match in path.name for match in matches)]
-    return [case for case in map(load_case, wanted) if _complete(case)]
-
-
-def _complete(case: Case) -> bool:
-    """Whether every valid configuration is recorded: on others a search would fail for want of data."""
-    count = case.space().count()
-    return count is not None and count <= len(case.recorded.rows)
+    return [case for case in map(load_case, wanted) if case.complete()]
 
 
 def _result(

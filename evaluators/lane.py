@@ -270,12 +270,11 @@ def text_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSizes:
-    """Data caches of one CPU in bytes. ``measured`` is false where the machine does not say and these are guesses."""
+    """Data caches of one CPU in bytes; the defaults are guesses for a machine that does not say."""
 
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     last_level_bytes: int = 32 << 20
-    measured: bool = False
 
 
 def cache_sizes(*, root: Path = Path("/"), cpu: int | None = None) -> CacheSizes:
@@ -290,7 +289,7 @@ def cache_sizes(*, root: Path = Path("/"), cpu: int | None = None) -> CacheSizes
         return CacheSizes()
     last = levels[max(levels)]
     l1 = levels.get(1, min(levels.values()))
-    return CacheSizes(l1_bytes=l1, l2_bytes=levels.get(2, last), last_level_bytes=last, measured=True)
+    return CacheSizes(l1_bytes=l1, l2_bytes=levels.get(2, last), last_level_bytes=last)
 
 
 def _bytes(text: str) -> int:

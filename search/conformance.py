@@ -31,6 +31,7 @@ __all__ = [
     "check_proposals",
     "check_purity",
     "invented",
+    "require",
     "transcript",
 ]
 
@@ -94,22 +95,20 @@ def check_proposals(
 ) -> None:
     """Proposals are valid, never repeat, and are no more than asked for; asking for none gives none."""
     searcher = make(space)
-    _require(isinstance(searcher, Searcher), f"{make} makes no searcher")
-    _require(bool(searcher.name), "the searcher has no name")
-    _require(searcher.ask(0, stream(0, "ask", 0)) == [], "ask(0) proposes something")
+    require(isinstance(searcher, Searcher), f"{make} makes no searcher")
+    require(bool(searcher.name), "the searcher has no name")
+    require(searcher.ask(0, stream(0, "ask", 0)) == [], "ask(0) proposes something")
     searcher.tell([baseline(space)])
     landscape = landscape or Landscape()
     seen: set[tuple[tuple[str, object], ...]] = set()
     trial = 1
     while trial <= trials:
         proposals = searcher.ask(batch, stream(0, "ask", trial))
-        _require(
-            0 < len(proposals) <= batch, f"{len(proposals)} proposals for {batch} asked at trial {trial}"
-        )
+        require(0 < len(proposals) <= batch, f"{len(proposals)} proposals for {batch} asked at trial {trial}")
         for proposal in proposals:
             check_proposal(space, proposal)
             key = configuration_key(proposal.configuration)
-            _require(key not in seen, f"{dict(proposal.configuration)} was proposed twice")
+            require(key not in seen, f"{dict(proposal.configuration)} was proposed twice")
             seen.add(key)
         searcher.tell([landscape.observe(trial + i, p) for i, p in enumerate(proposals)])
         trial += len(proposals)
@@ -118,20 +117,20 @@ def check_proposals(
 def check_proposal(space: Space, proposal: Proposal) -> None:
     """One proposal is valid in the space and plain JSON."""
     reason = space.explain(proposal.configuration)
-    _require(not reason, f"an invalid configuration was proposed: {reason}")
+    require(not reason, f"an invalid configuration was proposed: {reason}")
     for name, value in proposal.configuration.items():
-        _require(type(value) in (int, float, str, bool), f"{name} is of type {type(value).__name__}")
-    _require(bool(proposal.origin), "a proposal has no origin")
+        require(type(value) in (int, float, str, bool), f"{name} is of type {type(value).__name__}")
+    require(bool(proposal.origin), "a proposal has no origin")
     canonical_json(dict(proposal.note))
     for configuration, value in proposal.rivals:
-        _require(type(value) is float, f"a rival's score is of type {type(value).__name__}")
-        _require(not space.explain(configuration), "a rival is no valid configuration")
+        require(type(value) is float, f"a rival's score is of type {type(value).__name__}")
+        require(not space.explain(configuration), "a rival is no valid configuration")
 
 
 def check_purity(make: Factory, space: Space, *, trials: int) -> None:
     """Two searchers with the same calls make the same proposals."""
     first = transcript(make, space, trials=trials)
-    _require(first == transcript(make, space, trials=trials), "the same calls gave other proposals")
+    require(first == transcript(make, space, trials=trials), "the same calls gave other proposals")
 
 
 def check_adopt(make: Factory, space: Space, *, trials: int) -> None:
@@ -149,7 +148,7 @@ def check_adopt(make: Factory, space: Space, *, trials: int) -> None:
         proposals = made.ask(2, stream(1, "ask", trial))
         if trial > trials - 4:
             own = follower.ask(2, stream(1, "ask", trial))
-            _require(_plain(own) == _plain(proposals), f"after adopting, proposals differ at trial {trial}")
+            require(_plain(own) == _plain(proposals), f"after adopting, proposals differ at trial {trial}")
         else:
             follower.adopt(proposals)
         if not proposals:
@@ -192,7 +191,7 @@ def check_foreign(make: Factory, space: Space, *, trials: int) -> None:
         proposals = searcher.ask(1, stream(3, "ask", trial))
         for proposal in proposals:
             check_proposal(space, proposal)
-            _require(
+            require(
                 configuration_key(proposal.configuration) not in known, "another's trial was proposed again"
             )
         searcher.tell([landscape.observe(trial, p) for p in proposals])
@@ -222,11 +221,11 @@ def check_exhaustion(make: Factory, space: Space) -> None:
         for proposal in proposals:
             check_proposal(space, proposal)
             key = configuration_key(proposal.configuration)
-            _require(key not in seen, "a configuration was proposed twice")
+            require(key not in seen, "a configuration was proposed twice")
             seen.add(key)
         searcher.tell([Landscape(failing=0.2).observe(100 * trial + i, p) for i, p in enumerate(proposals)])
-    _require(len(seen) == total, f"{len(seen)} of {total} configurations were tried")
-    _require(searcher.ask(3, stream(4, "ask", 0)) == [], "there are proposals in an exhausted space")
+    require(len(seen) == total, f"{len(seen)} of {total} configurations were tried")
+    require(searcher.ask(3, stream(4, "ask", 0)) == [], "there are proposals in an exhausted space")
 
 
 def baseline(space: Space) -> Observation:
@@ -268,6 +267,7 @@ def _plain(proposals: Sequence[Proposal]) -> str:
     )
 
 
-def _require(holds: bool, message: str) -> None:
+def require(holds: bool, message: str) -> None:
+    """Ends a check with its message where something does not hold."""
     if not holds:
         raise AssertionError(message)

@@ -159,8 +159,8 @@ def places(program: Program, name: str, *, reassociate: bool) -> Iterator[Place]
     for label, function in program.functions.items():
         if sum(isinstance(n, For) for n in offered(function.body)) > _MOST_LOOPS:
             continue
-        over = _finished_keys(function)
-        left = _rest_keys(function)
+        over = _keys_within(function, is_fully_unrolled)
+        left = _keys_within(function, _is_rest)
         for site in sites_of(operator, function, reassociate):
             keys = {site.get("loop"), *site.get("loops", ())}
             if keys.isdisjoint(over):
@@ -206,24 +206,13 @@ def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
     return attempt
 
 
-def _finished_keys(function: Function) -> set[str]:
-    """Loops not worth an edit of their own, because they are unrolled to nothing."""
-    found: set[str] = set()
-    for node in statements(function.body):
-        if isinstance(node, For) and is_fully_unrolled(node):
-            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
-    return found
-
-
-def _rest_keys(function: Function) -> set[str]:
-    """Loops over what whole blocks leave over, and those inside them."""
-    found: set[str] = set()
-    for node in statements(function.body):
-        if isinstance(node, For) and _is_rest(node):
-            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
-    return found
+def _keys_within(function: Function, chosen: Callable[[For], bool]) -> set[str]:
+    """Of the loops that are chosen, and of those inside them."""
+    loops = [n for n in statements(function.body) if isinstance(n, For) and chosen(n)]
+    return {n.key for loop in loops for n in statements((loop,)) if isinstance(n, For)}
 
 
 def _is_rest(loop: For) -> bool:
+    """Whether it is over what whole blocks leave over."""
     start = loop.start.then if isinstance(loop.start, Ternary) else loop.start
     return isinstance(start, Binary) and isinstance(start.right, Binary) and start.right.op == "%"

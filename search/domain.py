@@ -26,9 +26,8 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One parameter or flag group: its name, how many values, whether neighbouring positions are alike."""
+    """One parameter or flag group: how many values, whether neighbouring positions are alike."""
 
-    name: str
     size: int
     ordered: bool
     flag: bool
@@ -52,8 +51,7 @@ class Domain:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.axes = tuple(
-            Axis(name=d.name, size=len(d.values), ordered=d.ordered, flag=d.name in space.flags)
-            for d in space.dimensions
+            Axis(size=len(d.values), ordered=d.ordered, flag=d.name in space.flags) for d in space.dimensions
         )
         self.passes = space.passes
         self.base = "" if self.passes is None else self.passes.base

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["axis_distances", "chance", "failure_rates"]
+__all__ = ["axis_distances", "best_rates", "chance", "failure_rates"]
 
 Floats = NDArray[np.float64]
 
@@ -54,17 +56,29 @@ def failure_rates(points: Floats, ordered: NDArray[np.bool_], failed: NDArray[np
     if not failed.any() or failed.all():
         return rates
     apart = axis_distances(points, points, ordered)
-    best = _left_out(apart, failed, rates)
+    return best_rates(apart, rates, _RATES, lambda tried: _left_out(apart, failed, tried))[0]
+
+
+def best_rates(
+    apart: Floats, rates: Floats, choices: Sequence[float], worth: Callable[[Floats], float]
+) -> tuple[Floats, float]:
+    """The rates that are worth most, and how much, by one pass over the axes on which points are apart.
+
+    Args:
+        apart: from :func:`axis_distances`.
+        rates: to begin with.
+        choices: what each may become instead.
+        worth: of rates.
+    """
+    best = worth(rates)
     for axis in range(len(rates)):
-        if not apart[axis].any():
-            continue
-        for rate in _RATES:
+        for rate in choices if apart[axis].any() else ():
             tried = rates.copy()
             tried[axis] = rate
-            value = _left_out(apart, failed, tried)
+            value = worth(tried)
             if value > best + 1e-9:
                 best, rates = value, tried
-    return rates
+    return rates, best
 
 
 def _share(weights: Floats, failed: NDArray[np.bool_]) -> Floats:

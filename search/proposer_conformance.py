@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tuner.core.canonical import canonical_json, from_json
 from tuner.core.streams import stream
 from tuner.core.types import Kernel, Variant
+from tuner.search.conformance import require
 from tuner.search.remix import Offspring, Outcome, Proposer
 from tuner.spaces.source.edits import apply_edits, permitted
 from tuner.spaces.source.identity import structure_digest
@@ -38,7 +39,7 @@ def check_all(make: Factory, kernel: Kernel, *, count: int = 20) -> None:
 def check_series(make: Factory, kernel: Kernel, numerics: str, *, count: int) -> list[Offspring]:
     """Offspring of offspring: each one sound, none of a known structure, whatever became of those before."""
     proposer = make(kernel, numerics)
-    _require(isinstance(proposer, Proposer), "it lacks a method or its name")
+    require(isinstance(proposer, Proposer), "it lacks a method or its name")
     parents, made = [kernel.variant], list[Offspring]()
     known = {structure_digest(read_program(kernel))}
     for number in range(count):
@@ -46,7 +47,7 @@ def check_series(make: Factory, kernel: Kernel, numerics: str, *, count: int) ->
         if found is None:
             continue
         check_offspring(kernel, numerics, found)
-        _require(found.structure not in known, f"proposal {number} has a structure that was not wanted again")
+        require(found.structure not in known, f"proposal {number} has a structure that was not wanted again")
         known.add(found.structure)
         made.append(found)
         parents.append(found.variant)
@@ -60,24 +61,24 @@ def check_offspring(kernel: Kernel, numerics: str, found: Offspring) -> None:
     """Edits that make the variant of the original, are plain JSON, stay within regions and within the policy."""
     original = read_program(kernel)
     edits = [dict(e) for e in found.variant.edits]
-    _require(from_json(canonical_json(edits)) == edits, "its edits are no plain JSON")
+    require(from_json(canonical_json(edits)) == edits, "its edits are no plain JSON")
     again = apply_edits(original, edits)
-    _require(again.variant.files == found.variant.files, "its edits do not make its texts of the original")
-    _require(again.parameters == tuple(found.parameters), "its tunables are not those of its edits")
-    _require(permitted(edits, numerics), f"its edits are not allowed where numerics is {numerics}")
+    require(again.variant.files == found.variant.files, "its edits do not make its texts of the original")
+    require(again.parameters == tuple(found.parameters), "its tunables are not those of its edits")
+    require(permitted(edits, numerics), f"its edits are not allowed where numerics is {numerics}")
     differs = outside_differs(original, found.variant)
-    _require(not differs, differs)
-    _require(again.checked or not found.checked, "it claims to be checked and rests on an edit that is not")
+    require(not differs, differs)
+    require(again.checked or not found.checked, "it claims to be checked and rests on an edit that is not")
     names = [p.name for p in found.parameters]
-    _require(len(set(names)) == len(names), "a tunable is there twice")
+    require(len(set(names)) == len(names), "a tunable is there twice")
 
 
 def check_repeatable(make: Factory, kernel: Kernel, numerics: str, *, count: int) -> None:
     """The same calls give the same proposals: a record is replayed by making them again."""
     one = check_series(make, kernel, numerics, count=count)
     other = check_series(make, kernel, numerics, count=count)
-    _require([o.variant for o in one] == [o.variant for o in other], "the same calls give other proposals")
-    _require([o.origin for o in one] == [o.origin for o in other], "the same calls give other origins")
+    require([o.variant for o in one] == [o.variant for o in other], "the same calls give other proposals")
+    require([o.origin for o in one] == [o.origin for o in other], "the same calls give other origins")
 
 
 def check_unchanged(make: Factory, kernel: Kernel) -> None:
@@ -87,9 +88,4 @@ def check_unchanged(make: Factory, kernel: Kernel) -> None:
     one = proposer.propose(parents, stream(2, "propose", 0))
     other = proposer.propose(parents, stream(2, "propose", 0))
     same = (one is None) == (other is None) and (one is None or other is None or one.variant == other.variant)
-    _require(same, "asking changed what is proposed")
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
+    require(same, "asking changed what is proposed")

@@ -200,11 +200,6 @@ class RemixProposer:
         self._lesser: dict[str, dict[str, int]] = {}
 
     @property
-    def original(self) -> Program:
-        """The kernel's sources as given."""
-        return self._original
-
-    @property
     def weights(self) -> Mapping[str, float]:
         """How often each move is tried, relative to the others."""
         language = self._original.language

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.search.linear import normal_below, solve_lower, solve_positive
-from tuner.search.nearness import axis_distances, chance, failure_rates
+from tuner.search.nearness import axis_distances, best_rates, chance, failure_rates
 
 __all__ = ["Data", "Hyper", "Model", "fit_hyper", "standardise"]
 
@@ -68,22 +68,14 @@ def fit_hyper(data: Data) -> Hyper:
     scored = data.scored
     points, rough = data.points[scored], data.rough[scored]
     failing = failure_rates(data.points, data.ordered, ~scored)
-    width = points.shape[1]
-    rates, noise = np.full(width, 1.0), _NOISES[1]
+    rates, noise = np.ones(points.shape[1]), _NOISES[1]
     if len(points) < 4:
         return Hyper(rates=rates, noise=noise, failing=failing)
     standard = standardise(data.scores[scored])
     apart = axis_distances(points, points, data.ordered)
-    best = _likelihood(apart, standard, rough, rates, noise)
-    for axis in range(width):
-        if not apart[axis].any():
-            continue
-        for rate in _RATES:
-            tried = rates.copy()
-            tried[axis] = rate
-            value = _likelihood(apart, standard, rough, tried, noise)
-            if value > best + 1e-9:
-                best, rates = value, tried
+    rates, best = best_rates(
+        apart, rates, _RATES, lambda tried: _likelihood(apart, standard, rough, tried, _NOISES[1])
+    )
     for choice in _NOISES:
         value = _likelihood(apart, standard, rough, rates, choice)
         if value > best + 1e-9:

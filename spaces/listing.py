@@ -22,12 +22,10 @@ class Listing:
 
     Attributes:
         indices: ``[n, d]`` positions of values, ``uint16`` or ``uint32``; columns as the space's dimensions.
-        names: the dimensions' names.
     """
 
     def __init__(self, dimensions: Sequence[Parameter], indices: npt.NDArray[np.integer]) -> None:
         self._dimensions = tuple(dimensions)
-        self.names = tuple(d.name for d in dimensions)
         self.indices = indices
         self.indices.flags.writeable = False
 

@@ -56,7 +56,7 @@ class PassSpace:
         self.starts: tuple[Pipeline, ...] = (catalogue.explicit(parsed),)
         if self.base == "default<O3>" and catalogue.o3:
             self.starts = (*self.starts, Pipeline.parse(catalogue.o3))
-        self._distance = lru_cache(maxsize=4096)(self._measure)
+        self.distance = lru_cache(maxsize=4096)(self._distance)
 
     @cached_property
     def flattened(self) -> str:
@@ -72,7 +72,7 @@ class PassSpace:
         reason = self.catalogue.explain(pipeline)
         if reason:
             return reason
-        distance = self._distance(text)
+        distance = self.distance(text)
         if distance > self.max_edits:
             return f"the pipeline is {distance} edits from {self.base}; at most {self.max_edits} are allowed"
         return ""
@@ -80,14 +80,6 @@ class PassSpace:
     def is_valid(self, text: str) -> bool:
         """Whether a pipeline is in the space."""
         return not self.explain(text)
-
-    def distance(self, text: str) -> int:
-        """Fewest passes put in, taken out or changed since the nearest of :attr:`starts`.
-
-        Raises:
-            SpecError: not a pipeline.
-        """
-        return self._distance(text)
 
     def random(self, rng: np.random.Generator) -> str:
         """A random pipeline of the space, never the base itself.
@@ -122,7 +114,7 @@ class PassSpace:
             pipeline = self.starts[-1]
         for _ in range(_TRIES):
             changed = self._edited(pipeline, rng, edits)
-            if changed.text != text and self._distance(changed.text) <= self.max_edits:
+            if changed.text != text and self.distance(changed.text) <= self.max_edits:
                 return changed.text
         # At the rim of the space: step back towards the base.
         return self._edited(self.starts[-1], rng, min(edits, self.max_edits)).text
@@ -172,7 +164,7 @@ class PassSpace:
     def _tokens(self, text: str) -> list[Token]:
         return _tokens(self.catalogue.explicit(Pipeline.parse(text)))
 
-    def _measure(self, text: str) -> int:
+    def _distance(self, text: str) -> int:
         tokens = self._tokens(text)
         return min(_levenshtein(_tokens(start), tokens)[0] for start in self.starts)
 
@@ -181,17 +173,23 @@ def _tokens(pipeline: Pipeline) -> list[Token]:
     return [(leaf.containers, leaf.node) for leaf in pipeline.leaves()]
 
 
+def _common_ends(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, int]:
+    """How many elements two sequences share at the beginning, and then at the end."""
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    return start, end
+
+
 def _levenshtein(old: Sequence[Token], new: Sequence[Token]) -> tuple[int, list[list[int]]]:
     """The edit distance and its table, after common ends are cut off."""
     codes: dict[Token, int] = {}
     a = [codes.setdefault(t, len(codes)) for t in old]
     b = [codes.setdefault(t, len(codes)) for t in new]
-    start = 0
-    while start < min(len(a), len(b)) and a[start] == b[start]:
-        start += 1
-    end = 0
-    while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
-        end += 1
+    start, end = _common_ends(a, b)
     a, b = a[start : len(a) - end], b[start : len(b) - end]
     table = [list(range(len(b) + 1))]
     for i, x in enumerate(a, 1):
@@ -208,12 +206,7 @@ def edit_script(old: Sequence[Token], new: Sequence[Token]) -> list[dict[str, An
     Each entry has ``edit`` (``insert``, ``delete``, ``replace``, ``set_option``), ``at`` (which pass of the
     start, from 0) and ``old``, ``new`` (passes within their containers).
     """
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
+    start, end = _common_ends(old, new)
     old, new = old[: len(old) - end], new[: len(new) - end]
     _, table = _levenshtein(old[start:], new[start:])
     # The table's own trimming is a no-op here: both ends differ already.

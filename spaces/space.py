@@ -293,12 +293,6 @@ class Space:
         """All valid combinations of parameters and flags; ``None`` above two million."""
         return self._listing
 
-    def encode(self, configurations: Iterable[Configuration]) -> npt.NDArray[np.float64]:
-        """Numbers for models, ``[n, columns]``; :class:`tuner.spaces.encoding.Encoder` says how."""
-        keys = [self.key(c) for c in configurations]
-        positions = np.array(keys, dtype=np.int64).reshape(len(keys), len(self.dimensions))
-        return self.encoder.encode(positions)
-
     def _with_passes(self, values: dict[str, Value], text: str | None) -> dict[str, Value]:
         if self.passes is not None:
             values[PASSES] = self.passes.base if text is None else text

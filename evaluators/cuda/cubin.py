@@ -39,7 +39,6 @@ _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
-_CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

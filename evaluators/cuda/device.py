@@ -60,7 +60,6 @@ class Device:
     uuid: str
     arch: str
     l2_bytes: int
-    memory_bytes: int
     facts: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -74,7 +73,6 @@ class Device:
             shared_reserved_bytes=facts["shared_reserved_bytes"],
             warps=facts["threads_per_multiprocessor"] // max(1, facts["warp"]),
             blocks=facts["blocks_per_multiprocessor"],
-            measured=True,
         )
 
 
@@ -286,7 +284,6 @@ def describe_device(library: str = LIBRARY) -> Device:
         uuid=facts["uuid"],
         arch=f"sm_{facts['major']}{facts['minor']}",
         l2_bytes=facts["l2_bytes"],
-        memory_bytes=facts["memory_bytes"],
         facts=facts,
     )
 

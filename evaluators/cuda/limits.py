@@ -37,7 +37,6 @@ class Architecture:
         shared_reserved_bytes: what the system takes of each block's share.
         shared_unit_bytes: shared memory is given out in these steps.
         warps: that one multiprocessor holds; ``blocks`` likewise.
-        measured: whether a device said so rather than the table.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Architecture:
     shared_unit_bytes: int = 128
     warps: int = 64
     blocks: int = 32
-    measured: bool = False
 
 
 def _row(name: str, shared_sm: int, shared_block: int, warps: int, blocks: int) -> Architecture:

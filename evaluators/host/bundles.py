@@ -289,14 +289,13 @@ def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buf
                     name=name,
                     role=roles[name],
                     size_bytes=size,
-                    item_bytes=item,
                     variable=variable,
                     place=places.get(name, 0),
                 )
             )
     if signature.returns is not None:
         item = np.dtype(signature.returns).itemsize
-        buffers.append(Buffer(name=RETURN, role="return", size_bytes=item, item_bytes=item))
+        buffers.append(Buffer(name=RETURN, role="return", size_bytes=item))
     return buffers
 
 

@@ -199,7 +199,7 @@ class CompilePool:
                 self._dispatch(waiting, selector, limit_s)
                 soonest = min(w.deadline for w in self._workers if w.task)
                 for key, _ in selector.select(max(0.0, soonest - time.monotonic())):
-                    self._receive(key.data, selector, outcomes, limit_s)
+                    self._receive(key.data, selector, outcomes)
                 self._expire(selector, outcomes, limit_s)
 
     def _dispatch(self, waiting: deque[_Task], selector: selectors.BaseSelector, limit_s: float) -> None:
@@ -224,11 +224,7 @@ class CompilePool:
             return  # The worker is gone; the selector reports the end of its socket.
 
     def _receive(
-        self,
-        worker: _Worker,
-        selector: selectors.BaseSelector,
-        outcomes: list[Outcome | None],
-        limit_s: float,
+        self, worker: _Worker, selector: selectors.BaseSelector, outcomes: list[Outcome | None]
     ) -> None:
         try:
             data = worker.process.connection.recv(1 << 20)

@@ -124,7 +124,6 @@ class FrontEnd:
         timeout_s: float = 30.0,
         bare: bool = False,
     ) -> None:
-        self._toolchain = toolchain
         self._target = target
         self._bare = bare
         self._known: OrderedDict[str, Unit] = OrderedDict()

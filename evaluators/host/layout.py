@@ -42,7 +42,6 @@ class Buffer:
     name: str
     role: str
     size_bytes: int
-    item_bytes: int
     variable: bool = False
     place: int = 0
 

@@ -13,7 +13,7 @@ from ctypes import byref, c_size_t, c_void_p
 from dataclasses import dataclass, fields
 
 from tuner.evaluators.host.layout import VARIABLE_ALIGN
-from tuner.evaluators.host.llvm_library import Library, LLVMError, PassOptions
+from tuner.evaluators.host.llvm_library import Library, LLVMError, PassOptions, setter_of
 from tuner.evaluators.host.symbols import variable_symbol
 
 __all__ = ["EXTERNAL_LINKAGE", "Block", "Module"]
@@ -233,9 +233,7 @@ class Module:
         """
         handle = self._lib.CreatePassBuilderOptions()
         for option in fields(options):
-            getattr(self._lib, "PassBuilderOptionsSet" + _camel(option.name))(
-                handle, int(getattr(options, option.name))
-            )
+            getattr(self._lib, setter_of(option.name))(handle, int(getattr(options, option.name)))
         error = self._lib.RunPasses(self._module, pipeline.encode(), machine, handle)
         self._lib.DisposePassBuilderOptions(handle)
         if error:
@@ -397,7 +395,3 @@ class Module:
         lib.SetInitializer(variable, lib.ConstArray2(pointer, values, len(functions)))
         lib.SetLinkage(variable, _APPENDING_LINKAGE)
         lib.SetSection(variable, b"llvm.metadata")
-
-
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))

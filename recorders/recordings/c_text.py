@@ -133,8 +133,8 @@ def c_number(expression: Expression, names: Mapping[str, str], what: str) -> str
     return _number(expression.tree, names, f"{what} {expression.text!r}")
 
 
-def c_condition(expression: Expression, names: Mapping[str, str], what: str) -> str:
-    """A condition in C: comparisons of numbers, ``and``, ``or`` and ``not``; else as :func:`c_number`."""
+def c_condition(expression: Expression, names: Mapping[str, str]) -> str:
+    """An assumption in C: comparisons of numbers, ``and``, ``or`` and ``not``; else as :func:`c_number`."""
 
     def walk(node: ast.expr) -> str:
         match node:
@@ -152,7 +152,7 @@ def c_condition(expression: Expression, names: Mapping[str, str], what: str) -> 
                 return "(" + " && ".join(parts) + ")"
         return f"({_number(node, names, label)} != 0)"
 
-    label = f"{what} {expression.text!r}"
+    label = f"the assumption {expression.text!r}"
     return walk(expression.tree)
 
 

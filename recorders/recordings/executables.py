@@ -49,13 +49,11 @@ class OwnFunction:
         path: of the executable.
         address: where it begins, relative to where the executable is loaded.
         code: its bytes.
-        exported: whether the dynamic linker knows it.
     """
 
     path: Path
     address: int
     code: bytes
-    exported: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +175,10 @@ def functions_with(path: Path, begin: re.Pattern[bytes]) -> dict[str, list[OwnFu
     try:
         data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
         sections = _sections(data) if data else []
-        for dynamic, name, info, index, address, size in _symbols(data, sections):
+        for _, name, info, index, address, size in _symbols(data, sections):
             code = _code(data, sections, index, address, size) if info & 15 == _FUNCTION else b""
             if begin.match(code):
-                own = OwnFunction(path=path, address=address, code=code, exported=dynamic)
+                own = OwnFunction(path=path, address=address, code=code)
                 found.setdefault(_text(data, name), {})[address] = own
     except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return {}
@@ -229,7 +227,7 @@ def _search(path: Path, data: bytes, symbol: bytes) -> OwnFunction | None:
     for address, size, index, exported in _functions(data, sections, symbol):
         code = _code(data, sections, index, address, size)
         if code and (best is None or exported):
-            best = OwnFunction(path=path, address=address, code=code, exported=exported)
+            best = OwnFunction(path=path, address=address, code=code)
     return best
 
 

@@ -118,7 +118,7 @@ def read_raw(path: Path) -> RawCapture:
 def _capture_of(fields: Mapping[str, memoryview], path: Path) -> RawCapture:
     """Raises ``MachineError`` for bytes that the library does not write."""
     try:
-        recording = _recording(fields, path)
+        recording = _recording(fields)
         contents = {
             number: Captured(before=fields[f"{number}/before"], after=fields[f"{number}/after"])
             for number, argument in enumerate(recording.arguments)
@@ -152,7 +152,7 @@ def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
     return fields
 
 
-def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
+def _recording(fields: Mapping[str, memoryview]) -> Recording:
     def shown(name: str) -> str:
         return bytes(fields.get(name, b"")).split(b"\0", 1)[0].decode("utf-8", "replace").strip()
 

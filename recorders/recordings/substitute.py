@@ -169,7 +169,7 @@ def _bounds(function: Interposed, verified: Verified) -> list[str]:
     ]
     if not verified.assumed:
         return [" || ".join(f"({one})" for one in exact), *left]
-    assumed = " && ".join(c_condition(e, names, "the assumption") for e in verified.assumed)
+    assumed = " && ".join(c_condition(e, names) for e in verified.assumed)
     loose = sorted(bound.keys() - {n for e in verified.assumed for n in e.names})
     for name in loose:
         # A size that no bound names was verified at its values only.

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.errors import MachineError
@@ -61,12 +60,6 @@ def require_openai() -> None:
         raise MachineError("a model cannot be asked without openai", "pip install 'remix-tuner[llm]'")
 
 
-@dataclass(slots=True)
-class _Waiting:
-    request: Request
-    deadline_s: float
-
-
 class Client:
     """Requests in flight and the process that carries them.
 
@@ -92,14 +85,15 @@ class Client:
                 )
             self._keys[model.api_key_env] = key
         self._environment = {name: given[name] for name in _PASSED if name in given}
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, float] = {}
+        """By number, when a request is given up."""
         self._ready: list[Answer] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = bytearray()
 
     def send(self, request: Request) -> None:
         """Sends a request; its answer comes from :meth:`take`."""
-        self._waiting[request.number] = _Waiting(request, time.monotonic() + request.deadline_s + _SLACK_S)
+        self._waiting[request.number] = time.monotonic() + request.deadline_s + _SLACK_S
         line = json.dumps(self._plain(request)).encode() + b"\n"
         try:
             stdin = self._running().stdin
@@ -191,7 +185,7 @@ class Client:
 
     def _end_late(self) -> None:
         now = time.monotonic()
-        if any(now > w.deadline_s for w in self._waiting.values()):
+        if any(now > deadline_s for deadline_s in self._waiting.values()):
             self._end_all("timed_out", "the server neither answers nor ends")
 
     def _end_all(self, status: str, message: str) -> None:

@@ -81,7 +81,7 @@ def variant_of(
         note: for the offspring.
     """
     problems = list(reply.problems)
-    edits, unused = _edits(reply, parent.program)
+    edits, unused = _edits(reply)
     problems += [f"the tunable {name} is declared and not used" for name in unused]
     problems += _names_problems(reply, parent, taken)
     problems += [f"edit {n}: {reason}" for n, e in enumerate(edits, 1) for reason in forbidden(_text_of(e))]
@@ -134,7 +134,7 @@ def _text_of(edit: Edit) -> str:
     return str(edit.get("replace", edit.get("text", "")))
 
 
-def _edits(reply: Reply, program: Program) -> tuple[list[Edit], list[str]]:
+def _edits(reply: Reply) -> tuple[list[Edit], list[str]]:
     """The reply's edits, each tunable with the first that names it; and the tunables that none names."""
     edits: list[dict[str, Any]] = [
         {"op": "text", "search": r.search, "replace": r.replace} for r in reply.replacements

@@ -27,10 +27,7 @@ def test_every_buffer_is_aligned_and_inside_its_pages(
     entries: list[list[tuple[str, int]]], shift: int, placement: str, copies: int
 ) -> None:
     buffers = [
-        [
-            Buffer(name=f"a{i}", role=role, size_bytes=size, item_bytes=1)
-            for i, (role, size) in enumerate(entry)
-        ]
+        [Buffer(name=f"a{i}", role=role, size_bytes=size) for i, (role, size) in enumerate(entry)]
         for entry in entries
     ]
     layout = lay_out(buffers, [placement] * len(entries), shift=shift, copies=copies, align=128)

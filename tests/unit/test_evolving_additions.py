@@ -277,13 +277,13 @@ INTERCHANGE = {"op": "interchange", "function": "product", "loops": ["i", "j"]}
 
 def test_undoing_an_edit_leaves_it_out() -> None:
     """Swapping loops back is no third edit: the list gets shorter, and the note says what was undone."""
-    proposer = RemixProposer(kernel())
+    proposer, original = RemixProposer(kernel()), read_program(kernel())
     back = {**INTERCHANGE, "loops": ["j", "i"]}
-    again = apply_edits(proposer.original, [INTERCHANGE, {"op": "restrict", "function": "product"}, back])
+    again = apply_edits(original, [INTERCHANGE, {"op": "restrict", "function": "product"}, back])
     plain = proposer._plain(
         again,
         "interchange",
-        [apply_edits(proposer.original, [INTERCHANGE, {"op": "restrict", "function": "product"}]).variant],
+        [apply_edits(original, [INTERCHANGE, {"op": "restrict", "function": "product"}]).variant],
         _structure(again.program),
     )
     assert [e["op"] for e in plain.variant.edits] == ["restrict"]

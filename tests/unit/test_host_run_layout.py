@@ -19,7 +19,7 @@ from tuner.evaluators.host.toolchain import find_toolchain
 def buffers(*sizes: int) -> list[Buffer]:
     roles = itertools.cycle(["input", "output", "inout", "scratch"])
     return [
-        Buffer(name=f"b{i}", role=role, size_bytes=size, item_bytes=4)
+        Buffer(name=f"b{i}", role=role, size_bytes=size)
         for i, (size, role) in enumerate(zip(sizes, roles, strict=False))
     ]
 

@@ -42,7 +42,7 @@ def test_unreadable_lane_notes_are_left_out(tmp_path: Path) -> None:
 
 
 def test_caches_come_from_the_machine_or_are_marked_as_guesses(tmp_path: Path) -> None:
-    assert cache_sizes(root=tmp_path) == CacheSizes(measured=False)
+    assert cache_sizes(root=tmp_path) == CacheSizes()
     rows = [
         ("1", "Data", "48K"),
         ("1", "Instruction", "32K"),
@@ -54,7 +54,7 @@ def test_caches_come_from_the_machine_or_are_marked_as_guesses(tmp_path: Path) -
         for name, text in (("level", level), ("type", kind), ("size", size)):
             write(folder / name, text + "\n")
     assert cache_sizes(root=tmp_path, cpu=7) == CacheSizes(
-        l1_bytes=48 << 10, l2_bytes=2 << 20, last_level_bytes=96 << 20, measured=True
+        l1_bytes=48 << 10, l2_bytes=2 << 20, last_level_bytes=96 << 20
     )
 
 

@@ -49,7 +49,6 @@ class Figures:
         self.finals = 0
         self.finals_wanted = 0
         self.variants = 0
-        self.variant = 0
         self.calls = 0
         self.tokens = 0
         self.usd = 0.0
@@ -86,7 +85,6 @@ class Figures:
     def _on_ask(self, body: Mapping[str, Any]) -> None:
         if self.phase != "taking the winner apart":
             self.phase = "searching"
-        self.variant = body.get("variant", 0)
         self._take_up(body)
 
     def _on_recall(self, _: Mapping[str, Any]) -> None:

@@ -29,9 +29,8 @@ from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
 from tuner.spec.yaml_places import read_yaml
 
-__all__ = ["STAGES", "CheckReport", "check_spec"]
+__all__ = ["CheckReport", "check_spec"]
 
-STAGES = ("build", "baseline", "time", "light", "faults")
 TIMED_CALLS = 5
 MISSED_SHOWN = 5
 _NOT_INSTALLED = "not installed"
@@ -81,7 +80,7 @@ def check_spec(
         spec: of one kernel.
         backend: instead of the spec's by name.
         faults: also plant faults in the baseline, until the verification has caught so many.
-        stage: told of each step as it begins: one of :data:`STAGES`.
+        stage: told of each step as it begins: ``build``, ``baseline``, ``time``, ``light``, ``faults``.
         step: told of parts of a step that may take long, in words.
 
     Raises:

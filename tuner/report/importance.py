@@ -69,9 +69,7 @@ def importance(state: RunState, tunables: Sequence[Mapping[str, Any]]) -> dict[s
     main = {f.name: model.main(f, background) for f in factors}
     shares = {name: _share(curve.var(weights), whole) for name, (curve, weights) in main.items()}
     ranked = sorted(factors, key=lambda f: -shares[f.name])
-    pairs = [
-        _pair(model, a, b, background, main, whole) for a, b in itertools.combinations(ranked[:PAIRED], 2)
-    ]
+    pairs = [_pair(model, a, b, background, whole) for a, b in itertools.combinations(ranked[:PAIRED], 2)]
     return {
         "trials": len(worked),
         "fit": rounded(model.fit, 3),
@@ -96,7 +94,6 @@ class _Factor:
 
     def __init__(self, name: str, values: Sequence[Value], *, numeric: bool) -> None:
         self.name, self.values = name, list(values)
-        self.width = 1 if numeric else len(self.values)
         self._numeric = numeric
         self.levels: Sequence[int] = ()
         self.weights: Matrix = np.ones(0)
@@ -190,7 +187,6 @@ def _pair(
     one: _Factor,
     other: _Factor,
     background: list[npt.NDArray[np.int64]],
-    main: Mapping[str, tuple[_Curve, Matrix]],
     whole: float,
 ) -> dict[str, Any]:
     """What two do together beyond what each does alone."""

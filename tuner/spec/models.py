@@ -96,9 +96,6 @@ class InitialModel(_Model):
     options: dict[str, Any] = {}
 
 
-Initial = Annotated[InitialModel, BeforeValidator(forms.read_initial), WithJsonSchema(forms.INITIAL_SCHEMA)]
-
-
 class ArgumentModel(_Model):
     """One argument, in call order: an array has a shape, a scalar a value, a structure members."""
 

@@ -6,13 +6,13 @@ May not draw random numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.changes import require_steady_bounds
 from tuner.spaces.source.constructs import UnknownConstruct, unknown_in
-from tuner.spaces.source.dependence import Dependences, dependences
+from tuner.spaces.source.dependence import Dependences, Order, dependences
 from tuner.spaces.source.kinds import (
     Refused,
     is_floating,
@@ -46,6 +46,7 @@ from tuner.spaces.source.operators.operator import (
     require_leave,
     where_it_applies,
 )
+from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
     Cast,
     Comment,
@@ -118,6 +119,7 @@ __all__ = [
     "require_simple_loop",
     "sibling_after",
     "simple_nest",
+    "split_of",
     "where_it_applies",
 ]
 
@@ -351,6 +353,29 @@ def simple_nest(function: Function, keys: Sequence[str]) -> list[For]:
         require_simple_loop(function, loop)
     require_rectangular(nest)
     return nest
+
+
+def split_of(function: Function, args: Args) -> tuple[For, int, Callable[[Leaf], Order]]:
+    """A loop that is split in two, where in its body the second part begins, and the order of the split loop.
+
+    Takes ``loop``; ``at``, how many statements the first part keeps.
+
+    Raises:
+        Refused: it is no simple loop, or one of the parts would be empty.
+    """
+    loop = loop_of(function, args)
+    require_simple_loop(function, loop)
+    body = body_of(loop)
+    at = argument(args, "at", int)
+    if not 0 < at < len(body):
+        raise Refused(f"loop {loop.key} cannot be split after {at} of {len(body)} statements")
+    split = next(place for place, s in enumerate(loop.body) if s is body[at])
+
+    def order(leaf: Leaf) -> Order:
+        place = leaf.position[2]
+        return (int(isinstance(place, int) and place >= split), *leaf.position[1:])
+
+    return loop, split, order
 
 
 def keep_promises(before: Function, made: Function, what: str) -> Function:

@@ -215,7 +215,6 @@ class _Functions:
     """
 
     def __init__(self, path: Path, compiled: Compiled | None) -> None:
-        self.path = path
         source = read_source(path)
         self._text, self._data = source.text, source.data
         language = (compiled.language if compiled is not None else "") or language_of(path.name) or "c"

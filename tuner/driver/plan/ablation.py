@@ -20,9 +20,9 @@ from tuner.driver.plan.actions import Action, BuildWithout, Dissect, Weigh
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.run import RunState
 
-__all__ = ["AUTO", "FULL", "OFF", "Worth", "next_action", "worths"]
+__all__ = ["Worth", "next_action", "worths"]
 
-OFF, AUTO, FULL = "off", "auto", "full"
+_OFF, _FULL = "off", "full"
 
 PROCESSES_SHARE, BUILDS_SHARE = 1 / 3, 0.5
 """Processes and builds that ``auto`` may take, for each evaluation of the search."""
@@ -84,7 +84,7 @@ def next_action(state: RunState, calls: tuple[int, ...]) -> Action | None:
         calls: of the winner in one process, for each problem.
     """
     verdict, found = state.verdict, state.dissection
-    if state.settings.ablate == OFF or verdict is None or verdict["claim"] != "improved":
+    if state.settings.ablate == _OFF or verdict is None or verdict["claim"] != "improved":
         return None
     if found is None:
         left_s = _end_s(state, state.clock_s) - state.clock_s
@@ -195,21 +195,21 @@ def _logs(state: RunState, found: Dissection, item: int | None) -> dict[int, flo
 
 def _processes(state: RunState) -> float:
     """How many processes it may take."""
-    if state.settings.ablate == FULL or state.settings.evaluations is None:
+    if state.settings.ablate == _FULL or state.settings.evaluations is None:
         return math.inf
     return int(state.evaluations * PROCESSES_SHARE)
 
 
 def _builds(state: RunState) -> int | None:
     """How many builds it may take; ``None`` is without limit."""
-    if state.settings.ablate == FULL or state.settings.evaluations is None:
+    if state.settings.ablate == _FULL or state.settings.evaluations is None:
         return None
     return int(state.evaluations * BUILDS_SHARE)
 
 
 def _end_s(state: RunState, begun_s: float) -> float:
     """Active seconds at which it has to end."""
-    if state.settings.ablate == FULL or state.settings.evaluations is not None:
+    if state.settings.ablate == _FULL or state.settings.evaluations is not None:
         return state.deadline_s
     return min(state.deadline_s, begun_s * (1 + TIME_SHARE))
 

@@ -29,7 +29,6 @@ from tuner.driver.plan.actions import (
 from tuner.driver.plan.upcoming import (
     CONFIRMS,
     control_calls,
-    end_body,
     not_built,
     stop,
     stop_reason,
@@ -214,7 +213,7 @@ def _search(state: RunState) -> Action | None:
     if state.queue and status is None:
         return None
     if status is not Status.OK:
-        return Decide(kind="end", body=end_body(state, "baseline"))
+        return Decide(kind="end", body={"stopped_by": "baseline"})
     if not state.settings.searches:
         return None if state.queue else stop(state, CONFIRMS)
     evolves = state.settings.evolution is not None

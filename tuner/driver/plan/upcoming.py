@@ -33,7 +33,6 @@ from tuner.driver.state.trials import TrialState
 __all__ = [
     "CONFIRMS",
     "control_calls",
-    "end_body",
     "next_action",
     "not_built",
     "race_of",
@@ -96,7 +95,7 @@ def _queue_action(state: RunState) -> Action:
 
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
-        return Decide(kind="end", body=end_body(state, "baseline"))
+        return Decide(kind="end", body={"stopped_by": "baseline"})
     if not state.settings.searches:
         return stop(state, CONFIRMS)
     shared = sharing.share_action(state)
@@ -172,7 +171,7 @@ def trial_end(state: RunState, trial: TrialState) -> Decide | None:
     # A winner with less changed is measured even where its code is the same: then the change did nothing.
     stands_in = simplest.stands_in(trial) or state.variant_of(trial.number).purpose == "reduce"
     if first != trial.number and not stands_in:
-        return _duplicate(state, trial, state.trials[first])
+        return _duplicate(trial, state.trials[first])
     if trial.number == BASELINE and state.baseline is None:
         return None
     if trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK:
@@ -282,7 +281,7 @@ def control_calls(state: RunState) -> tuple[int, ...]:
     return race_of(state, baseline).calls(_times(state, baseline), 0)
 
 
-def _duplicate(state: RunState, trial: TrialState, first: TrialState) -> Decide:
+def _duplicate(trial: TrialState, first: TrialState) -> Decide:
     return Decide(
         kind="trial",
         trial=trial.number,
@@ -335,8 +334,3 @@ def _trial_body(
         "again": again,
         "medians_s": None,
     }
-
-
-def end_body(state: RunState, stopped_by: str) -> dict[str, Any]:
-    """The last event's body."""
-    return {"stopped_by": stopped_by}

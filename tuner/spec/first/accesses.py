@@ -248,7 +248,7 @@ class Visitor:
         arguments = inner[1:]
         name = callee_name(inner[0])
         if name in _FILLERS and len(arguments) == 3:
-            self._fill(name, arguments, frame, depth)
+            self._fill(arguments, frame, depth)
             return
         followed = None
         if name and len(self._calls) < _MAX_CALLS and name not in self._calls:
@@ -291,7 +291,7 @@ class Visitor:
         self.run(inside, depth)
         self._calls.pop()
 
-    def _fill(self, name: str, arguments: list[Node], frame: Frame, depth: int) -> None:
+    def _fill(self, arguments: list[Node], frame: Frame, depth: int) -> None:
         """`memset(to, 0, n * sizeof *to)` and `memcpy(to, from, n * sizeof *to)`."""
         target, source, size = arguments
         self._visit(size, "read", frame, depth)

@@ -118,7 +118,7 @@ class _Writing:
         """The index of which all arguments are 0; its name is a number where that is known."""
         if uses.given.offset is not None:
             return View(str(uses.given.offset), "", "", steps)
-        name = self._declared(f"{uses.text or 'own'}_offset", "long", _access(uses, None))
+        name = self._declared(f"{uses.text or 'own'}_offset", "long")
         self._views.append(View(name, f"long {name} = {_access(uses, None)};", ""))
         return self._views[-1]._replace(strides=steps)
 
@@ -137,7 +137,7 @@ class _Writing:
         called = uses.method if uses.method.isidentifier() else "data"
         given = (uses.text or _OWN) if called == "data" else _method(uses.text, uses.method)
         brackets = uses.method in ("", "operator[]")
-        name = self._declared(f"{uses.text or 'own'}_{called}", kind, value)
+        name = self._declared(f"{uses.text or 'own'}_{called}", kind)
         # A row that the loop does not come to may not be there.
         row = re.fullmatch(r"(.*)\[(\w+)\]", uses.text)
         there = "" if row is None else f"{row[1]}.size() <= {row[2]} ? 0 : "
@@ -151,7 +151,7 @@ class _Writing:
     def _member(self, uses: Uses) -> View:
         """A number that is a member of an object."""
         kind = plain_type(uses.found[0].node)
-        name = self._declared(uses.text, kind, uses.text)
+        name = self._declared(uses.text, kind)
         self._views.append(View(name, f"{declaration(kind, name)} = {uses.text};", uses.text))
         return self._views[-1]
 
@@ -161,7 +161,7 @@ class _Writing:
         row = CONTAINER.match(plain_type(inner_nodes(use.node)[1]))
         assert row is not None
         kind = f"{plain_type(use.node)} *"
-        name = self._declared(f"{uses.text}_rows", f"{kind}*", uses.text)
+        name = self._declared(f"{uses.text}_rows", f"{kind}*")
         pointers, at = f"{name}_held", f"{name}_at"
         size, first = f"{uses.text}.size()", f"{uses.text}[{at}].{_POINTER[row[1]]}"
         held = f"std::vector<{kind}> {pointers}({size}); for (unsigned long {at} = 0; {at} < {size}; {at}++)"
@@ -176,11 +176,11 @@ class _Writing:
             return str(stride)
         address = "&" if uses.given.array and not uses.given.address else ""
         value = f"{address}{_access(uses, at)} - {address}{_access(uses, None)}"
-        name = self._declared(f"{uses.text or 'own'}_stride", "long", value)
+        name = self._declared(f"{uses.text or 'own'}_stride", "long")
         self._views.append(View(name, f"long {name} = {value};", ""))
         return name
 
-    def _declared(self, text: str, kind: str, value: str) -> str:
+    def _declared(self, text: str, kind: str) -> str:
         """Notes a variable, under a name that the file does not have."""
         # Names with two underscores are the implementation's.
         name = re.sub(r"[\W_]+", "_", text)

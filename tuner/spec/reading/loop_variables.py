@@ -285,12 +285,12 @@ def _look(
             again, seen = _loops(parents), True
         if node.get("kind") == "MemberExpr" and node.get("referencedMemberDecl") in known:
             # A member of the function's own object, of which another name may change it.
-            known[node["referencedMemberDecl"]].shared |= not _only_read(node, parents)
+            known[node["referencedMemberDecl"]].shared |= not _only_read(parents)
         key = referenced(node) if node.get("kind") == "DeclRefExpr" else ""
         variable = known.get(key)
         if variable is None:
             continue
-        read, within = _only_read(node, parents), id(node) in inside
+        read, within = _only_read(parents), id(node) in inside
         variable.shared |= is_kept(parents, own)
         changed |= set() if read else {key}
         around = [parent for parent in parents if within == (id(parent) in inside)]
@@ -338,7 +338,7 @@ def _loops(parents: Sequence[Node]) -> frozenset[int]:
     return frozenset(id(parent) for parent in parents if parent.get("kind") in LOOPS)
 
 
-def _only_read(node: Node, parents: Sequence[Node]) -> bool:
+def _only_read(parents: Sequence[Node]) -> bool:
     """Whether a variable's value is all that is asked for."""
     for parent in parents:
         kind = parent.get("kind")

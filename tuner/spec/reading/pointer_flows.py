@@ -183,7 +183,7 @@ class Flows(Sources):
             if parents and parents[0].get("kind") == "CXXCatchStmt":
                 self._holds.setdefault(node["id"], set()).add(UNKNOWN)
         elif kind == "BinaryOperator" and node.get("opcode") == "=" and "*" in plain_type(node):
-            self._assign(node, *children)
+            self._assign(*children)
         elif kind == "ReturnStmt":
             self.returned |= set().union(*map(self.given, children))
         elif kind == "CallExpr":
@@ -221,7 +221,7 @@ class Flows(Sources):
         if "CleanupAttr" in kinds or "CXXConstructExpr" in kinds:
             self._escaped |= {f"o:{key}", f"v:{key}"}
 
-    def _assign(self, node: Node, left: Node, right: Node) -> None:
+    def _assign(self, left: Node, right: Node) -> None:
         target, given = peeled(left), self.given(right)
         variable = self.variables.get(referenced(target)) if target.get("kind") == "DeclRefExpr" else None
         if variable is not None and is_pointer(variable):

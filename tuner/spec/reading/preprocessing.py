@@ -42,7 +42,6 @@ _MOST = 128
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
 _LIKE_A_MARKER = re.compile(r'^[ \t]*#[ \t]*\d+[ \t]*"', re.MULTILINE)
 _UNDEFINED = re.compile(r"'(\w+)' is not defined, evaluates to 0")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\S")
 _DIRECTIVE = re.compile(r"#(?:define|undef) ([A-Za-z_]\w*)")
 _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b")

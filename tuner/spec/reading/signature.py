@@ -89,12 +89,6 @@ class Function:
         """Whether a namespace without a name is around it."""
         return _NAMELESS in str(self.tree.get("mangledName", ""))
 
-    @property
-    def text(self) -> str:
-        """The signature in one line."""
-        inside = ", ".join(f"{t.text} {n}".rstrip().replace("* ", "*") for n, t in self.parameters)
-        return f"{'void' if self.returns is None else self.returns.text} {self.name}({inside})"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReader:

@@ -12,7 +12,6 @@ from tuner.spaces.source.operators.base import (
     Refused,
     Site,
     analyse,
-    argument,
     argument_list,
     body_of,
     counter_type,
@@ -34,6 +33,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
     sibling_after,
     simple_nest,
+    split_of,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.operators.teams.teams import directives_of
@@ -182,24 +182,13 @@ def fission(function: Function, args: Args) -> Function:
 
     Takes ``loop``; ``at``, how many statements the first keeps.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
-    body = body_of(loop)
-    at = argument(args, "at", int)
-    if not 0 < at < len(body):
-        raise Refused(f"loop {loop.key} cannot be split after {at} of {len(body)} statements")
-    split = next(place for place, s in enumerate(loop.body) if s is body[at])
+    loop, split, order = split_of(function, args)
     head, tail = loop.body[:split], loop.body[split:]
     values = _values_needed(loop, head, tail)
     part, within = loop, function
     if values:
         part = replace(loop, body=(*head, *_renamed(function, values, tail)))
         within = replace_statement(function, loop, [part])
-
-    def order(leaf: Leaf) -> tuple[int | str, ...]:
-        place = leaf.position[2]
-        return (int(isinstance(place, int) and place >= split), *leaf.position[1:])
-
     analyse(within, [part], args).check(order)
     second = replace(loop, key=Keys(function).new(loop.key), body=(*values, *tail))
     return replace_statement(function, loop, [replace(loop, body=_without_idle(head, values)), second])

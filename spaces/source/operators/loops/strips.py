@@ -34,14 +34,13 @@ from tuner.spaces.source.operators.base import (
     parameter,
     replace_statement,
     require_known,
-    require_simple_loop,
+    split_of,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
 from tuner.spaces.source.operators.loops.push import Inner, Point, Run, expand
 from tuner.spaces.source.operators.teams.teams import directives_of
 from tuner.spaces.source.operators.values.vectors import LANES, type_of
 from tuner.spaces.source.places import Path, place_of, places_in
-from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -282,18 +281,7 @@ def split_in_strips(function: Function, args: Args) -> Function:
     Takes ``loop``; ``at``, how many statements the first part keeps; one of ``parameters``, the strip's length, or none
     where the loop is a part of such a strip.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
-    body = body_of(loop)
-    at = argument(args, "at", int)
-    if not 0 < at < len(body):
-        raise Refused(f"loop {loop.key} cannot be split after {at} of {len(body)} statements")
-    split = next(place for place, s in enumerate(loop.body) if s is body[at])
-
-    def order(leaf: Leaf) -> tuple[int | str, ...]:
-        place = leaf.position[2]
-        return (int(isinstance(place, int) and place >= split), *leaf.position[1:])
-
+    loop, split, order = split_of(function, args)
     analyse(function, [loop], args).check(order)
     strip = _strip_around(function, loop)
     if strip is None:

@@ -57,7 +57,6 @@ WIDENS = "__builtin_convertvector"
 """What makes a vector of one type another, in gcc and clang."""
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,6}")
 """Numbers that every type of elements holds."""
-_SUFFIX = {"float": ("f", "F"), "double": ()}
 
 
 def element_size(kind: str) -> int:
