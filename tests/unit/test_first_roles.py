@@ -29,10 +29,18 @@ def role(tmp_path: Path, body: str, what: str = "double *c", suffix: str = "c") 
         "for (i = 0; i < n; i++) for (j = 0; j < n; j++) c[i * n + j] = 0;"
         "for (i = 0; i < n; i++) for (j = 0; j < n; j++) c[j * n + i] += a[j];",
         "memset(c, 0, n * sizeof *c); for (i = 0; i < n; i++) c[n - 1 - i] += a[i];",
+        "memcpy(c, a, sizeof(double) * n); for (i = 0; i < n; i++) c[i] *= 2;",
         "for (i = 0; i < n; i += 1) { c[i] = 1; } for (i = 0; i < n; i++) if (a[i] > 0) c[i] *= a[i];",
         "for (i = 0; i < n; i++) { *c = 0; for (j = 0; j < n; j++) *c += a[j]; }",
     ],
-    ids=["in one iteration", "by loops before", "by memset", "read under a condition", "one number"],
+    ids=[
+        "in one iteration",
+        "by loops before",
+        "by memset",
+        "by memcpy",
+        "read under a condition",
+        "one number",
+    ],
 )
 def test_what_is_written_first_is_an_output(tmp_path: Path, body: str) -> None:
     assert role(tmp_path, body) == "output"
@@ -54,6 +62,8 @@ def test_what_is_written_first_is_an_output(tmp_path: Path, body: str) -> None:
         "i = 0; goto in; again: c[0] = 0; in: c[0] += a[i++]; if (i < n) goto again;",
         "switch (n) { case 1: c[0] = 0; default: c[0] += a[0]; }",
         "n > 3 && (c[0] = 1) > 0; c[0] += a[0];",
+        "memcpy(c, a, n); for (i = 0; i < n; i++) c[i] *= 2;",
+        "memset(c, 0, n * sizeof(float)); for (i = 0; i < n; i++) c[i] += a[i];",
     ],
 )
 def test_what_may_be_read_first_is_both(tmp_path: Path, body: str) -> None:

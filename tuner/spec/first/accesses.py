@@ -27,6 +27,7 @@ _LOOPS = {"ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt"}
 
 _ENDS = {"exit", "_exit", "_Exit", "quick_exit", "abort"}
 """Functions that end a process."""
+_ELEMENT = re.compile(r"\b(?:const|volatile|restrict|__restrict)\b|[*()]|\[[^\[\]]*\]")
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
 
 
@@ -304,7 +305,8 @@ class Visitor:
             end = None if count is None or found[1] is None else found[1] + count - constant(1)
             self._uses[found[0]].note(mode)
             self._extent(self._uses[found[0]], (end,), frame)
-            self._happens(found[0], mode, (None,), frame, count if found[1] == constant(0) else None)
+            whole = found[1] == constant(0) and _counts_elements(size, pointer)
+            self._happens(found[0], mode, (None,), frame, count if whole else None)
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)
@@ -325,6 +327,15 @@ class Visitor:
             use.partly.append(found or ())
         else:
             use.shapes.append(shape)
+
+
+def _counts_elements(size: Node, pointer: Node) -> bool:
+    """Whether bytes are counted by the size of what a pointer leads to."""
+    element = _ELEMENT.sub(" ", plain_type(peeled(pointer))).split()
+    asked = [node for node in walk(size) if node.get("name") == "sizeof"]
+    kinds = (node.get("argType") or (inner_nodes(node) or [{}])[0].get("type", {}) for node in asked)
+    counted = [_ELEMENT.sub(" ", str(kind.get("qualType", ""))).split() for kind in kinds]
+    return counted == [element] or (not counted and element[-1:] == ["char"])
 
 
 def _smaller(condition: Node) -> Node:
