@@ -265,6 +265,7 @@ def test_on_the_command_line(scale_spec: SpecWriter, tmp_path: Path) -> None:
     for words, said in (
         (("--evaluations", "+4"), "a budget with + is more for a run that there is"),
         (("--evaluations", "2.5"), "no whole number"),
+        (("--resume", "--minutes", "+1", "--evaluations", "5"), "one budget has a + and the other none"),
         (("--minutes", "x"), "no number"),
     ):
         refused = run_tuner(*run, *words)

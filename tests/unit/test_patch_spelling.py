@@ -203,6 +203,12 @@ def test_a_loop_below_a_pragma_stays_one(tmp_path: Path) -> None:
 CONDITIONALS = {
     "taken back behind it": ("#ifndef W\n#define W 4\n#endif\n", "W", "#undef W\n", "W != 4"),
     "defined behind it": ("", "1\n#ifdef H\n+ 1\n#endif\n", "#define H 1\n", "defined(H)"),
+    "of compilers": (
+        "#ifndef W\n#define W 4\n#endif\n",
+        "W\n#if defined(_OPENMP) || __GNUC__ > 4\n+ 1\n#endif\n",
+        "",
+        "W != 4",
+    ),
     "another number": (
         "#ifndef W\n#define W 0\n#endif\n",
         "1\n#if W == 7 // by L\n+ 1\n#endif\n",

@@ -61,7 +61,9 @@ def further_of(evaluations: Amount | None, minutes: Amount | None, *, go_on: boo
         return None
     if not go_on:
         raise UsageError("a budget with + is more for a run that there is", "add --resume, or leave + out")
+    if any(one is not None and not one.more for one in (evaluations, minutes)):
+        raise UsageError("one budget has a + and the other none", "give both with +, or the one that has it")
     return Further(
-        evaluations=evaluations.whole if evaluations in more and evaluations is not None else None,
-        minutes=minutes.value if minutes in more and minutes is not None else None,
+        evaluations=None if evaluations is None else evaluations.whole,
+        minutes=None if minutes is None else minutes.value,
     )

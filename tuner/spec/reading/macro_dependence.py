@@ -23,6 +23,7 @@ __all__ = ["macros_that_count", "requirement"]
 _CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|<[^<>\s]*>|\"[^\"\n]*\"", re.DOTALL)
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_RESERVED = re.compile(r"_[_A-Z]")
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,9})[uUlL]*(?![\w.])")
 _DEFINITION = re.compile(r"#define (\w+) ?(.*)")
 _INTEGER = re.compile(r"\(?\s*(-?\d{1,9})[uUlL]*\s*\)?")
@@ -94,13 +95,13 @@ def _in_lines(directive: str) -> str:
 def _asked(texts: Collection[str]) -> dict[str, set[int]]:
     """Words of conditionals, each with the numbers beside it and the next ones.
 
-    The compiler's own names, which begin with two underscores, are left out.
+    Names that are reserved for compilers are left out: another one has other values (``__clang__``, ``_OPENMP``).
     """
     found: dict[str, set[int]] = {}
     for line in (line for text in texts for line in _CONDITIONAL.findall(_NO_CODE.sub(" ", text))):
         numbers = {n + more for n in map(int, _NUMBER.findall(line)) for more in (0, 1)}
         for word in _WORD.findall(line):
-            if not word.startswith("__") and word != "defined":
+            if not _RESERVED.match(word) and word != "defined":
                 found.setdefault(word, set()).update(numbers)
     return found
 
