@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import by_path
 import needs
 import pytest
 
@@ -235,18 +234,7 @@ def test_symbols_of_static_variables_and_namespaces_are_found(bench: Bench, pipe
     assert len(sizes) == 5
 
 
-def _stand_in() -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py"
-    found = importlib.util.spec_from_file_location("global_stand_in", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
-
-
-STAND_IN = _stand_in()
+STAND_IN = by_path.load("stand_ins/cuda_stand_in.py", "global_stand_in")
 ON_STAND_IN = """
 typedef unsigned u;
 double stand_in_worked;
