@@ -1,7 +1,8 @@
 """A clock that kernels advance, in the place of the machine's: what is decided by times is the same on any machine.
 
 Each call of a kernel takes 25 us, and what it says by ``void tuner_work(long long ns)`` beside; a launch on an OpenCL
-device takes 1 ms. Everything else of a run is real: compilers, processes, the sandbox, what is compared.
+device takes 1 ms, a call of a recorded loop of an application 25 us. Everything else of a run is real: compilers,
+processes, the sandbox, what is compared.
 
 Every test has it that is not marked ``measured`` (:func:`clock_of`). The commands that a test starts find it as the
 backends ``host`` and ``opencl`` of an installed package, which ``tests/virtual_clock`` is when ``PYTHONPATH`` names it.
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,6 +27,9 @@ from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.harness import VIRTUAL_NS
 from tuner.evaluators.host.process import Child
 from tuner.evaluators.opencl.backend import OpenClBackend
+
+if TYPE_CHECKING:
+    from tuner.recorders.recordings.capture import Ran
 
 __all__ = [
     "ADVANCES",
@@ -173,6 +178,11 @@ def without_oclgrind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tuner.evaluators.opencl.simulation.oclgrind_version", lambda: None)
 
 
+def _as_sampled(ran: Ran, sampled: float, run_s: float) -> tuple[float, float, float]:
+    """In place of :func:`tuner.driver.applications.region_specs.share_of`, which goes by how long real calls take."""
+    return sampled, CALL_S, 1.0
+
+
 @contextmanager
 def clock_of(*, measured: bool) -> Iterator[None]:
     """The clock that a test has, in this process and in those that it starts.
@@ -184,6 +194,7 @@ def clock_of(*, measured: bool) -> Iterator[None]:
         if not measured:
             patch.setattr(HostBackend, "readings", VirtualReadings())
             patch.setattr(OpenClBackend, "readings", VirtualReadings())
+            patch.setattr("tuner.driver.applications.region_specs.share_of", _as_sampled)
             patch.setenv(
                 "PYTHONPATH", os.pathsep.join([*_FOLDERS, *os.environ.get("PYTHONPATH", "").split()])
             )

@@ -10,6 +10,7 @@ import pytest
 from tuner.driver.applications.app_regions import as_it_is
 from tuner.driver.applications.builds import Rebuilt
 from tuner.driver.applications.region_specs import RegionSpec, region_specs
+from tuner.recorders.recordings.capture import Ran
 from tuner.spec.applications import Region
 
 
@@ -72,7 +73,7 @@ int main(void)
 @needs.namespaces
 @pytest.mark.integration
 def test_a_region_that_changes_nothing_is_not_tuned(tmp_path: Path) -> None:
-    """A kernel that does nothing would pass, and be the fastest of all. What takes under 100 ns is not looked at."""
+    """A kernel that does nothing would pass, and be the fastest of all."""
     (tmp_path / "app.c").write_text("""\
 #include <stdio.h>
 int main(void)
@@ -122,3 +123,54 @@ int main()
     )
     spec = first_of(tmp_path, "half.hpp", 8, build=build)
     assert (spec.refused, spec.line, spec.calls) == ((), 8, 9)
+
+
+NESTED = """\
+#include <stdio.h>
+#include <stdlib.h>
+struct node { double value; struct node *next; };
+int main(void)
+{
+    struct node *first = 0;
+    double *a = calloc(90, sizeof(double));
+    for (int i = 0; i < 9; i++) {
+        struct node *made = malloc(sizeof *made);
+        made->value = i, made->next = first, first = made;
+    }
+    for (struct node *p = first; p; p = p->next) {
+        for (int i = 0; i < 90; i++)
+            a[i] += p->value;
+        p->value += a[3];
+    }
+    printf("%g %g\\n", a[7], first->value);
+}
+"""
+TOO_SHORT = (
+    "app.c:13: a call takes 50 ns, of which a run makes 9: calling it apart and timing it takes more; a loop around it "
+    "can be tuned"
+)
+
+
+@needs.cc
+@needs.namespaces
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("call_s", "found"),
+    [(50e-9, [(12, True)]), (5e-6, [(12, True), (13, False)]), (50e-6, [(13, False)])],
+    ids=["shorter than timing it", "short", "long"],
+)
+def test_a_loop_with_short_calls_is_tuned_by_what_is_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call_s: float, found: list[tuple[int, bool]]
+) -> None:
+    """With the application's memory, where no spec describes the loop around it. How long calls take is made up."""
+
+    def share_of(ran: Ran, sampled: float, run_s: float) -> tuple[float, float, float]:
+        return sampled, call_s if ran.kernels[0].launches > 1 else 1e-3, 1.0
+
+    monkeypatch.setattr("tuner.driver.applications.region_specs.share_of", share_of)
+    (tmp_path / "app.c").write_text(NESTED)
+    application = Rebuilt(folder=tmp_path, build="cc -O2 -g app.c -o app", command=("./app",), here=tmp_path)
+    region = Region(source=tmp_path / "app.c", loops=(12, 13), share=0.9)
+    specs = list(region_specs(region, application, tmp_path / "specs", None, run_s=1.0))
+    assert [(one.line, one.by_address) for one in specs] == found
+    assert (TOO_SHORT in specs[0].refused) == (call_s < 1e-7)
