@@ -10,11 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.types import VerifyPolicy
+from tuner.evaluators.memory import available_bytes
 from tuner.evaluators.verification import Comparison, Expectation, judge, same_bytes
 
 __all__ = ["AcceptedOutputs"]
 
 Array = NDArray[Any]
+
+_LEAST_BYTES = 256 << 20
+"""Large outputs that are dropped before they come again are judged each time, at five times the cost of comparing."""
 
 
 class AcceptedOutputs:
@@ -23,12 +27,12 @@ class AcceptedOutputs:
     Most candidates give one of few different outputs, bit for bit. Keeps copies, the least lately used dropped first.
 
     Args:
-        limit_bytes: of all copies together.
+        limit_bytes: of all copies together; an eighth of what memory is free where none is given.
         per_key: how many different outputs of one expectation are kept.
     """
 
-    def __init__(self, *, limit_bytes: int = 256 << 20, per_key: int = 4) -> None:
-        self._limit_bytes = limit_bytes
+    def __init__(self, *, limit_bytes: int | None = None, per_key: int = 4) -> None:
+        self._limit_bytes = limit_bytes or max(_LEAST_BYTES, (available_bytes() or 0) // 8)
         self._per_key = per_key
         self._kept: OrderedDict[Hashable, list[tuple[Array, Comparison]]] = OrderedDict()
         self.held_bytes = 0

@@ -17,8 +17,9 @@ from tuner.core.types import Build, Resolved, Status, Task
 from tuner.evaluators.accepted_outputs import AcceptedOutputs
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.freshness import Freshness
+from tuner.evaluators.host.oracle import Oracle
 from tuner.evaluators.host.readings import Readings
-from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.session import FRESH_AFTER, Inputs
 from tuner.evaluators.host.supply import Supply, runtime_of

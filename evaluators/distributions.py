@@ -23,9 +23,9 @@ from tuner.core.streams import seed_for, stream
 from tuner.core.types import Argument, Value, opaque_bytes
 from tuner.evaluators.file_values import check_fitting, read_file
 from tuner.evaluators.python_reference import call_initialiser
+from tuner.evaluators.recorded_contents import recorded_bytes
 from tuner.evaluators.redistribution import PERTURBED, perturb, redistribute, redistribute_integers
 from tuner.evaluators.sparse import random_csr
-from tuner.recorders.recordings.format import RecordingFile
 
 __all__ = ["OPTIONS", "ArrayMaker", "cast_scalar", "dtype_of"]
 
@@ -191,17 +191,13 @@ class ArrayMaker:
             options["parts"][number] if "parts" in options else (options["argument"], 0, None)
         )
         try:
-            with RecordingFile(path) as file:
-                value = (
-                    file.recording.arguments[index].value if index < len(file.recording.arguments) else b""
-                )
-                data: bytes | memoryview = value or (file.after if after else file.before)(index)
-                data = data if size is None else data[first : first + size]
+            data = recorded_bytes(path, index, after=after)
         except UsageError as error:
             raise SpecError(error.message, error.hint) from None
-        if len(data) != math.prod(shape) * dtype.itemsize:
+        data = data if size is None else data[first : first + size]
+        if data.nbytes != math.prod(shape) * dtype.itemsize:
             raise SpecError(f"{path} is another recording than before", "load the spec again")
-        return np.frombuffer(data, dtype).reshape(shape)
+        return data.view(dtype).reshape(shape)
 
     def csr_sizes(self, argument: Argument) -> tuple[int, int, int]:
         """Rows, columns and nonzeros of the matrix that a ``csr`` argument is part of.

@@ -116,8 +116,10 @@ def perturb(given: Array, rng: np.random.Generator) -> Array:
         return given
     result = given.copy()
     parts = result.view(result.real.dtype)
-    factors = 1.0 - _NEARER * rng.random(parts.shape, dtype=np.float32)
+    factors = rng.random(parts.shape, dtype=np.float32)
+    factors *= -_NEARER
+    factors += 1.0
     # One of an absurd size is left as it is rather than warned about.
     with np.errstate(all="ignore"):
-        parts *= factors.astype(parts.dtype)
+        parts *= factors.astype(parts.dtype, copy=False)
     return result

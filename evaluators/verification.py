@@ -161,17 +161,18 @@ def expect(
     Args:
         name: of the argument.
         reference: float64 or complex128 from a reference in higher precision; or the baseline's own output, whose
-            integers are then expected exactly. Integers are kept as they are, not copied.
+            integers are then expected exactly. Kept as it is and not copied, but where the baseline overflowed.
         baseline_output: what the baseline gave, for its own error; none where it is itself the reference.
         before: what the array was before the call; none where all of it is written.
     """
-    values = reference if reference.dtype.kind in "biu" else np.array(reference)
     if baseline_output is None:
-        return Expectation(name=name, values=values, before=before)
-    error = own_error(reference, baseline_output)
+        return Expectation(name=name, values=reference, before=before)
+    error, values = own_error(reference, baseline_output), reference
     if values.dtype.kind in "fc" and baseline_output.dtype.kind in "fc":
-        overflowed = np.isfinite(values) & ~np.isfinite(baseline_output)
-        values[overflowed] = baseline_output[overflowed]
+        overflowed = ~np.isfinite(baseline_output)
+        overflowed &= np.isfinite(values)
+        if overflowed.any():
+            values = np.where(overflowed, baseline_output.astype(values.dtype), values)
     return Expectation(name=name, values=values, own_error=error, before=before)
 
 

@@ -12,7 +12,7 @@ from tuner.core.streams import seed_for
 from tuner.core.types import Task, Value
 from tuner.evaluators import supply
 from tuner.evaluators.cuda.slabs import slab_bytes
-from tuner.evaluators.host.bundles import Expected
+from tuner.evaluators.host.expected import Expected
 from tuner.evaluators.host.freshness import FRESH_SETS
 from tuner.evaluators.host.reference import BaselineFailed, Reference
 from tuner.evaluators.workloads import Plan, Workload, make_planned, plan_workloads, timed_sets

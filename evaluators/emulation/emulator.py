@@ -32,9 +32,10 @@ from tuner.evaluators.emulation.reports import Report, read_report
 from tuner.evaluators.emulation.supply import Group, Supply, with_launches
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.harness import Signature, harness_text
+from tuner.evaluators.host.oracle import Oracle
 from tuner.evaluators.host.outputs import check_entries
 from tuner.evaluators.host.process import Zygote
-from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Limits, Runner
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain

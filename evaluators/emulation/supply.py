@@ -13,7 +13,8 @@ from tuner.core.types import Task, Value
 from tuner.evaluators import supply
 from tuner.evaluators.emulation.launch import REPORT, extended_task, extended_workload, with_words
 from tuner.evaluators.host.bundles import Bundle, make_bundle
-from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.host.oracle import Oracle
+from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.workloads import Plan, Workload, check_problem, make_planned, plan_workloads
 from tuner.spaces.launch import Geometry, geometry
 

@@ -16,18 +16,17 @@ from numpy.typing import NDArray
 
 from tuner.core.dtypes import WIDER, numpy_dtype, separate_members
 from tuner.core.types import Kernel, Problem, Task
+from tuner.evaluators.host.expected import Expected
 from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, EntryLayout, Region, lay_out
 from tuner.evaluators.host.sealed import memory_file, seal
 from tuner.evaluators.python_reference import RETURN
-from tuner.evaluators.verification import Expectation
 from tuner.evaluators.workloads import Workload
 
 __all__ = [
     "LARGE_BYTES",
     "POISON",
     "Bundle",
-    "Expected",
     "OutputMemory",
     "SharedBytes",
     "equal_bits",
@@ -46,21 +45,6 @@ POISON = 0xFF
 _SPARES = 2
 LARGE_BYTES = 1 << 30
 """Where the buffers of one call take more, few sets of them are in memory at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What one output of one entry has to be.
-
-    Attributes:
-        expectation: where nothing was written its values are 0.
-        untouched: which elements the baseline leaves alone; ``None`` where it writes all.
-        kept: what these hold, of recorded memory; ``None`` where they hold the poison.
-    """
-
-    expectation: Expectation
-    untouched: NDArray[np.bool_] | None = None
-    kept: Array | None = None
 
 
 class SharedBytes:

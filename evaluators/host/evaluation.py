@@ -23,9 +23,9 @@ from tuner.evaluators.host.flags import for_clang
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.openmp import find_openmp, team_variables
+from tuner.evaluators.host.oracle import Oracle
 from tuner.evaluators.host.process import Ended, Zygote
 from tuner.evaluators.host.readings import Readings
-from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
 from tuner.evaluators.host.session import HostSession
 from tuner.evaluators.host.structure_layout import Layouts

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tuner.core.types import VerifyPolicy
 from tuner.evaluators.accepted_outputs import AcceptedOutputs
-from tuner.evaluators.host.bundles import POISON, Bundle, Expected, OutputMemory, equal_bits, holds
-from tuner.evaluators.verification import Comparison
+from tuner.evaluators.host.bundles import POISON, Bundle, OutputMemory, equal_bits, holds
+from tuner.evaluators.host.expected import Expected
+from tuner.evaluators.verification import Comparison, same_bytes
 
 __all__ = ["Failure", "check_entries", "judge_output"]
 
@@ -83,8 +84,16 @@ def judge_output(
     policy: VerifyPolicy,
     accepted: AcceptedOutputs,
 ) -> Comparison | Failure:
-    """Compares one output; elements that the baseline leaves alone must hold what they held, or the poison."""
-    name = expected.expectation.name
+    """Compares one output; elements that the baseline leaves alone must hold what they held, or the poison.
+
+    Args:
+        key: names the expectation and the policy; its last part is the output's name.
+        got: what the candidate left.
+        expected: of it.
+        policy: the tolerances.
+        accepted: outputs that have passed before.
+    """
+    name = str(key[-1])
     if expected.untouched is not None:
         left = holds(got, POISON) if expected.kept is None else equal_bits(got, expected.kept)
         written = ~left & expected.untouched
@@ -94,6 +103,8 @@ def judge_output(
             return Failure(message=text, detail={"argument": name, "index": index})
         got = got.copy()
         got[expected.untouched] = 0
+    if expected.baseline is not None and same_bytes(got, expected.baseline):
+        return Comparison(mismatch=None, worst=0.0, compared=got.size)
     comparison = accepted.judge(key, got, expected.expectation, policy)
     if comparison.mismatch is not None:
         return Failure(message=comparison.mismatch.message, detail=comparison.mismatch.detail())

@@ -1,4 +1,4 @@
-"""What outputs have to be: runs the baseline and the reference on every workload, and keeps the answers here.
+"""What outputs have to be, by what the baseline and the reference gave on every workload.
 
 The reference is the user's Python function, else the kernel built with ``double`` for ``float``, else the
 baseline's own output. None of it ever reaches a candidate's process.
@@ -8,28 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.arrays import sparse_copy
 from tuner.core.errors import BaselineError
 from tuner.core.types import ArgumentRole, Status, Task
-from tuner.evaluators.host.bundles import POISON, Bundle, Expected, equal_bits, holds, make_bundle
-from tuner.evaluators.host.runner import CandidateFailed, Runner
+from tuner.evaluators.host.bundles import POISON, equal_bits, holds
+from tuner.evaluators.host.expected import Expected
+from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.python_reference import run_reference
 from tuner.evaluators.verification import Expectation, expect, judge, same_bytes
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["OTHER_POISON", "BaselineFailed", "Findings", "Oracle", "Reference", "baseline_failed"]
+__all__ = [
+    "OTHER_POISON",
+    "BaselineFailed",
+    "Findings",
+    "Outputs",
+    "Reference",
+    "baseline_failed",
+    "masked",
+]
 
 Array = NDArray[Any]
 Outputs = dict[str, Array]
 
 OTHER_POISON = 0xA5
 """What the second run of a baseline finds its outputs filled with."""
-_LIMIT = "measure.limit_s in the spec"
 _SANE, _SANE_HALF = 1e-2, 1e-1
 
 
@@ -128,23 +136,25 @@ class Reference:
             references = wide()
         expected = []
         for number, workload in enumerate(workloads):
-            memory = self._memory(workload)
-            masks = {n: self._mask(a, second[number][n], memory.get(n), n) for n, a in first[number].items()}
+            memory = self.memory_of(workload)
+            masks = {
+                n: self.mask_of(a, second[number][n], memory.get(n), n) for n, a in first[number].items()
+            }
             self.findings.untouched |= {
                 n for n, mask in masks.items() if mask is not None and n not in memory
             }
-            again = _masked(second[number], masks)
-            baseline = _masked(first[number], masks)
+            again = masked(second[number], masks)
+            baseline = masked(first[number], masks)
             reference = references[number]
             before = self._before(workload, masks)
             if workload.outputs:
                 # A replay that does not give what the application got is no replay.
                 self._require_left(number, workload, memory, masks)
-                recorded = _masked({**baseline, **workload.outputs}, masks)
+                recorded = masked({**baseline, **workload.outputs}, masks)
                 self._agree(number, workload.name, baseline, recorded, before, "recording")
                 reference = recorded if kind == "recording" else reference
             if reference is not None:
-                reference = _masked(reference, masks)
+                reference = masked(reference, masks)
                 if kind == "python" and specified[number]:
                     self._agree(number, workload.name, baseline, reference, before, "reference")
             found = self._expectations(workload.name, reference, baseline, before)
@@ -154,11 +164,14 @@ class Reference:
                 known = self.findings.own_error.get(name, 0.0)
                 self.findings.own_error[name] = max(known, expectation.own_error)
             expected.append(
-                {n: Expected(expectation=e, untouched=masks[n], kept=memory.get(n)) for n, e in found.items()}
+                {
+                    n: Expected(find=partial(_same, e), untouched=masks[n], kept=memory.get(n))
+                    for n, e in found.items()
+                }
             )
         return expected
 
-    def _memory(self, workload: Workload) -> Outputs:
+    def memory_of(self, workload: Workload) -> Outputs:
         """Recorded memory before the call, of numbers that are compared by their size."""
         names = {a.name for a in self._task.arguments if a.passing == "memory" and "float" in a.dtype}
         return {n: a for n, a in workload.arrays.items() if n in names}
@@ -177,13 +190,16 @@ class Reference:
                 what = f"the application changed what the kernel as given leaves alone, in {name}"
                 raise BaselineFailed(Status.WRONG_RESULT, f"{what} in {workload.name}", number)
 
-    def _mask(self, first: Array, second: Array, before: Array | None, name: str) -> NDArray[np.bool_] | None:
+    def mask_of(
+        self, first: Array, second: Array, before: Array | None, name: str
+    ) -> NDArray[np.bool_] | None:
         """Elements that the baseline leaves alone; ``None`` where that is not looked at, or it writes all."""
         if before is not None:
             return equal_bits(first, before) & equal_bits(second, before)
-        return None if self._role(name) is ArgumentRole.INOUT else _untouched(first, second)
+        return None if self.role_of(name) is ArgumentRole.INOUT else _untouched(first, second)
 
-    def _role(self, name: str) -> ArgumentRole:
+    def role_of(self, name: str) -> ArgumentRole:
+        """Of the argument that an output belongs to, of structures by member."""
         roles = [a.role for a in self._task.arguments if name == a.name or name.startswith(f"{a.name}.")]
         return roles[0] if roles else ArgumentRole.OUTPUT
 
@@ -202,7 +218,7 @@ class Reference:
 
     def _before(self, workload: Workload, masks: Mapping[str, NDArray[np.bool_] | None]) -> Outputs:
         """What arrays held before the call, not a number where only what they hold after it counts."""
-        known = {n: a for n, a in workload.numbers.items() if self._role(n) is ArgumentRole.INOUT}
+        known = {n: a for n, a in workload.numbers.items() if self.role_of(n) is ArgumentRole.INOUT}
         return known | {n: np.where(mask, 0.0, np.nan) for n, mask in masks.items() if mask is not None}
 
     def _agree(
@@ -239,109 +255,8 @@ class Reference:
                 raise BaselineFailed(Status.WRONG_RESULT, text, number)
 
 
-class Oracle(Reference):
-    """Knows the baseline and the reference on the host.
-
-    Args:
-        task: what is tuned.
-        start: makes a child with the baseline (``False``) or the float64 reference (``True``) loaded, for a bundle.
-        has_double: whether there is a float64 build.
-        align: every buffer of the float64 build begins at a multiple of this many bytes.
-    """
-
-    def __init__(
-        self, task: Task, *, start: Callable[[bool, Bundle], Runner], has_double: bool, align: int = 1
-    ) -> None:
-        super().__init__(task, has_double=has_double)
-        self._start, self._align = start, align
-        self.step: Callable[[str], None] = lambda _: None
-        """Told of what is about to take long."""
-
-    def fill(
-        self, bundle: Bundle, workloads: Sequence[Workload], specified: Sequence[bool], *, again: bool = True
-    ) -> None:
-        """Sets what a bundle's outputs have to be, and how long the baseline takes.
-
-        Args:
-            bundle: made of the workloads.
-            workloads: one for each set of inputs.
-            specified: for which of them the baseline has to agree with a Python reference.
-            again: whether the baseline has to give the same twice here. Where not, it runs a second time only if that
-                says something: it did not always give the same so far, or left elements alone.
-
-        Raises:
-            BaselineFailed: it does not run, differs between equal runs, or disagrees with the Python reference.
-        """
-        limit_s = self._task.measure.limit_s
-        self.step(f"waiting for the kernel as given, of which a call may take {limit_s:g} s ({_LIMIT})")
-        first, second, took = self._baseline(bundle, again=again)
-        self.step("comparing what the kernel as given gives with the reference")
-        bundle.expected = self.settle(first, second, lambda: self._double(workloads), workloads, specified)
-        bundle.call_s = took
-
-    def _baseline(self, bundle: Bundle, *, again: bool) -> tuple[list[Outputs], list[Outputs], list[float]]:
-        """Outputs over two different fillings, and the shorter time of each call."""
-        count = len(bundle.labels)
-        rounds: list[list[Outputs]] = []
-        took = [float("inf")] * count
-        runner: Runner | None = None
-        done = 0
-        try:
-            runner = self._start(False, bundle)
-            attached = runner.attach(bundle)
-            for poison in (POISON, OTHER_POISON):
-                attached.memory.poison(poison)
-                for done in range(count):
-                    seconds = runner.run(attached, [done], [self._task.measure.limit_s])[0]
-                    took[done] = min(took[done], seconds)
-                runner.stop()
-                rounds.append(_copies(bundle, attached.memory))
-                runner.resume()
-                if not again and not self.findings.unstable and self._all_written(rounds[0]):
-                    break
-        except CandidateFailed as failed:
-            raise baseline_failed(failed, done) from None
-        finally:
-            if runner is not None:
-                runner.close()
-        return rounds[0], rounds[-1], took
-
-    def _all_written(self, outputs: Sequence[Outputs]) -> bool:
-        """Whether nothing in outputs can be what they were filled with."""
-        return not any(
-            holds(array, POISON).any()
-            for each in outputs
-            for name, array in each.items()
-            if self._role(name) is not ArgumentRole.INOUT
-        )
-
-    def _double(self, workloads: Sequence[Workload]) -> list[Outputs | None]:
-        """The float64 build's outputs; ``None`` from the first workload on that it fails on."""
-        self.step("waiting for the kernel as given in double precision")
-        results: list[Outputs | None] = []
-        placements = ["start"] * len(workloads)
-        bundle = make_bundle(self._task, workloads, placements, key="wide", wide=True, align=self._align)
-        runner: Runner | None = None
-        try:
-            runner = self._start(True, bundle)
-            attached = runner.attach(bundle)
-            attached.memory.poison()
-            for number in range(len(workloads)):
-                runner.run(attached, [number], [self._task.measure.limit_s])
-                results.append({n: a.copy() for n, a in bundle.outputs_of(number, attached.memory).items()})
-        except CandidateFailed as failed:
-            name = workloads[len(results)].name
-            self.findings.fallbacks[name] = f"the float64 build fails: {failed.message}"
-        finally:
-            if runner is not None:
-                runner.close()
-            bundle.close()
-        return results + [None] * (len(workloads) - len(results))
-
-
-def _copies(bundle: Bundle, memory: Any) -> list[Outputs]:
-    numbers = range(len(bundle.labels))
-    return [{n: sparse_copy(a) for n, a in bundle.outputs_of(i, memory).items()} for i in numbers]
+def _same(expectation: Expectation) -> Expectation:
+    return expectation
 
 
 def _untouched(first: Array, second: Array) -> NDArray[np.bool_] | None:
@@ -352,7 +267,7 @@ def _untouched(first: Array, second: Array) -> NDArray[np.bool_] | None:
     return mask if mask.any() else None
 
 
-def _masked(outputs: Outputs, masks: Mapping[str, NDArray[np.bool_] | None]) -> Outputs:
+def masked(outputs: Outputs, masks: Mapping[str, NDArray[np.bool_] | None]) -> Outputs:
     """The outputs in the masks' order, with zeros where nothing is written."""
     found = {}
     for name, mask in masks.items():

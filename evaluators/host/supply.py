@@ -17,7 +17,8 @@ from tuner.evaluators.host.bundles import LARGE_BYTES, Bundle, make_bundle, set_
 from tuner.evaluators.host.child import MESSAGE_BYTES
 from tuner.evaluators.host.freshness import FRESH_SETS
 from tuner.evaluators.host.harness import Signature
-from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.host.oracle import Oracle
+from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.memory import needed_bytes, require_memory, said_bytes
 from tuner.evaluators.redistribution import PERTURBED
 from tuner.evaluators.workloads import (
@@ -248,7 +249,7 @@ class Supply(supply.Supply[Bundle]):
             align=self._align,
         )
         try:
-            self._expect(bundle, plans, workloads, runtime, again=False)
+            self._expect(bundle, plans, workloads, runtime, again=False, later=True)
         except BaseException:
             bundle.close()
             raise
@@ -287,16 +288,24 @@ class Supply(supply.Supply[Bundle]):
         runtime: Mapping[str, Value],
         *,
         again: bool,
+        later: bool = False,
     ) -> None:
+        """``later``: the reference is asked when an output differs from the baseline's."""
         specified = [plan.as_specified for plan in plans]
         originals = [] if dict(runtime) == self._base else self._originals(plans, workloads)
+        scalars = self._base if originals else runtime
+
+        def made_again() -> list[Workload]:
+            return [make_planned(self._task, plan, scalars) for plan in plans]
+
+        remade = made_again if later else None
         if not originals:
-            self._oracle.fill(bundle, workloads, specified, again=again)
+            self._oracle.fill(bundle, workloads, specified, again=again, remade=remade)
             return
         placements = ["start"] * len(originals)
         made = make_bundle(self._task, originals, placements, key=f"{bundle.key}/base", align=self._align)
         try:
-            self._oracle.fill(made, originals, specified, again=again)
+            self._oracle.fill(made, originals, specified, again=again, remade=remade)
             bundle.expected, bundle.call_s = made.expected, made.call_s
         finally:
             made.close()

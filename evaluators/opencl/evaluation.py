@@ -16,8 +16,8 @@ from tuner.evaluators.baseline import Baseline
 from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, clang_words, is_clang
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.harness import Signature
+from tuner.evaluators.host.oracle import Oracle
 from tuner.evaluators.host.readings import Readings
-from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits
 from tuner.evaluators.lane import cache_sizes
 from tuner.evaluators.opencl.builds import Builder

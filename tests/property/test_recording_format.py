@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import TunerError, UsageError
+from tuner.evaluators.recorded_contents import recorded_bytes
 from tuner.recorders.recordings.format import (
     Captured,
     RecordedArgument,
@@ -81,6 +82,24 @@ def test_contents_of_several_chunks_are_stored_once(tmp_path: Path) -> None:
     assert (tmp_path / "a.rec").stat().st_size < 64 << 10
     with RecordingFile(tmp_path / "a.rec") as file:
         assert file.before(0) == data
+
+
+def test_contents_are_unpacked_once_until_the_file_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "a.rec"
+    write_recording(path, *sample())
+    before, after = recorded_bytes(path, 0, after=False), recorded_bytes(path, 0, after=True)
+    assert (before.tobytes(), after.tobytes()) == (bytes(range(200)), bytes(range(200))[::-1])
+    assert recorded_bytes(path, 0, after=False) is before
+    with pytest.raises(ValueError, match="read-only"):
+        before[0] = 1
+    assert recorded_bytes(path, 1, after=False).tobytes() == b"\1\0\0\0"
+    write_recording(path, *sample(bytes(7)))
+    assert recorded_bytes(path, 0, after=False).tobytes() == bytes(7)
+    with pytest.raises(UsageError, match="argument 2 is no buffer"):
+        recorded_bytes(path, 2, after=False)
+    path.unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        recorded_bytes(path, 0, after=False)
 
 
 @SETTINGS

@@ -20,7 +20,7 @@ from tuner.core.types import (
 )
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.evaluation import HostEvaluation
-from tuner.evaluators.host.reference import Oracle
+from tuner.evaluators.host.oracle import Oracle
 
 PLAIN = Resolved(macros={}, scalars={}, flags=(), pipeline="default<O2>")
 LONG_NS, SHORT_NS = 600_000_000, 50_000
@@ -125,6 +125,29 @@ def test_what_only_some_inputs_leave_alone_is_known_of_each(count: list[int]) ->
             # It writes what the kernel leaves alone, wherever that happens.
             assert left == (count[-1] == 2 and count[0] == len(bench.task.verify.problems) + 1)
         assert found == {2, 4}
+
+
+def test_timed_inputs_ask_the_reference_where_an_output_differs_from_the_baselines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In double precision, which takes several times as long; what the baseline gives is right."""
+    asked: list[int] = []
+    inner = Oracle._double
+
+    def counted(oracle: Oracle, workloads):  # type: ignore[no-untyped-def]
+        asked.append(len(workloads))
+        return inner(oracle, workloads)
+
+    monkeypatch.setattr(Oracle, "_double", counted)
+    five, rounded = (text(LONG_NS).replace("2 *", factor) for factor in ("5 *", "5.0000005f *"))
+    with Bench(five) as bench:
+        asked.clear()
+        assert bench.time(bench.built, calls=2, number=1).status is Status.OK
+        (verified,) = asked
+        other = bench.build(rounded)
+        for _ in range(2):
+            assert bench.time(other, calls=2, number=1).status is Status.OK
+            assert asked == [verified, 2]
 
 
 STORED = (

@@ -17,7 +17,8 @@ from tuner.driver.applications.recorded_specs import RecordReport
 from tuner.driver.applications.region_specs import region_specs
 from tuner.driver.check import check_spec
 from tuner.evaluators.accepted_outputs import AcceptedOutputs
-from tuner.evaluators.host.bundles import Expected, memory_spans
+from tuner.evaluators.host.bundles import memory_spans
+from tuner.evaluators.host.expected import Expected
 from tuner.evaluators.host.outputs import Failure, judge_output
 from tuner.evaluators.host.reference import BaselineFailed, Reference
 from tuner.evaluators.verification import expect
@@ -257,7 +258,7 @@ def test_words_of_memory_that_the_kernel_leaves_alone_keep_their_bits() -> None:
     after[1] = 2.0
     untouched = np.array([True, False, True])
     expectation = expect("heap", np.where(untouched, 0.0, after), before=np.where(untouched, 0.0, np.nan))
-    expected = Expected(expectation=expectation, untouched=untouched, kept=before)
+    expected = Expected(find=lambda: expectation, untouched=untouched, kept=before)
 
     def judged(got: np.ndarray) -> bool:
         policy = VerifyPolicy(rtol=1e-5, atol=1e-6)
