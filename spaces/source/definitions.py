@@ -16,6 +16,7 @@ from tuner.core.errors import Place, SpecError
 from tuner.core.types import Variable
 from tuner.spaces.source.cutting import SourceFile
 from tuner.spaces.source.deduced_types import with_deduced_types
+from tuner.spaces.source.fragments import parse_place
 from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_type
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.number_types import number_types, with_number_types
@@ -30,8 +31,20 @@ from tuner.spaces.source.parse import (
     parse_file,
 )
 from tuner.spaces.source.reading import parse_statements
-from tuner.spaces.source.structure_texts import definitions_of
-from tuner.spaces.source.syntax import Assign, Call, Decl, Function, Name, Stmt, Unary
+from tuner.spaces.source.structure_texts import definitions_of, type_text
+from tuner.spaces.source.structures import structures
+from tuner.spaces.source.syntax import (
+    Assign,
+    Call,
+    Decl,
+    Expr,
+    Function,
+    Name,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Unary,
+)
 from tuner.spaces.source.walks import assigned_names, names_in, opaque_words, root_of, subtrees
 
 if TYPE_CHECKING:
@@ -249,43 +262,58 @@ def _outer_declarations(body: Node, begin: int, end: int) -> list[Decl]:
 
 
 def with_file_variables(function: Function, text: str, variables: Sequence[Variable]) -> Function:
-    """The function with arrays and fractions that its file declares, but for names that it gives to something else.
+    """The function with what its file declares, but for names that it gives to something else.
 
-    Fractions are known that are arguments, or that no store of the function may change.
+    Arrays are known; fractions and structures are that are arguments, or that no store of the function may change.
 
     Args:
         function: of the file.
         text: of the file.
         variables: of the kernel.
     """
-    taken = (n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op in ("&", "++", "--"))
+    taken = tuple(
+        n.operand for n in subtrees(function.body) if isinstance(n, Unary) and n.op in ("&", "++", "--")
+    )
     # None of a name that leads elsewhere after the function, or may.
-    moved = assigned_names(function.body) | names_in(tuple(taken)) | opaque_words(function.body)
+    moved = assigned_names(function.body) | names_in(taken) | opaque_words(taken) | _unread_words(function)
     own = all_types_of(function).keys() | moved
     names = {v: v.name.rpartition("::")[2] for v in variables}
     pointers = (Decl(f"{C_TYPES[v.dtype]} *", names[v]) for v in variables if v.pointer)
     declared = tuple(d for d in (*_declared(text, function.language), *pointers) if d.name not in own)
     # Arguments share no memory.
     apart = {*names.values()} | {d.name for d in declared if d.dims or "*" in d.type}
-    known = _stores_apart(function, {d.name for d in declared if d.dims})
+    known = _stores_apart(function, {d.name for d in declared if d.dims or not is_floating(d.type)})
     found = tuple(d for d in declared if known or d.name in apart)
     return replace(function, variables=with_number_types(found, number_types(text))) if found else function
 
 
-def _stores_apart(function: Function, arrays: set[str]) -> bool:
-    """Whether all that a function stores to are arrays, or restrict: no number of the file is among it."""
-    apart = arrays | {p.name for p in function.params if "restrict" in p.text}
+def _unread_words(function: Function) -> set[str]:
+    """Words of what operators do not know, but for members of variables and elements, which they come to know."""
+    texts = [n.text for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt)]
+    places = {text: place for text in texts if (place := parse_place(text)) is not None}
+    return opaque_words(tuple(places.values())) | words(" ".join(t for t in texts if t not in places))
+
+
+def _stores_apart(function: Function, whole: set[str]) -> bool:
+    """Whether all that a function stores to are these arrays and structures, or restrict: no number of the file."""
+    apart = whole | {p.name for p in function.params if "restrict" in p.text}
     apart |= {n.name for n in subtrees(function.body) if isinstance(n, Decl) and n.dims}
     targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
     places = (t.operand if isinstance(t, Unary) else t for t in targets if not isinstance(t, Name))
-    roots = map(root_of, places)
+    roots = map(_root, places)
     calls = any(isinstance(n, Call) and not is_pure(n) for n in subtrees(function.body))
     return not calls and all(isinstance(root, Name) and root.id in apart for root in roots)
 
 
+def _root(target: Expr) -> Expr:
+    root = root_of(target)
+    place = parse_place(root.text) if isinstance(root, Opaque) else None
+    return root if place is None else root_of(place)
+
+
 @lru_cache(maxsize=64)
 def _declared(text: str, language: str) -> tuple[Decl, ...]:
-    """Declarations of arrays and fractions, none of a name that is declared with two types."""
+    """Declarations of arrays, fractions and structures, none of a name that is declared with two types."""
     plain = _ATTRIBUTE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     found: dict[str, set[Decl]] = {}
     aliases: dict[str, str] = {}
@@ -297,11 +325,18 @@ def _declared(text: str, language: str) -> tuple[Decl, ...]:
             elif node.type == "type_definition":
                 aliases |= dict(definitions_of(node))
             elif node.type == "declaration":
+                made = node.child_by_field_name("type")
                 for decl in parse_statements([node]):
-                    if not isinstance(decl, Decl) or _UNLIKE.search(decl.type):
+                    if not isinstance(decl, Decl):
                         continue
-                    kind = _meant(decl.type, aliases)
-                    if decl.dims or is_floating(kind):
+                    kind = decl.type
+                    if made is not None and "}" in kind:
+                        # `struct s {...} a;` defines the structure and declares one.
+                        kind = type_text(made) + kind.rpartition("}")[2]
+                    if _UNLIKE.search(kind):
+                        continue
+                    kind = _meant(kind, aliases)
+                    if decl.dims or is_floating(kind) or structures(text, language).members(kind):
                         found.setdefault(decl.name, set()).add(replace(decl, type=kind, init=None))
     return tuple(decls.pop() for decls in found.values() if len(decls) == 1)
 

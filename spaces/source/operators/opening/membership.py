@@ -244,7 +244,7 @@ def declared_kinds(function: Function) -> dict[str, set[Member]]:
         depth = -1 if "?" in p.suffix or "&" in p.text or depth > 1 else depth
         found.setdefault(p.name, set()).add(Member(plain_type(p.base), depth))
     within = tuple(statements(function.body))
-    for d in (*function.outer, *(s for s in within if isinstance(s, Decl))):
+    for d in (*function.variables, *function.outer, *(s for s in within if isinstance(s, Decl))):
         stars = d.type.count("*")
         depth = -1 if "&" in d.type or stars > 1 or (stars and d.dims) else len(d.dims) + stars
         found.setdefault(d.name, set()).add(Member(plain_type(d.type), depth))
