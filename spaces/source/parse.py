@@ -58,6 +58,7 @@ _BEHIND = re.compile(
 )
 """An attribute between a variable's name and its value; before the type, which says the same, grammars know it."""
 
+_MAY_BE_LABEL = re.compile(rb"^\s*\w+\s*:(?!:)|[;{}]\s*\w+\s*:(?!:)", re.MULTILINE)
 _MOST_READINGS = 8
 """A variable that is read as one may lay others bare."""
 
@@ -79,8 +80,8 @@ def _parser(language: str) -> Parser:
 def parse_file(text: bytes, language: str) -> Node:
     """The root of the concrete syntax tree; ``language`` is ``c``, or anything else that C++ grammar reads.
 
-    Variables may have lost the parentheses around them, and alignments stand before their declarations, which changes
-    no place in the text but theirs.
+    Variables may have lost the parentheses around them, labels that nothing leads to are left out, and alignments stand
+    before their declarations, which changes no place in the text but theirs.
     """
     parser = _parser("c" if language == "c" else "c++")
     if b"__attribute__" in text:
@@ -88,10 +89,30 @@ def parse_file(text: bytes, language: str) -> Node:
     for _ in range(_MOST_READINGS):
         root = parser.parse(text).root_node
         plain = without_parentheses(root, text) if MAY_BE_CAST.search(text) else text
+        plain = _without_labels(root, plain) if _MAY_BE_LABEL.search(plain) else plain
         if plain == text:
             break
         text = plain
     return root
+
+
+def _without_labels(root: Node, text: bytes) -> bytes:
+    """The text with spaces for the labels that their functions never name."""
+    made, stack = bytearray(text), [root]
+    while stack:
+        node = stack.pop()
+        stack.extend(node.children)
+        label = node.child_by_field_name("label") if node.type == "labeled_statement" else None
+        if label is None:
+            continue
+        around: Node = node
+        while around.type != "function_definition" and around.parent is not None:
+            around = around.parent
+        colon = next((c for c in node.children if c.type == ":"), label)
+        within = text[around.start_byte : around.end_byte]
+        if len(re.findall(rb"\b%s\b" % re.escape(label.text or b""), within)) == 1:
+            made[label.start_byte : colon.end_byte] = b" " * (colon.end_byte - label.start_byte)
+    return bytes(made)
 
 
 def function_nodes(root: Node, *, references: bool = False) -> Iterator[tuple[str, Node]]:
