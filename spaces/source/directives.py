@@ -23,14 +23,15 @@ _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*((?!pragma\b)\w+)", re.MULTILINE)
 _HARMLESS = re.compile(
     r"^[ \t]*#[ \t]*(?:"
     r"pragma[ \t]+(?:once|GCC[ \t]+(?:diagnostic|ivdep|unroll)|clang[ \t]+(?:diagnostic|loop)|omp|unroll|nounroll|ivdep"
-    r"|mark|message|OPENCL[ \t]+EXTENSION)\b.*"
+    r"|(?:no)?unroll_and_jam|acc|hmpp\w*|simd|(?:no)?vector|_CRI|pgi|intel|loop_count|concurrent|prefetch|(?:end)?region"
+    r"|warning|mark|message|OPENCL[ \t]+EXTENSION)\b.*"
     r"|include[ \t]*<(?:[a-z]+|(?:math|std\w+|string|float|limits|assert|\w+intrin|omp|cuda\w*)\.h)>.*"
     r"|ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+\(?-?\d\w*\)?[ \t]*\n[ \t]*#[ \t]*endif\b.*"
     r"|define[ \t]+\w+[ \t]+\(?-?\.?\d[\w.]*\)?[ \t]*"
     r")$",
     re.MULTILINE,
 )
-"""What goes with a loop, brings the language's own functions, or gives a number its name."""
+"""What goes with a loop, is for other compilers, brings the language's own functions, or gives a number its name."""
 _LEFT = re.compile(r"^[ \t]*((?:#|%:).*)", re.MULTILINE)
 
 

@@ -8,7 +8,8 @@ import needs
 import pytest
 from same_results import edits_of, program_of, same, variants_of
 
-from tuner.spaces.source.edits import EditRefused, apply_edit
+from tuner.spaces.source.edits import apply_edit
+from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.regions import Program
 
 KINDS = """\
@@ -41,7 +42,7 @@ def read(text: str) -> Program:
     program = program_of(text, "f")
     try:
         return apply_edit(program, {"op": "read_members", "function": "f"})
-    except EditRefused:
+    except Refused:
         return program
 
 

@@ -422,7 +422,15 @@ def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any
 
 # Loops that a team shares are run in `test_source_teams`, structures that a kernel takes in `test_source_taking`,
 # rows that are found by their addresses in `test_source_row_pointers`.
-ELSEWHERE = ("inline_by_members", "take_members", "heed_rows", "forward_row", "declare_privates")
+ELSEWHERE = (
+    "inline_by_members",
+    "take_members",
+    "heed_rows",
+    "forward_row",
+    "declare_privates",
+    "while_to_for",
+    "own_counter",
+)
 CHECKED = [
     name
     for name, operator in OPERATORS.items()

@@ -33,6 +33,7 @@ from tuner.spaces.source.operators.opening import (
     taking,
     versions,
     walking_pointers,
+    while_loops,
 )
 from tuner.spaces.source.operators.teams import teams
 from tuner.spaces.source.operators.values import arrays, progressions, scalars, streaming, sums
@@ -73,6 +74,7 @@ _OPENING = (
     taking,
     row_pointers,
     versions,
+    while_loops,
 )
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
