@@ -43,6 +43,7 @@ OPEN = {
     "in a declaration": "for (int i = 0; i < n; i++) { int s = *q++, t = *q++; *p++ = s - t; }",
     "in the head": "for (int i = 0; i < n; i++, p++, q += 3) *p = q[1];",
     "beside a branch": "for (int i = 0; i < n; i++) { if (q[0] > 3) p[0] = q[1]; else p[1] = 2; p++; q += 2; }",
+    "counts on": "int i; for (i = n; i > 1; i--) p[i] = q[i]; p[0] = i;",
 }
 CLOSED = {
     "in a branch": "for (int i = 0; i < n; i++) if (q[i] > 3) *p++ = q[i];",
@@ -50,7 +51,6 @@ CLOSED = {
     "by what changes": "int k = 1; for (int i = 0; i < n; i++) { *p = i; p += k; k = k % 3 + 1; }",
     "perhaps not": "for (int i = 0; i < n; i++) p[i] = q[0] > 2 && *q++ > 5;",
     "one of two": "for (int i = 0; i < n; i++) p[i] = i % 2 ? *q++ : 3;",
-    "counts on": "int i; for (i = n; i > 1; i--) p[i] = q[i]; p[0] = i;",
     "by what is no number": "for (int i = 0; i < n; i += 1 + n / 3) p[i] = q[i];",
     "handed on": "for (int i = 0; i < n; i++) { p[i] = g(q); q++; }",
 }
