@@ -21,6 +21,7 @@ from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.given_values import given_first
 from tuner.spec.reading.kept_values import kept_values
 from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, plain_type, walk
 from tuner.spec.reading.record_layouts import variable_kind
 from tuner.spec.reading.signature import Function, SourceReader
@@ -237,16 +238,12 @@ def _handed(
             if meant.get("kind") == "VarDecl" and name in kinds and referenced(node) not in own:
                 made = {**node, "referencedDecl": _meant(name, kinds[name])}
                 return _first_element(made) if _is_structure(kinds[name]) and not kinds[name].inner else made
-        if "inner" not in node:
-            return node
-        inner = [changed(child) for child in node["inner"]]
         if node.get("kind") == "CallExpr":
-            inner += [
-                _reference(name, kinds[name]) for name in needed.get(callee_name(inner_nodes(node)[0]), ())
-            ]
-        return {**node, "inner": inner}
+            handed = needed.get(callee_name(inner_nodes(node)[0]), ())
+            return {**node, "inner": [*node["inner"], *(_reference(name, kinds[name]) for name in handed)]}
+        return node
 
-    tree = changed(function.tree)
+    tree = rebuilt(function.tree, changed)
     taken = {name: kinds[name] for name in needed.get(function.name, ())}
     nodes = [{**_meant(name, kind), "inner": _extents(kind, rows.get(name))} for name, kind in taken.items()]
     before = parameter_nodes(tree)

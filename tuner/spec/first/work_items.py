@@ -13,6 +13,7 @@ from tuner.spec.first.findings import Findings, examine
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.extents import counters, symbol
 from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import callee_name, inner_nodes, peeled
@@ -37,7 +38,7 @@ def examine_items(function: Function, lookup: Lookup, axes: Sequence[str]) -> Fi
 
     def known(name: str) -> Function | None:
         found = lookup(name)
-        return None if found is None else replace(found, tree=_counted(found.tree))
+        return None if found is None else replace(found, tree=rebuilt(found.tree, _counted))
 
     def prepare(frame: Frame) -> None:
         for node in walk(frame.function.tree):
@@ -49,18 +50,18 @@ def examine_items(function: Function, lookup: Lookup, axes: Sequence[str]) -> Fi
         for axis, size in enumerate(axes):
             frame.bounds.setdefault(f"{_NUMBER} {axis}", variable(size))
 
-    return examine(replace(function, tree=_counted(function.tree)), known, prepare)
+    return examine(replace(function, tree=rebuilt(function.tree, _counted)), known, prepare)
 
 
 def _counted(node: Node) -> Node:
-    """The tree with a variable in the place of each call that gives the number of a work-item along an axis."""
+    """A variable in the place of a call that gives the number of a work-item along an axis."""
     inner = inner_nodes(node)
     if node.get("kind") == "CallExpr" and len(inner) == 2 and callee_name(inner[0]) == _NUMBER:
         axis = peeled(inner[1]).get("value")
         if axis is not None:
             meant = {"id": f"{_NUMBER} {axis}", "kind": "VarDecl", "name": _NUMBER}
             return {"kind": "DeclRefExpr", "type": node["type"], "referencedDecl": meant}
-    return {**node, "inner": list(map(_counted, inner))} if inner else node
+    return node
 
 
 def _guards(frame: Frame) -> Iterator[tuple[str, Polynomial]]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tuner.core.source_text import source_text
 from tuner.spec.reading.c_types import CType, c_type
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
@@ -37,15 +38,14 @@ def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Functi
     kinds = _answers(asked, function.tree, reader)
 
     def changed(node: Node) -> Node:
-        inner = [changed(child) if child else child for child in node.get("inner", [])]
-        inner = kinds.get(node.get("id", ""), []) + inner
-        return {**node, "inner": inner} if inner else node
+        found = kinds.get(node.get("id", "")) if str(node.get("kind")).endswith("VarDecl") else None
+        return {**node, "inner": found + node.get("inner", [])} if found else node
 
     def behind_void(node: Node, kind: CType) -> CType | None:
         void = kind.pointer and kind.base == "void" and not kind.odd
         return type_behind(node["id"], function, lookup) if void else None
 
-    tree = changed(function.tree)
+    tree = rebuilt(function.tree, changed)
     parameters = tuple(
         (name, behind_void(node, kind) or kind)
         for node, (name, kind) in zip(parameter_nodes(tree), function.parameters, strict=True)

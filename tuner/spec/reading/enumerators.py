@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.signature import Function, SourceReader
 
@@ -28,7 +29,13 @@ def with_numbers(function: Function, reader: SourceReader) -> Function:
     asked = reader.with_flags(["-fno-spell-checking"])
     found = {tree["name"]: _value(tree) for tree in asked.answered(_PROBE, extra)[0]} if names else {}
     numbers = {name: value for i, name in enumerate(names) if (value := found.get(f"{_PROBE}{i}_"))}
-    return replace(function, tree=_replaced(function.tree, numbers, own)) if numbers else function
+
+    def number(node: Node) -> Node:
+        meant = _enumerator(node)
+        value = numbers.get(meant["name"]) if meant and meant["id"] not in own else None
+        return node if value is None else _number(node, value)
+
+    return replace(function, tree=rebuilt(function.tree, number)) if numbers else function
 
 
 def _enumerator(node: Node) -> Node:
@@ -42,12 +49,7 @@ def _value(probe: Node) -> str:
     return next(whole, "")
 
 
-def _replaced(node: Node, numbers: dict[str, str], own: set[str]) -> Node:
-    meant = _enumerator(node)
-    value = numbers.get(meant["name"]) if meant and meant["id"] not in own else None
-    if value is None:
-        inner = node.get("inner")
-        return node if not inner else {**node, "inner": [_replaced(child, numbers, own) for child in inner]}
+def _number(node: Node, value: str) -> Node:
     literal: Node = {**node, "kind": "IntegerLiteral", "value": value.removeprefix("-")}
     del literal["referencedDecl"]
     negative = value.startswith("-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tuner.spec.reading.made_nodes import named, read, rebuilt
 from tuner.spec.reading.nodes import Node, plain_type, walk
 
 __all__ = ["THIS", "as_function_call", "method_object", "scopes_of", "with_this"]
@@ -40,8 +41,13 @@ def with_this(tree: Node, scope: str) -> Node:
     uses = (str(n["type"]["qualType"]) for n in walk(tree) if n.get("kind") == "CXXThisExpr")
     kind = next(uses, f"{constant}{scope} *")
     parameter = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
-    inner = [child for child in tree.get("inner", []) if child]
-    return _named(tree, kind) | {"inner": [parameter, *(_named(child, kind) for child in inner)]}
+
+    def of_parameter(node: Node) -> Node:
+        own = node.get("kind") == "CXXThisExpr"
+        return {**node, **read({**named(parameter, node), "type": node["type"]})} if own else node
+
+    made = rebuilt(tree, of_parameter)
+    return {**made, "inner": [parameter, *filter(None, made.get("inner", []))]}
 
 
 def method_object(callee: Node) -> Node:
@@ -62,20 +68,3 @@ def as_function_call(call: Node) -> Node:
     meant = {"id": method.get("referencedMemberDecl", ""), "kind": "CXXMethodDecl", "name": name}
     callee = {"kind": "DeclRefExpr", "type": method.get("type", {}), "referencedDecl": meant}
     return {**call, "kind": "CallExpr", "inner": [callee, method_object(method), *arguments]}
-
-
-def _named(node: Node, kind: str) -> Node:
-    """A node with names of the parameter in the place of the object's address."""
-    if node.get("kind") == "CXXThisExpr":
-        named = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
-        read = {
-            "kind": "DeclRefExpr",
-            "type": node["type"],
-            "referencedDecl": named,
-            "range": node.get("range", {}),
-        }
-        return {**node, "kind": "ImplicitCastExpr", "castKind": "LValueToRValue", "inner": [read]}
-    inner = node.get("inner")
-    return (
-        node if not inner else {**node, "inner": [_named(child, kind) if child else child for child in inner]}
-    )

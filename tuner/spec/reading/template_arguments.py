@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node
 
 __all__ = ["template_arguments", "with_arguments"]
@@ -20,8 +21,10 @@ def template_arguments(tree: Node) -> str:
 
 def with_arguments(tree: Node) -> Node:
     """An instance of a template with numbers where its parameters stand."""
-    if tree.get("kind") == "SubstNonTypeTemplateParmExpr" and tree.get("inner"):
-        return with_arguments(tree["inner"][-1])
-    if not tree.get("inner"):
-        return tree
-    return {**tree, "inner": [with_arguments(child) if child else child for child in tree["inner"]]}
+
+    def given(node: Node) -> Node:
+        while node.get("kind") == "SubstNonTypeTemplateParmExpr" and node.get("inner"):
+            node = node["inner"][-1]
+        return node
+
+    return rebuilt(tree, given)
