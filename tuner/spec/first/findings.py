@@ -167,8 +167,8 @@ def _frame(function: Function) -> Frame:
             if node["id"] not in frame.modified and kind.whole:
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
-            begin = constant(0)
-            frame.pointers[node["id"]] = (i, begin if kind.reference else frame.moved(node["id"], begin))
+            begin = i, (constant(0),)
+            frame.pointers[node["id"]] = begin if kind.reference else frame.moved(node["id"], begin)
             if node["id"] in numbers and kind.whole:
                 frame.pointed[node["id"]] = variable(name)
         elif kind.whole:
