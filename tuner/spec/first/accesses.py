@@ -9,7 +9,7 @@ import re
 
 from tuner.core.polynomials import Polynomial, constant
 from tuner.spec.first.first_writes import Index, Step, filled_by
-from tuner.spec.first.uses import NARROW, Lookup, Use
+from tuner.spec.first.uses import Lookup, Use, narrow
 from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import counters, extents, least, reach
@@ -182,7 +182,7 @@ class Visitor:
             self._visit(node, mode, frame, depth)
             return
         position, (*outer, offset) = found
-        known = NARROW.get(_element(indices[0]))
+        known = narrow(indices[0])
         if known is not None and len(indices) == 1 and found[1] == (constant(0),):
             self._uses[position].note(mode)
             self._uses[position].shapes.append((constant(known),))
@@ -329,13 +329,3 @@ def _smaller(condition: Node) -> Node:
     if condition.get("opcode") in (">", ">="):
         inner.reverse()
     return inner[0] if condition.get("opcode") in ("<", "<=", ">", ">=") else {}
-
-
-def _element(index: Node) -> str:
-    """The type of the array element that an index is; empty where it is none."""
-    index = peeled(index)
-    if index.get("kind") != "ArraySubscriptExpr":
-        return ""
-    kind = index.get("type", {})
-    names = {str(kind.get(key, "")).replace("const ", "") for key in ("qualType", "desugaredQualType")}
-    return next((name for name in sorted(names) if name in NARROW), "")

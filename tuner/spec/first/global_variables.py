@@ -18,15 +18,14 @@ from tuner.core.reaching import reachable
 from tuner.spec.first.members import quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
-from tuner.spec.reading.given_values import given_first
-from tuner.spec.reading.kept_values import kept_values
+from tuner.spec.reading.given_values import given_first, kept_values
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, plain_type, walk
 from tuner.spec.reading.record_layouts import variable_kind
 from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.symbols import WholeName, names_in_symbols
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
-from tuner.spec.reading.variable_names import WholeName, names_in_symbols
 
 __all__ = ["NO_ARGUMENT", "Variable", "used_variables", "with_globals"]
 

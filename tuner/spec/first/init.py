@@ -37,8 +37,7 @@ from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
 from tuner.spec.first.project import Opened, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
-from tuner.spec.reading.declarations import declared
-from tuner.spec.reading.enumerators import with_numbers
+from tuner.spec.reading.declarations import declared, with_numbers
 from tuner.spec.reading.first_values import call_values
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of

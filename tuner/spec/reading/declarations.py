@@ -1,6 +1,7 @@
-"""What a function's declarations say of its pointers: extents of arrays, and types behind a `void *`.
+"""What declarations say of what a function uses: extents of arrays, types behind a `void *`, values of enumerators.
 
-Clang is asked, in the function itself, as other declarations may have other extents. May not judge accesses.
+Clang is asked, about extents in the function itself, as other declarations may have other extents. May not judge
+accesses.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type,
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
-__all__ = ["declared"]
+__all__ = ["declared", "with_numbers"]
 
 Lookup = Callable[[str], Function | None]
 
@@ -133,3 +134,49 @@ def type_behind(identity: str, function: Function, lookup: Lookup, depth: int = 
 
 def _is(node: Node, identity: str) -> bool:
     return referenced(peeled(node)) == identity
+
+
+_PROBE = "tuner_enumerator_probe_"
+
+
+def with_numbers(function: Function, reader: SourceReader) -> Function:
+    """The function with the values of those enumerators that the end of the source can name.
+
+    Args:
+        function: with its tree.
+        reader: of the source that it is from.
+    """
+    own = {node["id"] for node in walk(function.tree) if node.get("kind") == "EnumConstantDecl"}
+    meant = [_enumerator(node) for node in walk(function.tree)]
+    names = sorted({str(each["name"]) for each in meant if each and each["id"] not in own})
+    # The sum makes clang say the value, of C and of C++ alike.
+    extra = "".join(f"\n\nenum {{ {_PROBE}{i}_ = {name} + 0LL }};" for i, name in enumerate(names))
+    # Another name that is spelt nearly so is none.
+    asked = reader.with_flags(["-fno-spell-checking"])
+    found = {tree["name"]: _value(tree) for tree in asked.answered(_PROBE, extra)[0]} if names else {}
+    numbers = {name: value for i, name in enumerate(names) if (value := found.get(f"{_PROBE}{i}_"))}
+
+    def number(node: Node) -> Node:
+        meant = _enumerator(node)
+        value = numbers.get(meant["name"]) if meant and meant["id"] not in own else None
+        return node if value is None else _number(node, value)
+
+    return replace(function, tree=rebuilt(function.tree, number)) if numbers else function
+
+
+def _enumerator(node: Node) -> Node:
+    """What a name stands for, where that is one."""
+    meant: Node = node.get("referencedDecl", {}) if node.get("kind") == "DeclRefExpr" else {}
+    return meant if meant.get("kind") == "EnumConstantDecl" else {}
+
+
+def _value(probe: Node) -> str:
+    whole = (n["value"] for n in walk(probe) if n.get("kind") == "ConstantExpr" and "value" in n)
+    return next(whole, "")
+
+
+def _number(node: Node, value: str) -> Node:
+    literal: Node = {**node, "kind": "IntegerLiteral", "value": value.removeprefix("-")}
+    del literal["referencedDecl"]
+    negative = value.startswith("-")
+    return {**node, "kind": "UnaryOperator", "opcode": "-", "inner": [literal]} if negative else literal

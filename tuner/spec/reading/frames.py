@@ -27,7 +27,7 @@ __all__ = ["MOST_COUNTED", "Frame"]
 _MOST_SHIFTED = 32
 
 Place = tuple[int, tuple[Polynomial | None, ...]]
-"""An argument, and how far into it; where its elements are the addresses of rows, which of these and how far into it."""
+"""An argument and how far into it; where its elements are the addresses of rows, which row and how far into that."""
 
 MOST_COUNTED = 16
 """What the elements of an array may reach that say how far loops go: as far as small sizes do."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_text
 from tuner.spec.reading.address_sources import is_reference
-from tuner.spec.reading.contained_functions import ContainedFunctions
 from tuner.spec.reading.declarators import POINTER, declaration
 from tuner.spec.reading.given_values import given_first, lost_behind
-from tuner.spec.reading.kept_addresses import guarded, is_kept, is_whole
+from tuner.spec.reading.kept_addresses import ContainedFunctions, guarded, is_kept, is_whole
 from tuner.spec.reading.nodes import LOOPS, Node, paths, plain_type, span_of, text_of, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import referenced

@@ -7,23 +7,34 @@ import re
 from tuner.spec.reading.made_nodes import named, read, rebuilt
 from tuner.spec.reading.nodes import Node, plain_type, walk
 
-__all__ = ["THIS", "as_function_call", "method_object", "scopes_of", "with_this"]
+__all__ = ["THIS", "as_function_call", "method_object", "name_parts", "scopes_of", "with_this"]
 
 THIS = "this"
 _OBJECT = re.compile(r"\b(?:const|volatile|class|struct)\b|[*&]")
 
 
 def scopes_of(tree: Node) -> list[str]:
-    """A name with the namespaces and classes around it, the outermost first, as far as its symbol says them."""
+    """As :func:`name_parts`, of a function or a variable."""
+    return name_parts(str(tree.get("mangledName", "")))
+
+
+def name_parts(symbol: str) -> list[str]:
+    """A name with the namespaces and classes around it, the outermost first, as far as its symbol says them.
+
+    Source: Itanium C++ ABI, 5.1.3 (nested names).
+
+    >>> name_parts("_ZN2nsL4gridE"), name_parts("_Z5scaled"), name_parts("_ZNSt3mapEv"), name_parts("scale")
+    (['ns', 'grid'], ['scale'], [], [])
+    """
     parts: list[str] = []
-    mangled = str(tree.get("mangledName", ""))
     # Of a method that changes nothing, or is for objects of a kind, letters stand before the names.
-    rest = re.sub(r"^_ZN[VKRO]*", "", mangled) if mangled.startswith("_ZN") else ""
+    begin = re.match(r"_Z(N[VKRO]*)?", symbol)
+    rest = "" if begin is None else symbol[begin.end() :]
     # An ``L`` stands before the name of what other files cannot call.
     while number := re.match(r"L?(\d+)", rest):
         end = number.end() + int(number[1])
         parts.append(rest[number.end() : end])
-        rest = rest[end:]
+        rest = rest[end:] if begin is not None and begin[1] else ""
     return parts
 
 

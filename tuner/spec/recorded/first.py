@@ -17,7 +17,7 @@ from tuner.core.errors import BaselineError, SpecError
 from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.module import SUFFIX, entry_point, module_bytes
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.reading.reached import names_reached
+from tuner.spec.reading.lookup import names_reached
 from tuner.spec.recorded.included import include_folders, with_headers
 from tuner.spec.recorded.replayable import group_of
 from tuner.spec.recorded.workload import AXES
