@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tuner.core.errors import BaselineError, UsageError
+from tuner.core.errors import UsageError
 from tuner.core.reaching import reachable
-from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS
+from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
 from tuner.spec.reading.flattening import Flat, Member, Structure
 from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
 from tuner.spec.reading.nodes import named_in
@@ -198,10 +198,7 @@ def _known(structure: Structure, scope: list[str], reader: SourceReader) -> str:
     plain = structure.type.removeprefix("struct ")
     outer = ["::".join([*scope[:depth], plain]) for depth in range(len(scope), 0, -1)]
     names = dict.fromkeys((structure.type, *outer, plain))
-    for name in names if len(names) > 1 and structure.type else ():
-        try:
-            reader.types([f"sizeof({name})"])
-        except BaselineError:
-            continue
-        return name
-    return structure.type
+    if len(names) == 1 or not structure.type:
+        return structure.type
+    sizes = zip(names, reader.types([f"sizeof({name})" for name in names]), strict=True)
+    return next((name for name, size in sizes if isinstance(size, CType)), structure.type)

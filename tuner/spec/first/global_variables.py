@@ -311,20 +311,13 @@ def _types(names: Mapping[str, WholeName], reader: SourceReader) -> dict[str, Va
         names: by short ones the whole ones.
         reader: of the sources.
     """
-    if not names:
-        return {}
-    try:
-        found = reader.types([each for whole in names.values() for each in (f"&{whole.name}", whole.name)])
-    except BaselineError:
-        if len(names) == 1:
-            return dict.fromkeys(names)
-        parts, half = list(names.items()), len(names) // 2
-        return {**_types(dict(parts[:half]), reader), **_types(dict(parts[half:]), reader)}
-    kinds = zip(names.items(), found[::2], found[1::2], strict=True)
-    return {
-        short: Variable(name=whole.name, kind=kind, itself=itself, offered=whole.offered)
-        for (short, whole), kind, itself in kinds
-    }
+    asked = [each for whole in names.values() for each in (f"&{whole.name}", whole.name)]
+    found = reader.types(asked) if asked else []
+    made: dict[str, Variable | None] = dict.fromkeys(names)
+    for (short, whole), kind, itself in zip(names.items(), found[::2], found[1::2], strict=True):
+        if isinstance(kind, CType) and isinstance(itself, CType):
+            made[short] = Variable(name=whole.name, kind=kind, itself=itself, offered=whole.offered)
+    return made
 
 
 def file_temporaries(function: Function, names: Collection[str], reader: SourceReader) -> set[str]:

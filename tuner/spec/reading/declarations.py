@@ -136,7 +136,7 @@ def _is(node: Node, identity: str) -> bool:
     return referenced(peeled(node)) == identity
 
 
-_PROBE = "tuner_enumerator_probe_"
+_ENUMERATOR = "tuner_enumerator_probe_"
 
 
 def with_numbers(function: Function, reader: SourceReader) -> Function:
@@ -150,11 +150,9 @@ def with_numbers(function: Function, reader: SourceReader) -> Function:
     meant = [_enumerator(node) for node in walk(function.tree)]
     names = sorted({str(each["name"]) for each in meant if each and each["id"] not in own})
     # The sum makes clang say the value, of C and of C++ alike.
-    extra = "".join(f"\n\nenum {{ {_PROBE}{i}_ = {name} + 0LL }};" for i, name in enumerate(names))
-    # Another name that is spelt nearly so is none.
-    asked = reader.with_flags(["-fno-spell-checking"])
-    found = {tree["name"]: _value(tree) for tree in asked.answered(_PROBE, extra)[0]} if names else {}
-    numbers = {name: value for i, name in enumerate(names) if (value := found.get(f"{_PROBE}{i}_"))}
+    lines = [f"enum {{ {_ENUMERATOR}{i}_ = {name} + 0LL }};" for i, name in enumerate(names)]
+    found = reader.probed(_ENUMERATOR, lines)[0] if names else {}
+    numbers = {names[i]: value for i, tree in found.items() if (value := _value(tree))}
 
     def number(node: Node) -> Node:
         meant = _enumerator(node)

@@ -17,10 +17,7 @@ from tuner.spec.reading.trees import inner_nodes
 
 __all__ = ["TypeScope"]
 
-_FILE = "tuner_probes"
 _PROBE = "tuner_probe_"
-_ERROR = re.compile(rf"^{_FILE}:(\d+):\d+: error: (.*)$", re.MULTILINE)
-_FATAL = re.compile(r"^.*: fatal error: (.*)$", re.MULTILINE)
 _NUMBER = """template <class T, bool = __is_enum(T)> struct tuner_number_ { typedef T type; };
 template <class T> struct tuner_number_<T, true> { typedef __underlying_type(T) type; };
 """
@@ -57,18 +54,12 @@ class TypeScope:
         """
         if not declarations:
             return []
-        probes = "".join(_probe(i, name, text) for i, (name, text) in enumerate(declarations))
-        extra = f'\n\n{_NUMBER}{self._before}\n#line 1 "{_FILE}"\n{probes}{self._after}\n'
-        trees, errors = self.reader.answered(_PROBE, extra)
-        wrong = {int(line): message for line, message in reversed(_ERROR.findall(errors))}
-        # Nothing is said of what is wrong behind it.
-        fatal = _FATAL.search(errors)
-        found = {str(tree["name"]): _kind(tree) for tree in trees if tree.get("inner")}
+        probes = [_probe(i, name, text) for i, (name, text) in enumerate(declarations)]
+        found, wrong = self.reader.probed(_PROBE, probes, before=_NUMBER + self._before, after=self._after)
         kinds = []
         for i, (_, text) in enumerate(declarations):
-            kind = None if fatal or i + 1 in wrong else found.get(f"{_PROBE}{i}_")
-            odd = wrong.get(i + 1) or (str(fatal[1]) if fatal else "a type that clang does not know")
-            kinds.append(CType(text=text, base="", odd=odd) if kind is None else replace(kind, text=text))
+            kind = _kind(found[i]) if i in found else CType(text=text, base="", odd=wrong[i])
+            kinds.append(replace(kind, text=text))
         layouts = self.layouts([kind.base for kind in kinds if _may_be_structures(kind)])
         return [
             _pointed(kind, layouts[kind.base]) if _may_be_structures(kind) and kind.base in layouts else kind
@@ -99,15 +90,13 @@ def _probe(number: int, name: str, text: str) -> str:
     return (
         f"struct {_PROBE}{number}_ {{ {declared}; static __decay(decltype({name})) tuner_passed; "
         f"static typename tuner_number_<{element}>::type tuner_element; "
-        f"static char (&tuner_enumeration)[1 + __is_enum({element})]; }};\n"
+        f"static char (&tuner_enumeration)[1 + __is_enum({element})]; }};"
     )
 
 
-def _kind(tree: Node) -> CType | None:
+def _kind(tree: Node) -> CType:
     """What clang made of a probe."""
     types = {str(c["name"]): c["type"] for c in inner_nodes(tree) if c.get("kind") == "VarDecl"}
-    if "tuner_element" not in types:
-        return None
     kind, declared = c_type(types["tuner_passed"]), c_type(next(iter(types.values())))
     if kind.odd or declared.odd == "a reference":
         return replace(kind, odd=kind.odd or declared.odd)
