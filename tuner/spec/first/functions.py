@@ -1,7 +1,8 @@
 """Which function of a source is the kernel, and its arguments as a first spec can write them.
 
-Types are those of specs, structures have no members that none fills and names known outside. Asks the compiler what
-names and types are. May not run anything.
+Types are those of specs, structures have no members that none fills and names known outside. Of arguments that no spec
+can describe, structures that lead to one another and objects of classes among them, only addresses are said: what they
+lead to is recorded as it is. Asks the compiler what names and types are. May not run anything.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import replace
 
 from tuner.core.errors import UsageError
 from tuner.core.reaching import reachable
+from tuner.spec.first.global_variables import used_variables
+from tuner.spec.first.members import Line, quoted
+from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
 from tuner.spec.reading.flattening import Flat, Member, Structure
 from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
@@ -19,9 +23,10 @@ from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.record_layouts import element_type, record_layout
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes
+from tuner.spec.reading.written_types import written_dtype
 from tuner.spec.yaml_places import suggestion
 
-__all__ = ["chosen", "described", "named_from_outside", "without_what_none_fills"]
+__all__ = ["address_lines", "chosen", "described", "named_from_outside", "without_what_none_fills"]
 
 _WHOLE = r"(?:unsigned|signed|int|char|short|long|bool|_Bool|u?int\w*_t|:\s*\w+\s*,)"
 
@@ -133,12 +138,9 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
         if kind.odd or not (kind.dtypes or kind.pointer):
             what = kind.odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
-        if numbers is not None:
-            base, count = numbers
-            kind = replace(kind, base=base, members=count)
-        elif plain:
-            dtype = None if layout is None else layout.dtype()
-            if dtype is None:
+        if plain:
+            kind = kind if layout is None else layout.pointed(kind)
+            if not (kind.members or kind.structure):
                 types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
                 members = f" ({', '.join(types)})" if types else ""
                 raise UsageError(
@@ -146,7 +148,6 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
                     f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
                     "write a function that takes an array for each member and calls it",
                 )
-            kind = replace(kind, structure=dtype)
         parameters.append((name, kind))
     return replace(function, parameters=tuple(parameters))
 
@@ -202,3 +203,50 @@ def _known(structure: Structure, scope: list[str], reader: SourceReader) -> str:
         return structure.type
     sizes = zip(names, reader.types([f"sizeof({name})" for name in names]), strict=True)
     return next((name for name, size in sizes if isinstance(size, CType)), structure.type)
+
+
+_HINT = "write a function that takes its address"
+
+
+def address_lines(function: Function, lookup: Lookup, reader: SourceReader) -> list[Line]:
+    """A line for each parameter, and for each global variable that the function, or what it calls, uses.
+
+    Args:
+        function: with a name for every parameter.
+        lookup: gives other functions by name.
+        reader: of the sources, for types.
+
+    Raises:
+        UsageError: a structure that is a global variable, or the address of a function.
+    """
+    dtype = written_dtype(function, lookup)
+    says = f", dtype: {dtype}" if dtype else ""
+    lines = [_parameter(name, kind, function.name, says) for name, kind in function.parameters]
+    for short, variable in used_variables(function, lookup, reader).items():
+        if variable is None:
+            raise UsageError(f"{short} is a variable that the end of the file cannot name", _HINT)
+        kind, itself = variable.kind, variable.itself
+        name = quoted(variable.name)
+        if itself.is_address and not kind.inner:
+            lines.append(Line(f"  - {{name: {name}, global: pointer, by: address}}"))
+        elif kind.odd or not kind.dtypes:
+            what = kind.text.replace(" (*)", "").removesuffix("*").strip()
+            raise UsageError(f"{name} is a global variable of the type `{what}`", _HINT)
+        elif not kind.constant:
+            extents = ", ".join(map(str, kind.inner))
+            # A spec needs first values of whole numbers, though the recording has them all.
+            first = "" if kind.usual.startswith("float") else ", init: {constant: 0}"
+            size = f"shape: [{extents}]{first}" if extents else "value: 0"
+            parts = f"name: {name}, global: true, dtype: {kind.usual}, {size}, role: inout"
+            lines.append(Line(f"  - {{{parts}}}"))
+    return lines
+
+
+def _parameter(name: str, kind: CType, function: str, says: str) -> Line:
+    if kind.is_address:
+        return Line(f"  - {{name: {name}, by: address{says}}}")
+    if kind.odd:
+        raise UsageError(f"argument {name} of {function} is {kind.odd}: `{kind.text}`", _HINT)
+    if not kind.dtypes:
+        return Line(f"  - {{name: {name}, struct: {quoted(kind.text)}, by: address{says}}}")
+    return Line(f"  - {{name: {name}, dtype: {kind.usual}, value: 0}}")

@@ -18,7 +18,6 @@ from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import lines_of_text
 from tuner.core.thread_counts import threads_of_programs
 from tuner.spaces.source.outlined import Outlined
-from tuner.spec.first.by_address import address_lines
 from tuner.spec.first.compile_commands import (
     Compiled,
     build_compiler,
@@ -31,7 +30,13 @@ from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import DeviceKernel, device_spec
 from tuner.spec.first.findings import Findings, examine
-from tuner.spec.first.functions import chosen, described, named_from_outside, without_what_none_fills
+from tuner.spec.first.functions import (
+    address_lines,
+    chosen,
+    described,
+    named_from_outside,
+    without_what_none_fills,
+)
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tuner.spec.reading.nodes import Node
 
-__all__ = ["binary", "integer", "named", "read", "rebuilt"]
+__all__ = ["binary", "integer", "named", "read", "rebuilt", "template_arguments", "with_arguments"]
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -49,3 +49,25 @@ def binary(operator: str, left: Node, right: Node, kind: str = "long") -> Node:
         "range": right["range"],
         "inner": [left, right],
     }
+
+
+def template_arguments(tree: Node) -> str:
+    """What an instance of a template is made with, as the source can write it; empty for what is no type or number."""
+    found = []
+    for each in (child for child in tree.get("inner", []) if child.get("kind") == "TemplateArgument"):
+        text = each.get("type", {}).get("qualType", each.get("value"))
+        if text is None:
+            return ""
+        found.append(str(text))
+    return ", ".join(found)
+
+
+def with_arguments(tree: Node) -> Node:
+    """An instance of a template with numbers where its parameters stand."""
+
+    def given(node: Node) -> Node:
+        while node.get("kind") == "SubstNonTypeTemplateParmExpr" and node.get("inner"):
+            node = node["inner"][-1]
+        return node
+
+    return rebuilt(tree, given)

@@ -30,9 +30,9 @@ from tuner.spec.reading.c_types import (
     width_of,
 )
 from tuner.spec.reading.device_headers import CUDA_WORDS, INCLUDED, SEARCHED, precompiled
+from tuner.spec.reading.made_nodes import template_arguments, with_arguments
 from tuner.spec.reading.methods import scopes_of, with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
-from tuner.spec.reading.template_arguments import template_arguments, with_arguments
 
 __all__ = ["LANGUAGES", "Function", "SourceReader"]
 

@@ -62,7 +62,7 @@ class TypeScope:
             kinds.append(replace(kind, text=text))
         layouts = self.layouts([kind.base for kind in kinds if _may_be_structures(kind)])
         return [
-            _pointed(kind, layouts[kind.base]) if _may_be_structures(kind) and kind.base in layouts else kind
+            layouts[kind.base].pointed(kind) if _may_be_structures(kind) and kind.base in layouts else kind
             for kind in kinds
         ]
 
@@ -110,10 +110,3 @@ def _kind(tree: Node) -> CType:
 def _may_be_structures(kind: CType) -> bool:
     plain = kind.pointer and not (kind.odd or kind.dtypes or kind.base == "void")
     return plain and _BITS.fullmatch(kind.base) is None
-
-
-def _pointed(kind: CType, layout: Layout) -> CType:
-    numbers = layout.uniform()
-    if numbers is None:
-        return replace(kind, structure=layout.dtype() or "")
-    return replace(kind, base=numbers[0], members=numbers[1])
