@@ -72,7 +72,10 @@ class Visitor:
         elif kind == "DeclRefExpr":
             self._name(node, mode, frame)
         elif kind == "BinaryOperator" and node.get("opcode") == "=":
-            self._visit(inner[1], "read", frame, depth)
+            target, value = map(frame.pointer, inner)
+            # A row in another place of its own argument is still one of that.
+            if target is None or value is None or target[0] != value[0]:
+                self._visit(inner[1], "read", frame, depth)
             self._visit(inner[0], "write", frame, depth)
         elif kind == "CompoundAssignOperator":
             self._visit(inner[1], "read", frame, depth)
