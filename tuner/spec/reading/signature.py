@@ -38,6 +38,7 @@ __all__ = ["LANGUAGES", "Function", "SourceReader"]
 
 _MAX_TREE = 256 << 20
 _PROBE = "tuner_type_probe_"
+_LINES = "tuner.probes"  # no name of a declaration: what has no name has its file's in the one that clang looks for
 _ERROR = re.compile(r"^([^:\n]+):(\d+):\d+: (fatal )?error: (.*)$", re.MULTILINE)
 _NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
 
@@ -268,16 +269,6 @@ class SourceReader:
         elif not extra:
             raise not_accepted(errors, self._first)
 
-    def answered(self, name: str, extra: str) -> tuple[list[Node], str]:
-        """The declarations whose names have ``name`` in them, errors passed over, and what clang says of those.
-
-        Args:
-            name: with what goes before it.
-            extra: text behind the first file's.
-        """
-        _, output, errors = self._run(_dump(name), extra)
-        return list(trees_of(output)), errors
-
     def probed(
         self, name: str, probes: Sequence[str], *, before: str = "", after: str = ""
     ) -> tuple[dict[int, Node], dict[int, str]]:
@@ -294,15 +285,18 @@ class SourceReader:
         """
         # An empty line ends a comment that a backslash goes on with.
         lines = "\n".join(probes)
-        trees, errors = self.answered(name, f'\n\n{before}\n#line 1 "{name}"\n{lines}\n{after}\n')
+        extra = f'\n\n{before}\n#line 1 "{_LINES}"\n{lines}\n{after}\n'
+        _, output, errors = self._run(_dump(name), extra)
         said = _ERROR.findall(errors)
-        if self.language != "cuda" and any(file != name for file, *_ in said):
+        if self.language != "cuda" and any(file != _LINES for file, *_ in said):
             raise not_accepted(errors, self._first)
         # Nothing is said of what is wrong behind a fatal one.
         fatal = next((what for *_, kind, what in said if kind), "")
-        wrong = {int(line) - 1: what for file, line, _, what in reversed(said) if file == name and not fatal}
+        wrong = {
+            int(line) - 1: what for file, line, _, what in reversed(said) if file == _LINES and not fatal
+        }
         numbers = {f"{name}{i}_": i for i in range(len(probes)) if not fatal and i not in wrong}
-        found = {numbers[t["name"]]: t for t in trees if t.get("name") in numbers}
+        found = {numbers[t["name"]]: t for t in trees_of(output) if t.get("name") in numbers}
         other = fatal or "a type that clang does not know"
         return found, wrong | {i: other for i in range(len(probes)) if i not in found and i not in wrong}
 

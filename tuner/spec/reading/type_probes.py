@@ -58,8 +58,9 @@ class TypeScope:
         found, wrong = self.reader.probed(_PROBE, probes, before=_NUMBER + self._before, after=self._after)
         kinds = []
         for i, (_, text) in enumerate(declarations):
-            kind = _kind(found[i]) if i in found else CType(text=text, base="", odd=wrong[i])
-            kinds.append(replace(kind, text=text))
+            kind = _kind(found[i]) if i in found else None
+            odd = wrong.get(i, "a type that clang does not know")
+            kinds.append(replace(kind or CType(text=text, base="", odd=odd), text=text))
         layouts = self.layouts([kind.base for kind in kinds if _may_be_structures(kind)])
         return [
             layouts[kind.base].pointed(kind) if _may_be_structures(kind) and kind.base in layouts else kind
@@ -94,9 +95,11 @@ def _probe(number: int, name: str, text: str) -> str:
     )
 
 
-def _kind(tree: Node) -> CType:
+def _kind(tree: Node) -> CType | None:
     """What clang made of a probe."""
     types = {str(c["name"]): c["type"] for c in inner_nodes(tree) if c.get("kind") == "VarDecl"}
+    if "tuner_element" not in types:
+        return None
     kind, declared = c_type(types["tuner_passed"]), c_type(next(iter(types.values())))
     if kind.odd or declared.odd == "a reference":
         return replace(kind, odd=kind.odd or declared.odd)
