@@ -14,7 +14,7 @@ from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import (
     assigned_only,
-    changes,
+    changed_in,
     conjuncts,
     inner_nodes,
     peeled,
@@ -65,13 +65,7 @@ class Frame:
         """What powers of two are made of."""
         self.counts: set[int] = set()
         """Arguments whose elements say how far loops go that begin at a constant."""
-        self.modified = {
-            referenced(child)
-            for node in walk(function.tree)
-            if changes(node)
-            for child in (peeled(inner_nodes(node)[0]),)
-            if child.get("kind") == "DeclRefExpr"
-        }
+        self.modified = changed_in(function.tree)
         self.walked = walked(function.tree)
         self._times: dict[str, Polynomial] = {}
         """How often loops go round, by their identity."""
