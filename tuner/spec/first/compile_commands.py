@@ -43,6 +43,32 @@ _LEVEL = re.compile(r"-O\w*|-fast")
 _SLOW_BY_DEFAULT = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-[\d.]+)?")
 """Others, such as Intel's, optimise where nothing is said."""
 LIST_FILE = "compile_commands.json"
+CACHES = frozenset({"ccache", "sccache", "distcc", "icecc", "buildcache", "gomacc"})
+"""Programs that stand before a compiler in a command, and call it with the words as they are."""
+_LAUNCHERS = CACHES | {"env", "nice", "time", "sh", "bash", "libtool"}
+_COMPILER = re.compile(
+    r"(?:.+-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|icx|icpx|icc|icpc|nvc|nvc\+\+|tcc|c89|c99)(?:-\d[\w.]*)?"
+)
+_FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
+_TAKEN = ("-D", "-U")
+_PRECOMPILED = "-include-pch"
+_KEPT_PAIRS = ("--param", "-mllvm", "-Xassembler")
+_JOINED = {"-target": "--target=", "-isysroot": "--sysroot=", "--sysroot": "--sysroot="}
+_LEFT_PAIRS = frozenset(
+    {
+        *("-o", "-x", "-l", "-L", "-T", "-u", "-z", "-B", "-MF", "-MT", "-MQ", "-MJ", "-Xlinker"),
+        *("-Xpreprocessor", "-framework", "-aux-info", "-dumpbase", "-dumpbase-ext", "-dumpdir", "-dumpfile"),
+        *("--serialize-diagnostics", _PRECOMPILED),
+    }
+)
+"""Options with a word of their own that say nothing about code."""
+_LEFT = re.compile(
+    r"-(?:[cSEsrwvHCP]|###|M(?:M|D|MD|P|G|[FTQJ].*)?|[WgolLB].*|x(?:c|c\+\+|none)|pedantic.*|pipe|save-temps.*|d[A-Z]\w*|time"
+    r"|static.*|shared.*|rdynamic|pthread|pie|no-pie|nostdlib.*|nodefaultlibs|nostartfiles|nolibc"
+    r"|f(?:no-)?diagnostics-.*|f(?:no-)?color-diagnostics|fmessage-length=.*|f\w+-prefix-map=.*|fuse-ld=.*"
+    r"|fverbose-asm|Qunused-arguments)"
+)
+_NO_CODE = frozenset({"-E", "-M", "-MM", "-fsyntax-only", "-###"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,34 +282,6 @@ def macro_flags(define: Sequence[str], language: str | None) -> tuple[str, ...]:
 def path_from(folder: Path, path: Path) -> str:
     """The path as a spec in the folder names it."""
     return os.path.relpath(path.resolve(), folder.resolve())
-
-
-CACHES = frozenset({"ccache", "sccache", "distcc", "icecc", "buildcache", "gomacc"})
-"""Programs that stand before a compiler in a command, and call it with the words as they are."""
-_LAUNCHERS = CACHES | {"env", "nice", "time", "sh", "bash", "libtool"}
-_COMPILER = re.compile(
-    r"(?:.+-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|icx|icpx|icc|icpc|nvc|nvc\+\+|tcc|c89|c99)(?:-\d[\w.]*)?"
-)
-_FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")
-_TAKEN = ("-D", "-U")
-_PRECOMPILED = "-include-pch"
-_KEPT_PAIRS = ("--param", "-mllvm", "-Xassembler")
-_JOINED = {"-target": "--target=", "-isysroot": "--sysroot=", "--sysroot": "--sysroot="}
-_LEFT_PAIRS = frozenset(
-    {
-        *("-o", "-x", "-l", "-L", "-T", "-u", "-z", "-B", "-MF", "-MT", "-MQ", "-MJ", "-Xlinker"),
-        *("-Xpreprocessor", "-framework", "-aux-info", "-dumpbase", "-dumpbase-ext", "-dumpdir", "-dumpfile"),
-        *("--serialize-diagnostics", _PRECOMPILED),
-    }
-)
-"""Options with a word of their own that say nothing about code."""
-_LEFT = re.compile(
-    r"-(?:[cSEsrwvHCP]|###|M(?:M|D|MD|P|G|[FTQJ].*)?|[WgolLB].*|x(?:c|c\+\+|none)|pedantic.*|pipe|save-temps.*|d[A-Z]\w*|time"
-    r"|static.*|shared.*|rdynamic|pthread|pie|no-pie|nostdlib.*|nodefaultlibs|nostartfiles|nolibc"
-    r"|f(?:no-)?diagnostics-.*|f(?:no-)?color-diagnostics|fmessage-length=.*|f\w+-prefix-map=.*|fuse-ld=.*"
-    r"|fverbose-asm|Qunused-arguments)"
-)
-_NO_CODE = frozenset({"-E", "-M", "-MM", "-fsyntax-only", "-###"})
 
 
 def is_compiler(word: str) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
 _BLOCK_NUMBERS = tuple(rf"blockIdx\s*\.\s*{axis}\b" for axis in "xyz")
 WORK_ITEMS = tuple(rf"get_global_id\s*\(\s*{axis}\s*\)" for axis in "012")
 """OpenCL's number of a work-item along each axis."""
+MOST_THREADS = 1024
 
 
 def reads_next(name: str, text: str) -> bool:
@@ -112,9 +113,6 @@ def _bounds_of(text: str, body: str, sizes: Sequence[str]) -> list[str]:
     after = re.findall(rf"(?<![\w.]){written}\s*(?:<=?|>=?)\s*(\w+)", body)
     before = re.findall(rf"\b(\w+)\s*(?:<=?|>=?)\s*{written}(?![\w.])", body)
     return [size for size in (*after, *before) if size in sizes]
-
-
-MOST_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,14 @@ from tuner.spec.reading.trees import callee_name, inner_nodes, only_read_whole, 
 
 __all__ = ["Findings", "examine", "examine_items"]
 
+Prepare = Callable[[Frame], None]
+"""Adds to what is known of a function's variables before it is looked through."""
+_NUMBER = "get_global_id"
+_BEHIND = {"<": 0, "<=": 1}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_REFUSED = {">=": "<", ">": "<="}
+"""What holds behind ``if (i >= n) return;``."""
+
 
 @dataclass(slots=True)
 class Findings:
@@ -60,10 +68,6 @@ class Findings:
         """Names that extents of arrays have."""
         shapes = [use.shape or () for use in self.uses.values()]
         return frozenset(name for shape in shapes for extent in shape for name in extent.names)
-
-
-Prepare = Callable[[Frame], None]
-"""Adds to what is known of a function's variables before it is looked through."""
 
 
 def examine(function: Function, lookup: Lookup, prepare: Prepare = lambda _: None) -> Findings:
@@ -190,13 +194,6 @@ def _least(frame: Frame, sizes: set[str]) -> dict[str, str]:
                 if high == variable(name) and not name.startswith("@"):
                     found.setdefault(name, low.text())
     return found
-
-
-_NUMBER = "get_global_id"
-_BEHIND = {"<": 0, "<=": 1}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_REFUSED = {">=": "<", ">": "<="}
-"""What holds behind ``if (i >= n) return;``."""
 
 
 def examine_items(function: Function, lookup: Lookup, axes: Sequence[str]) -> Findings:

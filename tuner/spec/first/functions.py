@@ -29,6 +29,7 @@ from tuner.spec.yaml_places import suggestion
 __all__ = ["address_lines", "chosen", "described", "named_from_outside", "without_what_none_fills"]
 
 _WHOLE = r"(?:unsigned|signed|int|char|short|long|bool|_Bool|u?int\w*_t|:\s*\w+\s*,)"
+_HINT = "write a function that takes its address"
 
 
 def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
@@ -203,9 +204,6 @@ def _known(structure: Structure, scope: list[str], reader: SourceReader) -> str:
         return structure.type
     sizes = zip(names, reader.types([f"sizeof({name})" for name in names]), strict=True)
     return next((name for name, size in sizes if isinstance(size, CType)), structure.type)
-
-
-_HINT = "write a function that takes its address"
 
 
 def address_lines(function: Function, lookup: Lookup, reader: SourceReader) -> list[Line]:

@@ -22,6 +22,7 @@ Lookup = Callable[[str], Function | None]
 
 _PROBE = "tuner_extents_probe_"
 _MAX_CALLS = 3
+_ENUMERATOR = "tuner_enumerator_probe_"
 
 
 def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Function:
@@ -134,9 +135,6 @@ def type_behind(identity: str, function: Function, lookup: Lookup, depth: int = 
 
 def _is(node: Node, identity: str) -> bool:
     return referenced(peeled(node)) == identity
-
-
-_ENUMERATOR = "tuner_enumerator_probe_"
 
 
 def with_numbers(function: Function, reader: SourceReader) -> Function:

@@ -20,6 +20,10 @@ from tuner.spec.reading.trees import referenced
 __all__ = ["CALLS", "ContainedFunctions", "guarded", "is_kept", "is_whole"]
 
 _OF_VALUES = ("==", "!=", "<", ">", "<=", ">=", "&&", "||", "-")
+CALLS = ("CallExpr", "CXXOperatorCallExpr", "CXXMemberCallExpr")
+_DEFINED = ("FunctionDecl", "CXXMethodDecl")
+_FAR = ("CXXNewExpr", "CXXDeleteExpr", "LambdaExpr", "GCCAsmStmt", "CXXThrowExpr")
+"""What may reach or call anything."""
 
 
 def is_kept(parents: Sequence[Node], own: Collection[str]) -> bool:
@@ -71,12 +75,6 @@ def guarded(function: Function, loop: Node) -> bool:
         node.get("kind") == "CXXTryStmt" and any(child is loop for child in walk(node))
         for node in walk(function.tree)
     )
-
-
-CALLS = ("CallExpr", "CXXOperatorCallExpr", "CXXMemberCallExpr")
-_DEFINED = ("FunctionDecl", "CXXMethodDecl")
-_FAR = ("CXXNewExpr", "CXXDeleteExpr", "LambdaExpr", "GCCAsmStmt", "CXXThrowExpr")
-"""What may reach or call anything."""
 
 
 @dataclass(slots=True)

@@ -36,6 +36,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _MARKER = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"((?: \d)*)')
 _INTO, _BACK = "1", "2"
 _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 
 
 def functions_of(text: str) -> list[str]:
@@ -151,9 +152,6 @@ def _defined(reader: SourceReader, name: str) -> Function | None:
     except BaselineError:
         # Of another file, which the compiler will say itself.
         return None
-
-
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 
 
 def names_reached(text: str, entry: str) -> set[str]:

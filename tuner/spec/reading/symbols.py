@@ -35,6 +35,7 @@ _OWN = re.compile(r"\b(?:internal|private|available_externally)\b")
 _MERGED = re.compile(r"\b(?:linkonce|linkonce_odr|weak|weak_odr|common|appending)\b")
 _EXTERNAL = re.compile(r"(?:extern_weak|external) ")
 _OF_LLVM = "llvm."
+_NAMELESS = "_GLOBAL__N_1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +119,6 @@ def plain_name(symbol: str) -> str:
 
 def _named(match: re.Match[str]) -> str:
     return match["q"] or match["n"]
-
-
-_NAMELESS = "_GLOBAL__N_1"
 
 
 @dataclass(frozen=True, slots=True)
