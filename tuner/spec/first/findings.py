@@ -174,8 +174,7 @@ def _frame(function: Function) -> Frame:
             if node["id"] not in frame.modified and kind.whole:
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
-            begin = i, (constant(0),)
-            frame.pointers[node["id"]] = begin if kind.reference else frame.moved(node["id"], begin)
+            frame.pointers[node["id"]] = frame.moved(node["id"], (i, (constant(0),)))
             if node["id"] in numbers and kind.whole:
                 frame.pointed[node["id"]] = variable(name)
         elif kind.whole:

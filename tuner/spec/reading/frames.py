@@ -151,7 +151,7 @@ class Frame:
     def moved(self, name: str, begin: Place) -> Place:
         """Where a pointer leads that begins at a place and may change; how far is ``None`` where it cannot be told."""
         position, (*outer, offset) = begin
-        if offset is None or name not in self.modified:
+        if offset is None or name not in self.modified or name in self.references:
             return begin
         return position, (*outer, offset + variable(symbol(name)) if name in self.walked else None)
 
