@@ -7,7 +7,6 @@ lead to is recorded as it is. Asks the compiler what names and types are. May no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ from tuner.spec.first.global_variables import used_variables
 from tuner.spec.first.members import Line, quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
-from tuner.spec.reading.flattening import Flat, Member, Structure
+from tuner.spec.reading.flattening import Flat, Member, Structure, Trail
 from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
 from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.record_layouts import element_type, record_layout
@@ -28,7 +27,6 @@ from tuner.spec.yaml_places import suggestion
 
 __all__ = ["address_lines", "chosen", "described", "named_from_outside", "without_what_none_fills"]
 
-_WHOLE = r"(?:unsigned|signed|int|char|short|long|bool|_Bool|u?int\w*_t|:\s*\w+\s*,)"
 _HINT = "write a function that takes its address"
 
 
@@ -153,14 +151,15 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
     return replace(function, parameters=tuple(parameters))
 
 
-def without_what_none_fills(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...]]:
+def without_what_none_fills(flat: Flat, reader: SourceReader) -> tuple[Flat, tuple[str, ...]]:
     """The function without members that no wrapper fills, bit-fields and arrays of pointers, and a remark on each.
 
     Args:
-        flat: the function with members in the place of structures.
-        text: the source with what it includes.
+        flat: the function with members in the place of structures, which have names that are known outside of it.
+        reader: of the sources.
     """
-    kinds = {name: _unfilled(member, text) for name, member in flat.members.items()}
+    places = reader.types([f"&{_place(flat, member.trail)}" for member in flat.members.values()])
+    kinds = {name: _unfilled(flat.members[name], p) for name, p in zip(flat.members, places, strict=True)}
     names = {name for name, kind in kinds.items() if kind}
     if not names:
         return flat, ()
@@ -177,9 +176,19 @@ def without_what_none_fills(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...
     return replace(flat, function=function, members=members), tuple(remarks)
 
 
-def _unfilled(member: Member, text: str) -> str:
-    """What a member is that no spec fills; empty for what one does."""
-    if re.search(rf"{_WHOLE}\s*\b{re.escape(member.trail[-1])}\s*:\s*\w+\s*[,;]", text):
+def _place(flat: Flat, trail: Trail) -> str:
+    """A member as the end of the source can name it."""
+    text = ""
+    for depth in range(1, len(trail)):
+        outer = flat.structures.get(trail[:depth], Structure())
+        text = f"(({outer.type} *)0)" if outer.type else text
+        text += f"{'.' if outer.by_value and not outer.type else '->'}{trail[depth]}"
+    return text
+
+
+def _unfilled(member: Member, place: CType | str) -> str:
+    """What a member is that no spec fills, by its address; empty for what one does."""
+    if isinstance(place, str) and "bit-field" in place:
         return "a bit-field, which no spec fills: it is zero"
     if POINTERS_INSIDE.search(member.kind.text):
         return "an array of pointers, which no spec fills: they are null"

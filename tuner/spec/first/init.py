@@ -226,7 +226,7 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
         if project.name != project.path.name:
             # What the instance includes lies elsewhere than the instance, which lies beside the spec.
             headers.insert(0, os.path.dirname(project.name))
-    first = _first_kernel(project, function, reader, outlined, source.everything)
+    first = _first_kernel(project, function, reader, outlined)
     build = doubts_of(project.compiled, project.folder or project.beside)
     doubts = (*filter(None, (doubt,)), *build, *unnamed, *first.doubts)
     first = replace(
@@ -270,7 +270,7 @@ def _function(reader: SourceReader, file: str, entry: str | None) -> tuple[Funct
 
 
 def _first_kernel(
-    project: Project, function: Function, reader: SourceReader, outlined: Outlined | None, everything: str
+    project: Project, function: Function, reader: SourceReader, outlined: Outlined | None
 ) -> FirstKernel:
     """The kernel with what it needs beside its own text."""
     function = with_numbers(function, reader)
@@ -294,9 +294,8 @@ def _first_kernel(
     if project.by_address:
         return replace(first, doubts=further.doubts, arguments=address_lines(function, lookup, exposed))
     whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
-    everything += "" if outlined is None else f"\n{outlined.opening}"
-    flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
-    flat = named_from_outside(flat, reader)
+    flat = named_from_outside(flattened(whole.function, whole.lookup), reader)
+    flat, left_out = without_what_none_fills(flat, reader)
     flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))
     callers = {name for each in files for name in callers_of(each.text, function.name)}
     values = call_values(function, filter(None, map(lookup, sorted(callers))))
