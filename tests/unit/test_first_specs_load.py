@@ -144,6 +144,7 @@ def test_a_part_that_nobody_includes_is_refused(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_bit_fields_and_arrays_of_pointers_are_left_out_and_said(tmp_path: Path) -> None:
     text = (
+        "struct other { unsigned n : 3; };\n"
         "struct flags { unsigned on : 1, kind : 3; int n; double *x, *w[3]; };\n"
         "void k(struct flags *f) { for (int i = 0; i < f->n; i++) f->x[i] += f->on ? f->w[2][i] : f->kind; }\n"
     )

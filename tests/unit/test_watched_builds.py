@@ -15,8 +15,13 @@ from tuner.driver.applications.builds import PLAIN, Rebuilt, tree_with
 from tuner.driver.applications.seen_compilers import with_compiler
 from tuner.driver.applications.watched_builds import build_watched
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.spec.first.compile_commands import Compiled
-from tuner.spec.first.compile_words import is_compiler, makes_code, sorted_words, without_launchers
+from tuner.spec.first.compile_commands import (
+    Compiled,
+    is_compiler,
+    makes_code,
+    sorted_words,
+    without_launchers,
+)
 
 MAKEFILE = """\
 CC = cc

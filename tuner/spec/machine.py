@@ -29,7 +29,7 @@ from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.parcel_checks import check_parcels
 from tuner.spec.reading.c_types import CType
-from tuner.spec.reading.kept_values import kept_values
+from tuner.spec.reading.given_values import kept_values
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sections import NOT_YET
 from tuner.spec.tunables import Tunables

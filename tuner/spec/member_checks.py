@@ -189,25 +189,14 @@ def _places(given: ArgumentModel, before: str, path: Path, outer: str) -> Iterat
 def _types(
     places: Sequence[_Place], given: ArgumentModel, reader: SourceReader, view: View, path: Path
 ) -> list[CType]:
-    try:
-        return reader.types([place.expression for place in places])
-    except BaselineError as error:
-        found = error
-    try:
-        reader.types([f"sizeof({given.struct})"])
-    except BaselineError as error:
-        said = error.message.rpartition(": ")[2]
+    size, *found = reader.types([f"sizeof({given.struct})", *(place.expression for place in places)])
+    if isinstance(size, str):
         hint = "write the type as the source does: `struct chunk`, or the name that a typedef gives it"
-        raise view.error(
-            (*path, "struct"), f"{given.struct!r} is no structure of the source: {said}", hint
-        ) from None
-    for place in places:
-        # One by one, to say which.
-        try:
-            reader.types([place.expression])
-        except BaselineError as error:
-            raise _refused(place, error.message.partition(": ")[2], reader, view) from None
-    raise found.at(view.place(path))
+        raise view.error((*path, "struct"), f"{given.struct!r} is no structure of the source: {size}", hint)
+    for place, kind in zip(places, found, strict=True):
+        if isinstance(kind, str):
+            raise _refused(place, kind, reader, view)
+    return [kind for kind in found if isinstance(kind, CType)]
 
 
 def _refused(place: _Place, said: str, reader: SourceReader, view: View) -> SpecError:
@@ -267,18 +256,22 @@ def _check_apart(places: Sequence[_Place], reader: SourceReader, view: View) -> 
     split = [place.expression.rpartition("->") for place in leaves]
     asked = [f"__builtin_offsetof(__typeof__(*{outer}), {member}) + 1" for outer, _, member in split]
     asked += [f"sizeof({place.expression})" for place in leaves]
-    # A number of the source is known by the length of an array.
-    try:
-        found = reader.types([f"*(char (*)[{number}])0" for number in asked])
-    except BaselineError:
+    numbers = _numbers(asked, reader)
+    if not numbers:
         return  # A C++ reference has no place of its own.
-    numbers = [int(_EXTENTS.findall(kind.base)[0]) for kind in found]
     spans = [(at, at + size) for at, size in zip(numbers[: len(leaves)], numbers[len(leaves) :], strict=True)]
     for i, (place, (outer, *_), (start, end)) in enumerate(zip(leaves, split, spans, strict=True)):
         for other, (others, *_), (first, last) in zip(leaves[:i], split[:i], spans[:i], strict=True):
             if outer == others and start < last and first < end:
                 what = f"members {other.name!r} and {place.name!r} share memory in the source, a union"
                 raise view.error(place.path, what, "list the one that the function uses")
+
+
+def _numbers(asked: Sequence[str], reader: SourceReader) -> list[int]:
+    """Numbers of the source, each known by the length of an array; none of all where one has no value."""
+    found = reader.types([f"*(char (*)[{number}])0" for number in asked])
+    kinds = [kind for kind in found if isinstance(kind, CType)]
+    return [int(_EXTENTS.findall(kind.base)[0]) for kind in kinds] if len(kinds) == len(found) else []
 
 
 def _check_inside(
@@ -290,12 +283,13 @@ def _check_inside(
         raise view.error(place.path, f"{what}, an array in the structure itself", "write by: value")
     one = place.expression + "[0]" * len(extents)
     (element,) = reader.types([one])
+    assert isinstance(element, CType)
     if is_structured(argument.dtype):
         check_element(reader, argument, kind, view, (*place.path, "dtype"), element=f"__typeof__({one})")
     elif not element.dtypes and not element.pointer:
         # Structures: as many numbers as go into each.
-        (bytes_of_one,) = reader.types([f"*(char (*)[sizeof({one})])0"])
-        size, rest = divmod(int(_EXTENTS.findall(bytes_of_one.base)[0]), np.dtype(argument.dtype).itemsize)
+        (bytes_of_one,) = _numbers([f"sizeof({one})"], reader)
+        size, rest = divmod(bytes_of_one, np.dtype(argument.dtype).itemsize)
         if rest:
             hint = "write the dtype of a member"
             raise view.error((*place.path, "dtype"), f"{what}, not of {argument.dtype}", hint)

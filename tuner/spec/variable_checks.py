@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 
 from tuner.core.dtypes import is_structured
-from tuner.core.errors import BaselineError
 from tuner.core.types import Task, Variable
 from tuner.spec.element_checks import check_element
 from tuner.spec.models import ArgumentModel
@@ -38,19 +37,13 @@ def check_variables(reader: SourceReader, task: Task, given: Sequence[ArgumentMo
     arguments = {argument.name: argument for argument in task.arguments}
     places = {argument.name: ("arguments", i) for i, argument in enumerate(given)}
     addresses = {argument.name for argument in given if argument.by == "address"}
-    try:
-        kinds = (
-            reader.types([each for v in variables for each in (f"&{v.name}", v.name)]) if variables else []
-        )
-    except BaselineError:
-        missing = next((v.name for v in variables if not _is_known(reader, v.name)), None)
-        if missing is None:
-            raise
-        hint = "name it with the namespaces that it is in, ns::name; a variable of a function cannot be given"
-        what = f"{missing!r} is no global variable of {reader.files[0].name}"
-        raise view.error((*places[missing], "name"), what, hint) from None
+    kinds = reader.types([each for v in variables for each in (f"&{v.name}", v.name)]) if variables else []
     for variable, kind, itself in zip(variables, kinds[::2], kinds[1::2], strict=True):
         path: Path = places[variable.name]
+        if isinstance(kind, str) or isinstance(itself, str):
+            hint = "name it with the namespaces that it is in, ns::name; a variable of a function cannot be given"
+            what = f"{variable.name!r} is no global variable of {reader.files[0].name}"
+            raise view.error((*path, "name"), what, hint)
         if variable.name in addresses and itself.is_address:
             continue
         if kind.odd == ROWS and not itself.odd:
@@ -64,16 +57,6 @@ def check_variables(reader: SourceReader, task: Task, given: Sequence[ArgumentMo
         if is_structured(variable.dtype):
             element = variable_element(variable.name, kind)
             check_element(reader, arguments[variable.name], kind, view, (*path, "dtype"), element=element)
-
-
-def _is_known(reader: SourceReader, name: str) -> bool:
-    """Whether the end of the first file can name a variable, which compiles without."""
-    reader.types(["0"])
-    try:
-        reader.types([f"&{name}"])
-    except BaselineError:
-        return False
-    return True
 
 
 def _check_pointer(variable: Variable, kind: CType, view: View, path: Path) -> None:

@@ -19,8 +19,7 @@ from tuner.core.errors import TunerError
 from tuner.core.files import write_atomically
 from tuner.evaluators.host.build_compiler import asked_compiler
 from tuner.evaluators.host.flags import HEADERS, MEANING
-from tuner.spec.first.compile_commands import Compiled
-from tuner.spec.first.compile_words import sorted_words
+from tuner.spec.first.compile_commands import Compiled, sorted_words
 from tuner.spec.first.members import command_text
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.tunables import flag_words

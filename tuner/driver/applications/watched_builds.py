@@ -22,8 +22,15 @@ from tuner.driver.applications.builds import Rebuilt, build_in
 from tuner.driver.applications.included_files import Inclusions, is_source, with_included
 from tuner.driver.applications.trees import Tree
 from tuner.evaluators.host.shared import shared_library
-from tuner.spec.first.compile_commands import Compiled, compiled_by, with_responses
-from tuner.spec.first.compile_words import CACHES, is_compiler, makes_code, without_launchers
+from tuner.spec.first.compile_commands import (
+    CACHES,
+    Compiled,
+    compiled_by,
+    is_compiler,
+    makes_code,
+    with_responses,
+    without_launchers,
+)
 
 __all__ = ["build_watched"]
 

@@ -9,7 +9,7 @@ import re
 
 from tuner.core.polynomials import Polynomial, constant
 from tuner.spec.first.first_writes import Index, Step, filled_by
-from tuner.spec.first.uses import NARROW, Lookup, Use
+from tuner.spec.first.uses import Lookup, Use, narrow
 from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import counters, extents, least, reach
@@ -72,7 +72,10 @@ class Visitor:
         elif kind == "DeclRefExpr":
             self._name(node, mode, frame)
         elif kind == "BinaryOperator" and node.get("opcode") == "=":
-            self._visit(inner[1], "read", frame, depth)
+            target, value = map(frame.pointer, inner)
+            # A row in another place of its own argument is still one of that.
+            if target is None or value is None or target[0] != value[0]:
+                self._visit(inner[1], "read", frame, depth)
             self._visit(inner[0], "write", frame, depth)
         elif kind == "CompoundAssignOperator":
             self._visit(inner[1], "read", frame, depth)
@@ -109,7 +112,7 @@ class Visitor:
         """Something is added to a place; behind that a pointer leads further."""
         place = inner_nodes(node)[0]
         name = referenced(peeled(place))
-        if name in frame.row_pointers or (name in frame.pointers and name not in frame.references):
+        if name in frame.pointers and name not in frame.references:
             step = frame.step(node) if name in frame.walked else None
             if step is not None and name in frame.bounds:
                 frame.bounds[name] += step
@@ -137,18 +140,12 @@ class Visitor:
         if written.endswith("&"):
             return self._second_name(node["id"], value, frame)
         if "*" in written or "(&)" in written:
-            row = frame.row(value)
-            if row is not None:
-                position, which, offset = row
-                frame.row_pointers[node["id"]] = (position, which, frame.moved(node["id"], offset))
-                return True
             target = frame.pointer(value)
             if target is not None:
-                position, offset = target
-                if offset == constant(0) and "[" in written:
+                if target[1] == (constant(0),) and "[" in written:
                     # `double (*u)[n] = (double (*)[n])memory;` says what lies there.
-                    self._uses[position].declare(frame.declared(node), c_type(node["type"]).inner)
-                frame.pointers[node["id"]] = (position, frame.moved(node["id"], offset))
+                    self._uses[target[0]].declare(frame.declared(node), c_type(node["type"]).inner)
+                frame.pointers[node["id"]] = frame.moved(node["id"], target)
                 return True
         elif node["id"] not in frame.modified:
             known = frame.polynomial(value)
@@ -177,13 +174,6 @@ class Visitor:
             node = peeled(base)
         for index in indices:
             self._visit(index, "read", frame, depth)
-        row = frame.row_pointers.get(referenced(node))
-        if row is not None:
-            position, which, offset = row
-            column, *inner = map(frame.polynomial, indices)
-            column = None if column is None or offset is None else offset + column
-            self._access(position, (which, column, *inner), mode, frame)
-            return
         found = frame.pointer(node)
         if found is None:
             kind = _FIXED.fullmatch(str(node.get("type", {}).get("qualType", "")))
@@ -194,16 +184,16 @@ class Visitor:
             # An array that is a member of an element: what happens to it happens to the element.
             self._visit(node, mode, frame, depth)
             return
-        position, offset = found
-        known = NARROW.get(_element(indices[0]))
-        if known is not None and len(indices) == 1 and offset == constant(0):
+        position, (*outer, offset) = found
+        known = narrow(indices[0])
+        if known is not None and len(indices) == 1 and found[1] == (constant(0),):
             self._uses[position].note(mode)
             self._uses[position].shapes.append((constant(known),))
             self._happens(position, mode, (None,), frame)
             return
-        first = frame.polynomial(indices[0])
+        first, *inner = map(frame.polynomial, indices)
         whole = None if first is None or offset is None else offset + first
-        self._access(position, (whole, *map(frame.polynomial, indices[1:])), mode, frame)
+        self._access(position, (*outer, whole, *inner), mode, frame)
 
     def _access(self, position: int, indices: Index, mode: str, frame: Frame) -> None:
         """Notes what happens to one element of an argument."""
@@ -221,11 +211,11 @@ class Visitor:
         self.order.append(Step(position, mode, indices, tuple(self._around), filled))
 
     def _dereference(self, pointer: Node, mode: str, frame: Frame, depth: int) -> None:
-        found = frame.pointer(pointer) or frame.row(pointer)
+        found = frame.pointer(pointer)
         if found is None:
             self._visit(pointer, "read", frame, depth)
             return
-        self._access(found[0], found[1:], mode, frame)
+        self._access(*found, mode, frame)
         if peeled(pointer).get("opcode") == "++":
             self._visit(peeled(pointer), "read", frame, depth)
 
@@ -234,7 +224,7 @@ class Visitor:
         if referenced(node) not in frame.references:
             self._escape(node, frame)
         elif found is not None:
-            self._access(found[0], (found[1],), mode, frame)
+            self._access(*found, mode, frame)
 
     def _escape(self, node: Node, frame: Frame) -> None:
         """A pointer that goes where it cannot be followed."""
@@ -253,7 +243,7 @@ class Visitor:
             return
         followed = None
         if name and len(self._calls) < _MAX_CALLS and name not in self._calls:
-            pointed = any((frame.pointer(a) or frame.row(a)) is not None for a in arguments)
+            pointed = any(frame.pointer(a) is not None for a in arguments)
             followed = self._lookup(name) if pointed else None
         gives_place = followed is not None and followed.returns is not None and "&" in followed.returns.text
         if followed is None or gives_place or len(followed.parameters) != len(arguments):
@@ -265,7 +255,7 @@ class Visitor:
         inside = frame.called(followed)
         kinds = [kind for _, kind in followed.parameters]
         for parameter, argument, kind in zip(parameter_nodes(followed.tree), arguments, kinds, strict=True):
-            target, row = frame.pointer(argument), frame.row(argument)
+            target = frame.pointer(argument)
             if kind.reference:
                 inside.references.add(parameter["id"])
                 if target is None and not kind.constant:
@@ -274,10 +264,7 @@ class Visitor:
             elif referenced(peeled(argument)) in frame.references:
                 target = None
             if target is not None:
-                inside.pointers[parameter["id"]] = target
-                continue
-            if row is not None and parameter["id"] not in inside.modified:
-                inside.row_pointers[parameter["id"]] = row
+                inside.pointers[parameter["id"]] = inside.moved(parameter["id"], target)
                 continue
             self._visit(argument, "read", frame, depth)
             if parameter["id"] not in inside.modified:
@@ -302,11 +289,12 @@ class Visitor:
             if found is None:
                 self._visit(pointer, "read", frame, depth)
                 continue
-            end = None if count is None or found[1] is None else found[1] + count - constant(1)
-            self._uses[found[0]].note(mode)
-            self._extent(self._uses[found[0]], (end,), frame)
-            whole = found[1] == constant(0) and _counts_elements(size, pointer)
-            self._happens(found[0], mode, (None,), frame, count if whole else None)
+            position, (*outer, offset) = found
+            end = None if count is None or offset is None else offset + count - constant(1)
+            self._uses[position].note(mode)
+            self._extent(self._uses[position], (*outer, end), frame)
+            whole = found[1] == (constant(0),) and _counts_elements(size, pointer)
+            self._happens(position, mode, (None,), frame, count if whole else None)
 
     def _extent(self, use: Use, indices: Index, frame: Frame) -> None:
         use.accessed(indices)
@@ -344,13 +332,3 @@ def _smaller(condition: Node) -> Node:
     if condition.get("opcode") in (">", ">="):
         inner.reverse()
     return inner[0] if condition.get("opcode") in ("<", "<=", ">", ">=") else {}
-
-
-def _element(index: Node) -> str:
-    """The type of the array element that an index is; empty where it is none."""
-    index = peeled(index)
-    if index.get("kind") != "ArraySubscriptExpr":
-        return ""
-    kind = index.get("type", {})
-    names = {str(kind.get(key, "")).replace("const ", "") for key in ("qualType", "desugaredQualType")}
-    return next((name for name in sorted(names) if name in NARROW), "")

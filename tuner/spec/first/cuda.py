@@ -16,14 +16,6 @@ from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
 from tuner.spec.device_arguments import first_lines
-from tuner.spec.first.cuda_blocks import (
-    MOST_THREADS,
-    Blocks,
-    given_numbers,
-    numbers_of,
-    usual_values,
-    values_from,
-)
 from tuner.spec.first.cuda_files import CudaFiles
 from tuner.spec.first.device import (
     LOOPED_ALONE,
@@ -32,11 +24,17 @@ from tuner.spec.first.device import (
     fixed_note,
 )
 from tuner.spec.first.device_texts import (
+    MOST_THREADS,
+    Blocks,
     array_extents,
     axis_sizes,
+    given_numbers,
     loops_over,
+    numbers_of,
     one_block_each,
     reads_next,
+    usual_values,
+    values_from,
 )
 from tuner.spec.first.host_geometry import launched
 from tuner.spec.first.members import EVOLVES

@@ -15,11 +15,11 @@ from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.operators.devices.counting import counts_on_group
 from tuner.spaces.source.regions import read_program
 from tuner.spec.first.device_texts import WORK_ITEMS, axis_sizes, loops_over, reads_next
+from tuner.spec.first.findings import examine_items
 from tuner.spec.first.members import EVOLVES, FirstSpec, Line, quoted, sizes_note
 from tuner.spec.first.small_sizes import in_memory
 from tuner.spec.first.uses import Lookup, Use
 from tuner.spec.first.values import divided_by, first_value, floating_scalars, initial_values
-from tuner.spec.first.work_items import examine_items
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.macros import Macros, of_problem, spread
 from tuner.spec.reading.signature import Function

@@ -1,24 +1,35 @@
 """What is known of a function's arguments for a first spec, when its syntax tree has been looked through.
 
-Guesses for a first spec only: nothing else may rely on them. Follows calls of functions whose text is known.
+Guesses for a first spec only: nothing else may rely on them. Follows calls of functions whose text is known. Of OpenCL
+kernels the numbers of work-items count as loops do, as far as guards say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.first.accesses import Visitor
 from tuner.spec.first.first_writes import note_written_first
 from tuner.spec.first.uses import Lookup, Use, declare, index_arrays, limits
 from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.extents import counters, symbol
 from tuner.spec.reading.frames import Frame
-from tuner.spec.reading.nodes import parameter_nodes, walk
+from tuner.spec.reading.made_nodes import rebuilt
+from tuner.spec.reading.nodes import Node, parameter_nodes, walk
 from tuner.spec.reading.signature import Function
-from tuner.spec.reading.trees import inner_nodes, only_read_whole
+from tuner.spec.reading.trees import callee_name, inner_nodes, only_read_whole, peeled
 
-__all__ = ["Findings", "examine"]
+__all__ = ["Findings", "examine", "examine_items"]
+
+Prepare = Callable[[Frame], None]
+"""Adds to what is known of a function's variables before it is looked through."""
+_NUMBER = "get_global_id"
+_BEHIND = {"<": 0, "<=": 1}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_REFUSED = {">=": "<", ">": "<="}
+"""What holds behind ``if (i >= n) return;``."""
 
 
 @dataclass(slots=True)
@@ -57,10 +68,6 @@ class Findings:
         """Names that extents of arrays have."""
         shapes = [use.shape or () for use in self.uses.values()]
         return frozenset(name for shape in shapes for extent in shape for name in extent.names)
-
-
-Prepare = Callable[[Frame], None]
-"""Adds to what is known of a function's variables before it is looked through."""
 
 
 def examine(function: Function, lookup: Lookup, prepare: Prepare = lambda _: None) -> Findings:
@@ -167,8 +174,7 @@ def _frame(function: Function) -> Frame:
             if node["id"] not in frame.modified and kind.whole:
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
-            begin = constant(0)
-            frame.pointers[node["id"]] = (i, begin if kind.reference else frame.moved(node["id"], begin))
+            frame.pointers[node["id"]] = frame.moved(node["id"], (i, (constant(0),)))
             if node["id"] in numbers and kind.whole:
                 frame.pointed[node["id"]] = variable(name)
         elif kind.whole:
@@ -187,3 +193,68 @@ def _least(frame: Frame, sizes: set[str]) -> dict[str, str]:
                 if high == variable(name) and not name.startswith("@"):
                     found.setdefault(name, low.text())
     return found
+
+
+def examine_items(function: Function, lookup: Lookup, axes: Sequence[str]) -> Findings:
+    """As :func:`examine`, of a kernel.
+
+    Args:
+        function: with its tree.
+        lookup: gives other functions of the file and its headers by name.
+        axes: the size that each axis of the launch covers; where no guard says how far its numbers go.
+    """
+
+    def known(name: str) -> Function | None:
+        found = lookup(name)
+        return None if found is None else replace(found, tree=rebuilt(found.tree, _counted))
+
+    def prepare(frame: Frame) -> None:
+        for node in walk(frame.function.tree):
+            if node.get("kind") == "VarDecl" and inner_nodes(node) and node["id"] not in frame.modified:
+                value = frame.polynomial(inner_nodes(node)[-1])
+                frame.values |= {} if value is None else {node["id"]: value}
+        for counter, bound in _guards(frame):
+            frame.bounds.setdefault(counter, bound)
+        for axis, size in enumerate(axes):
+            frame.bounds.setdefault(f"{_NUMBER} {axis}", variable(size))
+
+    return examine(replace(function, tree=rebuilt(function.tree, _counted)), known, prepare)
+
+
+def _counted(node: Node) -> Node:
+    """A variable in the place of a call that gives the number of a work-item along an axis."""
+    inner = inner_nodes(node)
+    if node.get("kind") == "CallExpr" and len(inner) == 2 and callee_name(inner[0]) == _NUMBER:
+        axis = peeled(inner[1]).get("value")
+        if axis is not None:
+            meant = {"id": f"{_NUMBER} {axis}", "kind": "VarDecl", "name": _NUMBER}
+            return {"kind": "DeclRefExpr", "type": node["type"], "referencedDecl": meant}
+    return node
+
+
+def _guards(frame: Frame) -> Iterator[tuple[str, Polynomial]]:
+    """Counters and one more than their largest value, as the conditions say under which something is done."""
+    for node in walk(frame.function.tree):
+        if node.get("kind") in ("IfStmt", "ConditionalOperator"):
+            condition, then = inner_nodes(node)[:2]
+            leaves = any(part.get("kind") == "ReturnStmt" for part in (then, *inner_nodes(then)[-1:]))
+            for part in walk(condition):
+                if part.get("kind") == "BinaryOperator" and part.get("opcode") in _TURNED:
+                    yield from _guarded(part, frame, leaves=leaves)
+
+
+def _guarded(comparison: Node, frame: Frame, *, leaves: bool) -> Iterator[tuple[str, Polynomial]]:
+    low, high = map(frame.polynomial, inner_nodes(comparison))
+    operator = comparison["opcode"]
+    if low is None or high is None:
+        return
+    if counters(high) and not counters(low):
+        low, high, operator = high, low, _TURNED[operator]
+    operator = _REFUSED.get(operator, "") if leaves else operator
+    found = counters(low)
+    # A number that is a constant, as in `x > 0`, is where a row begins.
+    if len(found) != 1 or counters(high) or not high.names or operator not in _BEHIND:
+        return
+    rest = low - variable(found[0])
+    if not counters(rest):
+        yield found[0].removeprefix(symbol("")), high - rest + constant(_BEHIND[operator])

@@ -14,7 +14,7 @@ from tuner.spec.first.uses import Use
 from tuner.spec.reading.extents import counters, moves
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, walk
-from tuner.spec.reading.trees import THROUGH, changes, inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import THROUGH, changed_in, inner_nodes, peeled, referenced
 
 __all__ = ["Index", "Step", "filled_by", "note_written_first"]
 
@@ -98,7 +98,7 @@ def _covers(write: Step, read: Step, elements: Polynomial | None) -> bool:
     if write.indices == read.indices and None not in read.indices:
         ids = {name[1:] for index in read.indices if index is not None for name in counters(index)}
         for block, inside in _blocks(write, read):
-            if all(map(_is_plain, inside)) and not ids & _changed(block):
+            if all(map(_is_plain, inside)) and not ids & changed_in(block):
                 return True
     if elements is None or write.filled != elements:
         return False
@@ -144,10 +144,4 @@ def _counter(loop: Node) -> str:
         step.get("opcode") == "+=" and peeled(inner_nodes(step)[1]).get("value") == "1"
     )
     counter = referenced(peeled(inner_nodes(step)[0])) if by_one else ""
-    return counter if condition.get("opcode") in ("<", "<=", "!=") and counter not in _changed(body) else ""
-
-
-def _changed(block: Node) -> set[str]:
-    """The variables that change in a block."""
-    targets = (peeled(inner_nodes(node)[0]) for node in walk(block) if changes(node))
-    return {referenced(target) for target in targets}
+    return counter if condition.get("opcode") in ("<", "<=", "!=") and counter not in changed_in(body) else ""

@@ -1,29 +1,33 @@
 """Which function of a source is the kernel, and its arguments as a first spec can write them.
 
-Types are those of specs, structures have no members that none fills and names known outside. Asks the compiler what
-names and types are. May not run anything.
+Types are those of specs, structures have no members that none fills and names known outside. Of arguments that no spec
+can describe, structures that lead to one another and objects of classes among them, only addresses are said: what they
+lead to is recorded as it is. Asks the compiler what names and types are. May not run anything.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tuner.core.errors import BaselineError, UsageError
+from tuner.core.errors import UsageError
 from tuner.core.reaching import reachable
-from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS
-from tuner.spec.reading.flattening import Flat, Member, Structure
+from tuner.spec.first.global_variables import used_variables
+from tuner.spec.first.members import Line, quoted
+from tuner.spec.first.uses import Lookup
+from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
+from tuner.spec.reading.flattening import Flat, Member, Structure, Trail
 from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
 from tuner.spec.reading.nodes import named_in
 from tuner.spec.reading.record_layouts import element_type, record_layout
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes
+from tuner.spec.reading.written_types import written_dtype
 from tuner.spec.yaml_places import suggestion
 
-__all__ = ["chosen", "described", "named_from_outside", "without_what_none_fills"]
+__all__ = ["address_lines", "chosen", "described", "named_from_outside", "without_what_none_fills"]
 
-_WHOLE = r"(?:unsigned|signed|int|char|short|long|bool|_Bool|u?int\w*_t|:\s*\w+\s*,)"
+_HINT = "write a function that takes its address"
 
 
 def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
@@ -133,12 +137,9 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
         if kind.odd or not (kind.dtypes or kind.pointer):
             what = kind.odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
-        if numbers is not None:
-            base, count = numbers
-            kind = replace(kind, base=base, members=count)
-        elif plain:
-            dtype = None if layout is None else layout.dtype()
-            if dtype is None:
+        if plain:
+            kind = kind if layout is None else layout.pointed(kind)
+            if not (kind.members or kind.structure):
                 types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
                 members = f" ({', '.join(types)})" if types else ""
                 raise UsageError(
@@ -146,19 +147,19 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
                     f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
                     "write a function that takes an array for each member and calls it",
                 )
-            kind = replace(kind, structure=dtype)
         parameters.append((name, kind))
     return replace(function, parameters=tuple(parameters))
 
 
-def without_what_none_fills(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...]]:
+def without_what_none_fills(flat: Flat, reader: SourceReader) -> tuple[Flat, tuple[str, ...]]:
     """The function without members that no wrapper fills, bit-fields and arrays of pointers, and a remark on each.
 
     Args:
-        flat: the function with members in the place of structures.
-        text: the source with what it includes.
+        flat: the function with members in the place of structures, which have names that are known outside of it.
+        reader: of the sources.
     """
-    kinds = {name: _unfilled(member, text) for name, member in flat.members.items()}
+    places = reader.types([f"&{_place(flat, member.trail)}" for member in flat.members.values()])
+    kinds = {name: _unfilled(flat.members[name], p) for name, p in zip(flat.members, places, strict=True)}
     names = {name for name, kind in kinds.items() if kind}
     if not names:
         return flat, ()
@@ -175,9 +176,19 @@ def without_what_none_fills(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...
     return replace(flat, function=function, members=members), tuple(remarks)
 
 
-def _unfilled(member: Member, text: str) -> str:
-    """What a member is that no spec fills; empty for what one does."""
-    if re.search(rf"{_WHOLE}\s*\b{re.escape(member.trail[-1])}\s*:\s*\w+\s*[,;]", text):
+def _place(flat: Flat, trail: Trail) -> str:
+    """A member as the end of the source can name it."""
+    text = ""
+    for depth in range(1, len(trail)):
+        outer = flat.structures.get(trail[:depth], Structure())
+        text = f"(({outer.type} *)0)" if outer.type else text
+        text += f"{'.' if outer.by_value and not outer.type else '->'}{trail[depth]}"
+    return text
+
+
+def _unfilled(member: Member, place: CType | str) -> str:
+    """What a member is that no spec fills, by its address; empty for what one does."""
+    if isinstance(place, str) and "bit-field" in place:
         return "a bit-field, which no spec fills: it is zero"
     if POINTERS_INSIDE.search(member.kind.text):
         return "an array of pointers, which no spec fills: they are null"
@@ -198,10 +209,51 @@ def _known(structure: Structure, scope: list[str], reader: SourceReader) -> str:
     plain = structure.type.removeprefix("struct ")
     outer = ["::".join([*scope[:depth], plain]) for depth in range(len(scope), 0, -1)]
     names = dict.fromkeys((structure.type, *outer, plain))
-    for name in names if len(names) > 1 and structure.type else ():
-        try:
-            reader.types([f"sizeof({name})"])
-        except BaselineError:
-            continue
-        return name
-    return structure.type
+    if len(names) == 1 or not structure.type:
+        return structure.type
+    sizes = zip(names, reader.types([f"sizeof({name})" for name in names]), strict=True)
+    return next((name for name, size in sizes if isinstance(size, CType)), structure.type)
+
+
+def address_lines(function: Function, lookup: Lookup, reader: SourceReader) -> list[Line]:
+    """A line for each parameter, and for each global variable that the function, or what it calls, uses.
+
+    Args:
+        function: with a name for every parameter.
+        lookup: gives other functions by name.
+        reader: of the sources, for types.
+
+    Raises:
+        UsageError: a structure that is a global variable, or the address of a function.
+    """
+    dtype = written_dtype(function, lookup)
+    says = f", dtype: {dtype}" if dtype else ""
+    lines = [_parameter(name, kind, function.name, says) for name, kind in function.parameters]
+    for short, variable in used_variables(function, lookup, reader).items():
+        if variable is None:
+            raise UsageError(f"{short} is a variable that the end of the file cannot name", _HINT)
+        kind, itself = variable.kind, variable.itself
+        name = quoted(variable.name)
+        if itself.is_address and not kind.inner:
+            lines.append(Line(f"  - {{name: {name}, global: pointer, by: address}}"))
+        elif kind.odd or not kind.dtypes:
+            what = kind.text.replace(" (*)", "").removesuffix("*").strip()
+            raise UsageError(f"{name} is a global variable of the type `{what}`", _HINT)
+        elif not kind.constant:
+            extents = ", ".join(map(str, kind.inner))
+            # A spec needs first values of whole numbers, though the recording has them all.
+            first = "" if kind.usual.startswith("float") else ", init: {constant: 0}"
+            size = f"shape: [{extents}]{first}" if extents else "value: 0"
+            parts = f"name: {name}, global: true, dtype: {kind.usual}, {size}, role: inout"
+            lines.append(Line(f"  - {{{parts}}}"))
+    return lines
+
+
+def _parameter(name: str, kind: CType, function: str, says: str) -> Line:
+    if kind.is_address:
+        return Line(f"  - {{name: {name}, by: address{says}}}")
+    if kind.odd:
+        raise UsageError(f"argument {name} of {function} is {kind.odd}: `{kind.text}`", _HINT)
+    if not kind.dtypes:
+        return Line(f"  - {{name: {name}, struct: {quoted(kind.text)}, by: address{says}}}")
+    return Line(f"  - {{name: {name}, dtype: {kind.usual}, value: 0}}")

@@ -18,14 +18,14 @@ from tuner.core.reaching import reachable
 from tuner.spec.first.members import quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import ROWS, CType
-from tuner.spec.reading.given_values import given_first
-from tuner.spec.reading.kept_values import kept_values
+from tuner.spec.reading.given_values import given_first, kept_values
 from tuner.spec.reading.lookup import functions_of
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, body_of, named_in, parameter_nodes, paths, plain_type, walk
 from tuner.spec.reading.record_layouts import variable_kind
 from tuner.spec.reading.signature import Function, SourceReader
+from tuner.spec.reading.symbols import WholeName, names_in_symbols
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, referenced
-from tuner.spec.reading.variable_names import WholeName, names_in_symbols
 
 __all__ = ["NO_ARGUMENT", "Variable", "used_variables", "with_globals"]
 
@@ -237,16 +237,12 @@ def _handed(
             if meant.get("kind") == "VarDecl" and name in kinds and referenced(node) not in own:
                 made = {**node, "referencedDecl": _meant(name, kinds[name])}
                 return _first_element(made) if _is_structure(kinds[name]) and not kinds[name].inner else made
-        if "inner" not in node:
-            return node
-        inner = [changed(child) for child in node["inner"]]
         if node.get("kind") == "CallExpr":
-            inner += [
-                _reference(name, kinds[name]) for name in needed.get(callee_name(inner_nodes(node)[0]), ())
-            ]
-        return {**node, "inner": inner}
+            handed = needed.get(callee_name(inner_nodes(node)[0]), ())
+            return {**node, "inner": [*node["inner"], *(_reference(name, kinds[name]) for name in handed)]}
+        return node
 
-    tree = changed(function.tree)
+    tree = rebuilt(function.tree, changed)
     taken = {name: kinds[name] for name in needed.get(function.name, ())}
     nodes = [{**_meant(name, kind), "inner": _extents(kind, rows.get(name))} for name, kind in taken.items()]
     before = parameter_nodes(tree)
@@ -315,20 +311,13 @@ def _types(names: Mapping[str, WholeName], reader: SourceReader) -> dict[str, Va
         names: by short ones the whole ones.
         reader: of the sources.
     """
-    if not names:
-        return {}
-    try:
-        found = reader.types([each for whole in names.values() for each in (f"&{whole.name}", whole.name)])
-    except BaselineError:
-        if len(names) == 1:
-            return dict.fromkeys(names)
-        parts, half = list(names.items()), len(names) // 2
-        return {**_types(dict(parts[:half]), reader), **_types(dict(parts[half:]), reader)}
-    kinds = zip(names.items(), found[::2], found[1::2], strict=True)
-    return {
-        short: Variable(name=whole.name, kind=kind, itself=itself, offered=whole.offered)
-        for (short, whole), kind, itself in kinds
-    }
+    asked = [each for whole in names.values() for each in (f"&{whole.name}", whole.name)]
+    found = reader.types(asked) if asked else []
+    made: dict[str, Variable | None] = dict.fromkeys(names)
+    for (short, whole), kind, itself in zip(names.items(), found[::2], found[1::2], strict=True):
+        if isinstance(kind, CType) and isinstance(itself, CType):
+            made[short] = Variable(name=whole.name, kind=kind, itself=itself, offered=whole.offered)
+    return made
 
 
 def file_temporaries(function: Function, names: Collection[str], reader: SourceReader) -> set[str]:

@@ -18,7 +18,6 @@ from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import lines_of_text
 from tuner.core.thread_counts import threads_of_programs
 from tuner.spaces.source.outlined import Outlined
-from tuner.spec.first.by_address import address_lines
 from tuner.spec.first.compile_commands import (
     Compiled,
     build_compiler,
@@ -31,14 +30,19 @@ from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import DeviceKernel, device_spec
 from tuner.spec.first.findings import Findings, examine
-from tuner.spec.first.functions import chosen, described, named_from_outside, without_what_none_fills
+from tuner.spec.first.functions import (
+    address_lines,
+    chosen,
+    described,
+    named_from_outside,
+    without_what_none_fills,
+)
 from tuner.spec.first.global_variables import with_globals
 from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
 from tuner.spec.first.project import Opened, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
-from tuner.spec.reading.declarations import declared
-from tuner.spec.reading.enumerators import with_numbers
+from tuner.spec.reading.declarations import declared, with_numbers
 from tuner.spec.reading.first_values import call_values
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.lookup import callers_of, function_lookup, functions_of
@@ -222,7 +226,7 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
         if project.name != project.path.name:
             # What the instance includes lies elsewhere than the instance, which lies beside the spec.
             headers.insert(0, os.path.dirname(project.name))
-    first = _first_kernel(project, function, reader, outlined, source.everything)
+    first = _first_kernel(project, function, reader, outlined)
     build = doubts_of(project.compiled, project.folder or project.beside)
     doubts = (*filter(None, (doubt,)), *build, *unnamed, *first.doubts)
     first = replace(
@@ -266,7 +270,7 @@ def _function(reader: SourceReader, file: str, entry: str | None) -> tuple[Funct
 
 
 def _first_kernel(
-    project: Project, function: Function, reader: SourceReader, outlined: Outlined | None, everything: str
+    project: Project, function: Function, reader: SourceReader, outlined: Outlined | None
 ) -> FirstKernel:
     """The kernel with what it needs beside its own text."""
     function = with_numbers(function, reader)
@@ -290,9 +294,8 @@ def _first_kernel(
     if project.by_address:
         return replace(first, doubts=further.doubts, arguments=address_lines(function, lookup, exposed))
     whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
-    everything += "" if outlined is None else f"\n{outlined.opening}"
-    flat, left_out = without_what_none_fills(flattened(whole.function, whole.lookup), everything)
-    flat = named_from_outside(flat, reader)
+    flat = named_from_outside(flattened(whole.function, whole.lookup), reader)
+    flat, left_out = without_what_none_fills(flat, reader)
     flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))
     callers = {name for each in files for name in callers_of(each.text, function.name)}
     values = call_values(function, filter(None, map(lookup, sorted(callers))))

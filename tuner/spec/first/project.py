@@ -88,13 +88,11 @@ class Opened:
 
     Attributes:
         reader: of it and of what it includes.
-        everything: texts of all these files.
         headers: folders of headers as the spec names them.
         openmp: whether it has threads of its own.
     """
 
     reader: SourceReader
-    everything: str
     headers: list[str]
     openmp: bool
 
@@ -131,8 +129,7 @@ def opened(project: Project) -> Opened:
         flags=(*(as_if_openmp() if openmp else ()), *project.flags, *project.library),
     )
     reader = _with_missing(reader)
-    everything = "\n".join(sources.files.values())
-    return Opened(reader=reader, everything=everything, headers=headers, openmp=openmp)
+    return Opened(reader=reader, headers=headers, openmp=openmp)
 
 
 def read_source(path: Path) -> Source:

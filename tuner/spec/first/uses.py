@@ -15,23 +15,19 @@ from itertools import zip_longest
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.extents import moves
 from tuner.spec.reading.frames import Frame
-from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, walk
+from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function
+from tuner.spec.reading.trees import callee_name, inner_nodes, peeled, referenced
 
-__all__ = ["NARROW", "Lookup", "Use", "declare", "index_arrays", "limits"]
+__all__ = ["Lookup", "Use", "declare", "index_arrays", "limits", "narrow"]
 
 Lookup = Callable[[str], Function | None]
 """Gives other functions of a file and its headers by name."""
 
 _LARGE = 1000
 """A size by which extents are compared."""
-NARROW = {
-    "unsigned char": 1 << 8,
-    "uint8_t": 1 << 8,
-    "unsigned short": 1 << 16,
-    "uint16_t": 1 << 16,
-}
-"""What an array has to hold whose index is an element of a narrow type, as the bins of a histogram of bytes."""
+_NARROW = {"unsigned char": 1 << 8, "uint8_t": 1 << 8, "unsigned short": 1 << 16, "uint16_t": 1 << 16}
+"""How many values types have, of which elements are indices as those of bytes are of a histogram's bins."""
 _MAX_CALLS = 3
 _LOOPS = {
     "ForStmt": slice(0, -1),
@@ -211,15 +207,14 @@ def _positions(function: Function, lookup: Lookup, within: tuple[str, ...]) -> f
 
 def _places(node: Node, lookup: Lookup, within: tuple[str, ...]) -> Iterator[Node]:
     """The parts of a node whose value decides where or how often."""
-    kind = node.get("kind", "")
-    inner = [child or {} for child in node.get("inner", [])]
+    kind, inner = node.get("kind", ""), inner_nodes(node)
     if kind == "ArraySubscriptExpr":
-        if not _is_byte(inner[1]):
+        if narrow(inner[1]) is None:
             yield inner[1]
     elif kind in _LOOPS:
         yield from inner[_LOOPS[kind]]
-    elif kind == "BinaryOperator" and node.get("opcode") in ("+", "-") and "*" in _type(node):
-        yield from (child for child in inner if "*" not in _type(child))
+    elif kind == "BinaryOperator" and node.get("opcode") in ("+", "-") and "*" in plain_type(node):
+        yield from (child for child in inner if "*" not in plain_type(child))
     elif node.get("opcode", "").rstrip("=") in _BY:
         yield inner[1]
     elif kind == "CallExpr" and inner:
@@ -228,9 +223,7 @@ def _places(node: Node, lookup: Lookup, within: tuple[str, ...]) -> Iterator[Nod
 
 def _handed_over(inner: list[Node], lookup: Lookup, within: tuple[str, ...]) -> Iterator[Node]:
     """The arguments of a call of which it is not known that they are plain data."""
-    name = next(
-        (str(n["referencedDecl"].get("name", "")) for n in walk(inner[0]) if "referencedDecl" in n), ""
-    )
+    name = callee_name(inner[0])
     followed = lookup(name) if name and name not in within and len(within) < _MAX_CALLS else None
     arguments = inner[1:]
     if followed is None or len(followed.parameters) != len(arguments):
@@ -245,7 +238,7 @@ def _handed_over(inner: list[Node], lookup: Lookup, within: tuple[str, ...]) -> 
 def _flows(tree: Node) -> Iterator[tuple[str, Node]]:
     """What is written to which variable or array."""
     for node in walk(tree):
-        inner = [child or {} for child in node.get("inner", [])]
+        inner = inner_nodes(node)
         if node.get("kind") == "VarDecl" and inner:
             yield node["id"], inner[-1]
         elif node.get("kind") == "CompoundAssignOperator" or node.get("opcode") == "=":
@@ -256,20 +249,16 @@ def _base(place: Node) -> str:
     """The variable or array that a place to write to belongs to; what it is indexed with is not written."""
     while "referencedDecl" not in place and place.get("inner"):
         place = place["inner"][0] or {}
-    return str(place.get("referencedDecl", {}).get("id", ""))
+    return referenced(place)
 
 
-def _is_byte(index: Node) -> bool:
-    """Whether an index is an element of a narrow type itself: what it indexes then holds all that it can be."""
-    while index.get("kind") in ("ParenExpr", "ImplicitCastExpr", "CStyleCastExpr") and index.get("inner"):
-        index = index["inner"][0] or {}
-    named = {_type(index), str(index.get("type", {}).get("desugaredQualType", ""))}
-    return index.get("kind") == "ArraySubscriptExpr" and any(n.replace("const ", "") in NARROW for n in named)
+def narrow(index: Node) -> int | None:
+    """What an array has to hold whose index is an element of a narrow type itself: all that it can be."""
+    index = peeled(index)
+    kind = index.get("type", {}) if index.get("kind") == "ArraySubscriptExpr" else {}
+    names = (str(kind.get(key, "")).replace("const ", "") for key in ("qualType", "desugaredQualType"))
+    return next((_NARROW[name] for name in names if name in _NARROW), None)
 
 
 def _names(node: Node) -> Iterator[str]:
     return (str(meant.get("id", "")) for meant in named_in(node))
-
-
-def _type(node: Node) -> str:
-    return str(node.get("type", {}).get("qualType", ""))

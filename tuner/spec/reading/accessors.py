@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import BaselineError
+from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.methods import with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 from tuner.spec.reading.signature import SourceReader
@@ -25,8 +26,6 @@ _INDEX = re.compile(r"(?:unsigned )?long(?: long)?|int")
 _INTEGER = re.compile(r"(?:const |unsigned |signed )*(?:bool|char|short|int|long)(?: \w+)*")
 _WHOLE = re.compile(r"(?:const )?(?:unsigned )?(?:int|long(?: long)?)")
 _SUBSCRIPT = "operator[]"
-_Sum = dict[str, "int | None"]
-"""Coefficients by parameter, under no name what no parameter is in; ``None`` for numbers of the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +124,13 @@ def _given(tree: Node) -> Accessor | None:
     summed = _sum(index, names, this)
     if summed is None:
         return None
-    strides = tuple(summed.get(name, 0) for name in names)
+    # Numbers of the object are names as well, of which no value is known.
+    factors = [summed.factor_of(name) for name in names]
+    strides = tuple(None if factor is None else factor.value for factor in factors)
     if any(stride is not None and stride < 1 for stride in strides):
         return None
-    return Accessor(strides, address, _member_name(array), 0 if array else summed.get("", 0))
+    rest = Polynomial.of({product: n for product, n in summed.items() if not set(product) & set(names)})
+    return Accessor(strides, address, _member_name(array), 0 if array else rest.value)
 
 
 def _subscripted(value: Node) -> tuple[Node, Node]:
@@ -165,35 +167,26 @@ def _gives_place(tree: Node) -> bool:
     return given.endswith("&") and not given.startswith("const ") and not kind.endswith("const")
 
 
-def _sum(index: Node, names: Collection[str], this: Node) -> _Sum | None:
-    """An index as a sum over parameters; ``None`` where it is none."""
+def _sum(index: Node, names: Collection[str], this: Node) -> Polynomial | None:
+    """An index as a sum over parameters, each at most once in a product; ``None`` where it is none."""
     node = _kept_number(index)
-    kind, inner = node.get("kind"), inner_nodes(node)
+    kind, operator = node.get("kind"), node.get("opcode")
     if kind == "IntegerLiteral":
-        return {"": int(node["value"])}
+        return constant(int(node["value"]))
     if not _INTEGER.fullmatch(plain_type(node)):
         return None
-    if kind == "DeclRefExpr" and referenced(node) in names:
-        return {referenced(node): 1}
-    constant = kind == "DeclRefExpr" and plain_type(node).startswith("const ")
-    if constant or _is_member(node, this):
-        return {"": None}
-    if (
-        kind != "BinaryOperator"
-        or node.get("opcode") not in ("+", "-", "*")
-        or not _WHOLE.fullmatch(plain_type(node))
-    ):
+    if kind == "DeclRefExpr" and (referenced(node) in names or plain_type(node).startswith("const ")):
+        return variable(referenced(node))
+    if _is_member(node, this):
+        return variable(f"this.{_member_name(node)}")
+    if kind != "BinaryOperator" or not _WHOLE.fullmatch(plain_type(node)):
         return None
-    left, right = (_sum(each, names, this) for each in inner)
-    if left is None or right is None:
+    left, right = (_sum(each, names, this) for each in inner_nodes(node))
+    if left is None or right is None or operator not in ("+", "-", "*"):
         return None
-    if node["opcode"] != "*":
-        sign = 1 if node["opcode"] == "+" else -1
-        return {key: _added(left.get(key, 0), _times(right.get(key, 0), sign)) for key in left | right}
-    for one, other in ((left, right), (right, left)):
-        if set(one) <= {""}:
-            return {key: _times(value, one.get("", 0)) for key, value in other.items()}
-    return None
+    if operator == "*" and not left.names.isdisjoint(names) and not right.names.isdisjoint(names):
+        return None
+    return {"+": left + right, "-": left - right, "*": left * right}[operator]
 
 
 def _kept_number(node: Node) -> Node:
@@ -206,11 +199,3 @@ def _kept_number(node: Node) -> Node:
             break
         node = inner_nodes(node)[0]
     return node
-
-
-def _added(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left + right
-
-
-def _times(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left * right

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from tuner.core.errors import BaselineError
-from tuner.core.source_text import source_text
 from tuner.spec.reading.accessors import Accessor, Accessors
 from tuner.spec.reading.known_calls import KEEP_NOTHING, known_name
 from tuner.spec.reading.methods import THIS
-from tuner.spec.reading.nodes import Node, paths, plain_type, walk
+from tuner.spec.reading.nodes import Node, paths, plain_type, text_of, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes, peeled
 
@@ -217,12 +216,7 @@ class _Looking:
 
     def _text(self, node: Node) -> str:
         """As it is written in the file; empty where a macro writes it."""
-        if "text" in node:
-            return str(node["text"])
-        begin, end = node["range"]["begin"], node["range"]["end"]
-        if "offset" not in begin or "offset" not in end or "includedFrom" in begin:
-            return ""
-        return source_text(self._data[begin["offset"] : end["offset"] + end["tokLen"]])
+        return str(node["text"]) if "text" in node else text_of(node, self._data)
 
     def _is_local(self, call: Node, within: tuple[str, ...] = ()) -> bool:
         """Whether a call changes the size of no container, as far as its body is known."""

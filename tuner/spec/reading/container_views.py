@@ -15,7 +15,8 @@ from tuner.core.source_text import source_bytes, source_text
 from tuner.spaces.source.views import View
 from tuner.spec.reading.container_uses import CONTAINER, ROWS, Use, Uses, uses_of
 from tuner.spec.reading.declarators import declaration
-from tuner.spec.reading.nodes import Node, body_of, plain_type
+from tuner.spec.reading.made_nodes import binary, integer, named, read
+from tuner.spec.reading.nodes import Node, body_of, plain_type, span_of
 from tuner.spec.reading.range_loops import counted
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes
@@ -212,7 +213,7 @@ class _Writing:
                 "type": kind,
                 "range": use.base["range"],
             }
-            value = _read({**row, "inner": [value, use.arguments[0]]})
+            value = read({**row, "inner": [value, use.arguments[0]]})
             use = replace(use, arguments=use.arguments[1:])
         index = self._summed(use, view)
         element = {
@@ -229,34 +230,24 @@ class _Writing:
     def _index(self, use: Use, view: View) -> Node:
         """What stands for an index."""
         index = self._summed(use, view)
-        return index if view.name == "0" else _binary("+", index, self._stride(view.name, use.base))
+        return index if view.name == "0" else binary("+", index, self._stride(view.name, use.base))
 
     def _summed(self, use: Use, view: View) -> Node:
         terms = [
-            each if step == "1" else _binary("*", self._stride(step, use.base), each)
+            each if step == "1" else binary("*", self._stride(step, use.base), each)
             for step, each in zip(view.strides, use.arguments, strict=True)
         ]
         index = terms[0]
         for term in terms[1:]:
-            index = _binary("+", index, term)
+            index = binary("+", index, term)
         return index
 
     def _stride(self, step: str, base: Node) -> Node:
-        if step in self._variables:
-            return self._value(step, base)
-        return {"kind": "IntegerLiteral", "value": step, "type": {"qualType": "int"}, "range": base["range"]}
+        return self._value(step, base) if step in self._variables else integer(step, base)
 
     def _value(self, name: str, base: Node) -> Node:
         """A variable that is read."""
-        variable = self._variables[name]
-        named = {
-            "kind": "DeclRefExpr",
-            "type": variable["type"],
-            "valueCategory": "lvalue",
-            "referencedDecl": {key: variable[key] for key in ("id", "kind", "name", "type")},
-            "range": base["range"],
-        }
-        return _read(named)
+        return read(named(self._variables[name], base))
 
     def _rebuilt(self, node: Node) -> Node:
         made = self._replaced.get(id(node), node)
@@ -320,15 +311,10 @@ def _sum_edits(use: Use, view: View, opening: str, closing: str) -> list[tuple[i
     return [*made, (at, end, text.removesuffix(" + ") + closing)]
 
 
-def _read(place: Node) -> Node:
-    """The value of a place."""
-    kind = {key: place[key] for key in ("type", "range")}
-    return {"kind": "ImplicitCastExpr", "castKind": "LValueToRValue", **kind, "inner": [place]}
-
-
 def _span(node: Node) -> tuple[int, int]:
-    begin, end = node["range"]["begin"], node["range"]["end"]
-    return int(begin["offset"]), int(end["offset"]) + int(end["tokLen"])
+    span = span_of(node)
+    assert span is not None
+    return span
 
 
 def _element(pointer: Node) -> Node:
@@ -337,14 +323,4 @@ def _element(pointer: Node) -> Node:
         "qualType": re.sub(
             r" ?\*(?: ?const)?$", "", str(pointer.get("desugaredQualType", pointer["qualType"]))
         )
-    }
-
-
-def _binary(operator: str, left: Node, right: Node) -> Node:
-    return {
-        "kind": "BinaryOperator",
-        "opcode": operator,
-        "type": {"qualType": "long"},
-        "range": right["range"],
-        "inner": [left, right],
     }

@@ -1,6 +1,7 @@
-"""What a function's declarations say of its pointers: extents of arrays, and types behind a `void *`.
+"""What declarations say of what a function uses: extents of arrays, types behind a `void *`, values of enumerators.
 
-Clang is asked, in the function itself, as other declarations may have other extents. May not judge accesses.
+Clang is asked, about extents in the function itself, as other declarations may have other extents. May not judge
+accesses.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from dataclasses import replace
 
 from tuner.core.source_text import source_text
 from tuner.spec.reading.c_types import CType, c_type
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
-__all__ = ["declared"]
+__all__ = ["declared", "with_numbers"]
 
 Lookup = Callable[[str], Function | None]
 
 _PROBE = "tuner_extents_probe_"
 _MAX_CALLS = 3
+_ENUMERATOR = "tuner_enumerator_probe_"
 
 
 def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Function:
@@ -37,15 +40,14 @@ def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Functi
     kinds = _answers(asked, function.tree, reader)
 
     def changed(node: Node) -> Node:
-        inner = [changed(child) if child else child for child in node.get("inner", [])]
-        inner = kinds.get(node.get("id", ""), []) + inner
-        return {**node, "inner": inner} if inner else node
+        found = kinds.get(node.get("id", "")) if str(node.get("kind")).endswith("VarDecl") else None
+        return {**node, "inner": found + node.get("inner", [])} if found else node
 
     def behind_void(node: Node, kind: CType) -> CType | None:
         void = kind.pointer and kind.base == "void" and not kind.odd
         return type_behind(node["id"], function, lookup) if void else None
 
-    tree = changed(function.tree)
+    tree = rebuilt(function.tree, changed)
     parameters = tuple(
         (name, behind_void(node, kind) or kind)
         for node, (name, kind) in zip(parameter_nodes(tree), function.parameters, strict=True)
@@ -133,3 +135,44 @@ def type_behind(identity: str, function: Function, lookup: Lookup, depth: int = 
 
 def _is(node: Node, identity: str) -> bool:
     return referenced(peeled(node)) == identity
+
+
+def with_numbers(function: Function, reader: SourceReader) -> Function:
+    """The function with the values of those enumerators that the end of the source can name.
+
+    Args:
+        function: with its tree.
+        reader: of the source that it is from.
+    """
+    own = {node["id"] for node in walk(function.tree) if node.get("kind") == "EnumConstantDecl"}
+    meant = [_enumerator(node) for node in walk(function.tree)]
+    names = sorted({str(each["name"]) for each in meant if each and each["id"] not in own})
+    # The sum makes clang say the value, of C and of C++ alike.
+    lines = [f"enum {{ {_ENUMERATOR}{i}_ = {name} + 0LL }};" for i, name in enumerate(names)]
+    found = reader.probed(_ENUMERATOR, lines)[0] if names else {}
+    numbers = {names[i]: value for i, tree in found.items() if (value := _value(tree))}
+
+    def number(node: Node) -> Node:
+        meant = _enumerator(node)
+        value = numbers.get(meant["name"]) if meant and meant["id"] not in own else None
+        return node if value is None else _number(node, value)
+
+    return replace(function, tree=rebuilt(function.tree, number)) if numbers else function
+
+
+def _enumerator(node: Node) -> Node:
+    """What a name stands for, where that is one."""
+    meant: Node = node.get("referencedDecl", {}) if node.get("kind") == "DeclRefExpr" else {}
+    return meant if meant.get("kind") == "EnumConstantDecl" else {}
+
+
+def _value(probe: Node) -> str:
+    whole = (n["value"] for n in walk(probe) if n.get("kind") == "ConstantExpr" and "value" in n)
+    return next(whole, "")
+
+
+def _number(node: Node, value: str) -> Node:
+    literal: Node = {**node, "kind": "IntegerLiteral", "value": value.removeprefix("-")}
+    del literal["referencedDecl"]
+    negative = value.startswith("-")
+    return {**node, "kind": "UnaryOperator", "opcode": "-", "inner": [literal]} if negative else literal

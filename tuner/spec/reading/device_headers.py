@@ -8,7 +8,6 @@ Source: https://clang.llvm.org/docs/PCHInternals.html
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from tuner.core.scratch import ScratchFolder
 from tuner.evaluators.host.search_words import without_paths
+from tuner.spec.reading.clang_forks import run_clang
 
 __all__ = ["CUDA_WORDS", "INCLUDED", "SEARCHED", "precompiled"]
 
@@ -31,7 +31,6 @@ SEARCHED = tuple(word for place in _PACKAGES for word in ("-I", str(place.joinpa
 _HEADER = "tuner_reading.h"
 INCLUDED = ("-include", _HEADER)
 """Options that put it before a source as text."""
-_TIMEOUT_S = 30.0
 _LOCK = threading.Lock()
 
 
@@ -56,14 +55,5 @@ def _folder(_process: int) -> ScratchFolder:
 def _made(folder: ScratchFolder, clang: str, flags: tuple[str, ...]) -> tuple[str, ...]:
     header, place = Path(SEARCHED[1], _HEADER), Path(folder.name, f"{_made.cache_info().misses}.pch")
     words = [*CUDA_WORDS, *flags, *SEARCHED, "-w", "-c", "-Xclang", "-emit-pch", "-x", "cuda", str(header)]
-    try:
-        done = subprocess.run(
-            [clang, *words, "-o", str(place)],
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-            env={"LC_ALL": "C"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return ("-Xclang", "-include-pch", "-Xclang", str(place)) if done.returncode == 0 else ()
+    status, *_ = run_clang(clang, [*words, "-o", str(place)], folder.name)
+    return ("-Xclang", "-include-pch", "-Xclang", str(place)) if status == 0 else ()

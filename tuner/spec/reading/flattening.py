@@ -16,7 +16,7 @@ from tuner.spec.reading.nodes import Node, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import THROUGH, callee_name, changes, inner_nodes, peeled, referenced
 
-__all__ = ["Flat", "Member", "Structure", "flattened"]
+__all__ = ["Flat", "Member", "Structure", "Trail", "flattened"]
 
 _MAX_CALLS = 3
 _STRUCT = re.compile(r"\b(?:const|volatile|restrict|__restrict|__restrict__)\b|[*&]")

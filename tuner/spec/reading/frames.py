@@ -14,7 +14,7 @@ from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import (
     assigned_only,
-    changes,
+    changed_in,
     conjuncts,
     inner_nodes,
     peeled,
@@ -26,8 +26,8 @@ __all__ = ["MOST_COUNTED", "Frame"]
 
 _MOST_SHIFTED = 32
 
-Row = tuple[int, Polynomial | None, Polynomial | None]
-"""An argument whose elements are the addresses of rows, one of these, and how far into it."""
+Place = tuple[int, tuple[Polynomial | None, ...]]
+"""An argument and how far into it; where its elements are the addresses of rows, which row and how far into that."""
 
 MOST_COUNTED = 16
 """What the elements of an array may reach that say how far loops go: as far as small sizes do."""
@@ -38,7 +38,7 @@ class Frame:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.pointers: dict[str, tuple[int, Polynomial | None]] = {}
+        self.pointers: dict[str, Place] = {}
         self.values: dict[str, Polynomial] = {}
         self.pointed: dict[str, Polynomial] = {}
         """What lies behind parameters that point to one whole number, which stays as it is."""
@@ -57,8 +57,6 @@ class Frame:
         """Names of C++ that refer to one number and are that number; what they refer to is in ``pointers``."""
         self.rows: frozenset[int] = frozenset()
         """Arguments whose elements are the addresses of rows."""
-        self.row_pointers: dict[str, Row] = {}
-        """Variables that point into such rows."""
         self.elements: dict[int, str] = {}
         """Arguments whose elements are sizes, each by itself, and how their names begin."""
         self.ranges: dict[int, Polynomial] = {}
@@ -67,13 +65,7 @@ class Frame:
         """What powers of two are made of."""
         self.counts: set[int] = set()
         """Arguments whose elements say how far loops go that begin at a constant."""
-        self.modified = {
-            referenced(child)
-            for node in walk(function.tree)
-            if changes(node)
-            for child in (peeled(inner_nodes(node)[0]),)
-            if child.get("kind") == "DeclRefExpr"
-        }
+        self.modified = changed_in(function.tree)
         self.walked = walked(function.tree)
         self._times: dict[str, Polynomial] = {}
         """How often loops go round, by their identity."""
@@ -156,11 +148,12 @@ class Frame:
         step = constant(1) if change["opcode"] == "++" else self.polynomial(inner[1])
         return step if step is not None and (step.value or 0) > 0 else None
 
-    def moved(self, name: str, offset: Polynomial | None) -> Polynomial | None:
-        """Where a pointer leads that begins at an offset and may change; ``None`` where that cannot be told."""
-        if offset is None or name not in self.modified:
-            return offset
-        return offset + variable(symbol(name)) if name in self.walked else None
+    def moved(self, name: str, begin: Place) -> Place:
+        """Where a pointer leads that begins at a place and may change; how far is ``None`` where it cannot be told."""
+        position, (*outer, offset) = begin
+        if offset is None or name not in self.modified or name in self.references:
+            return begin
+        return position, (*outer, offset + variable(symbol(name)) if name in self.walked else None)
 
     def _moves(self, condition: Node) -> bool:
         inner = inner_nodes(condition)
@@ -263,19 +256,6 @@ class Frame:
         found = frame.pointer(pointer)
         return None if found is None or found[0] in self.rows else found[0]
 
-    def row(self, node: Node) -> Row | None:
-        """The row that an expression points into."""
-        node = peeled(node)
-        if node.get("opcode") == "++" and node.get("isPostfix"):
-            return self.row(inner_nodes(node)[0])
-        if node.get("kind") == "DeclRefExpr":
-            return self.row_pointers.get(referenced(node))
-        if node.get("kind") != "ArraySubscriptExpr":
-            return None
-        base, index = inner_nodes(node)
-        found = self._moved(self.pointer(base), index)
-        return (*found, constant(0)) if found is not None and found[0] in self.rows else None
-
     def _lesser(self, node: Node) -> Polynomial | None:
         """Of `begin + TILE < n ? begin + TILE : n` the part that no counter moves."""
         node = peeled(node)
@@ -285,20 +265,23 @@ class Frame:
         still = [p for p in parts if p is not None and not moves(p)]
         return still[0] if len(still) == 1 and still[0].value is None else None
 
-    def pointer(self, node: Node) -> tuple[int, Polynomial | None] | None:
-        """Which argument a pointer expression points into, and how far."""
+    def pointer(self, node: Node) -> Place | None:
+        """Where a pointer expression leads."""
         node = peeled(node)
         if node.get("kind") == "DeclRefExpr":
             return self.pointers.get(referenced(node))
         if node.get("opcode") == "++" and node.get("isPostfix"):
             return self.pointer(inner_nodes(node)[0])
+        if node.get("kind") == "ArraySubscriptExpr":
+            found = self._element(node)
+            inside = found is not None and found[0] in self.rows and len(found[1]) == 1
+            return (found[0], (*found[1], constant(0))) if found is not None and inside else None
         if node.get("kind") == "UnaryOperator" and node.get("opcode") == "&":
             target = peeled(inner_nodes(node)[0])
             if target.get("kind") == "DeclRefExpr" and referenced(target) in self.references:
                 return self.pointers.get(referenced(target))
             if target.get("kind") == "ArraySubscriptExpr":
-                base, index = inner_nodes(target)
-                return self._moved(self.pointer(base), index)
+                return self._element(target)
         if node.get("kind") == "BinaryOperator" and node.get("opcode") in ("+", "-"):
             left, right = inner_nodes(node)
             found = self.pointer(left)
@@ -307,16 +290,18 @@ class Frame:
             return self._moved(self.pointer(right), left) if node["opcode"] == "+" else None
         return None
 
-    def _moved(
-        self, found: tuple[int, Polynomial | None] | None, index: Node, *, back: bool = False
-    ) -> tuple[int, Polynomial | None] | None:
+    def _element(self, subscript: Node) -> Place | None:
+        base, index = inner_nodes(subscript)
+        return self._moved(self.pointer(base), index)
+
+    def _moved(self, found: Place | None, index: Node, *, back: bool = False) -> Place | None:
         if found is None:
             return None
-        position, offset = found
+        position, (*outer, offset) = found
         step = self.polynomial(index)
         if offset is None or step is None:
-            return position, None
-        return position, offset - step if back else offset + step
+            return position, (*outer, None)
+        return position, (*outer, offset - step if back else offset + step)
 
     def polynomial(self, node: Node) -> Polynomial | None:
         """What an expression is; ``None`` for what is no polynomial."""
@@ -347,8 +332,7 @@ class Frame:
         """Of an array of sizes, or of indices, an element."""
         if not self.elements and not self.ranges:
             return None
-        base, index = inner_nodes(node)
-        position, place = self._moved(self.pointer(base), index) or (-1, None)
+        position, (*_, place) = self._element(node) or (-1, (None,))
         if position in self.elements and place is not None and place.value is not None:
             return variable(f"{self.elements[position]}_{place.value}")
         if position not in self.ranges:

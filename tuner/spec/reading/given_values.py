@@ -1,6 +1,7 @@
-"""Which variables of a function are given a value before any that they have is used, in a loop and behind it.
+"""Which variables of a function are given a value before any that they have is used, and which keep theirs.
 
-Read from clang's syntax tree, of functions without labels. May not say what the values are.
+In a loop and behind it, of functions without labels; from call to call. Read from clang's syntax tree. May not say what
+the values are.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tuner.spec.reading.nodes import LOOPS, Node, named_in, paths, walk
+from tuner.core.source_text import source_bytes, source_text
+from tuner.spec.reading.nodes import LOOPS, Node, body_of, location_of, named_in, paths, plain_type, walk
 from tuner.spec.reading.signature import Function
 
-__all__ = ["given_first", "lost_behind"]
+__all__ = ["given_first", "kept_values", "lost_behind"]
 
 _LEAVES = ("BreakStmt", "ContinueStmt")
 _EXTENT = re.compile(r"\[([^\]]*)\]")
@@ -113,3 +115,30 @@ def _types(tree: Node) -> Iterator[str]:
     for each in walk(tree):
         for kind in (each.get("type"), each.get("argType")):
             yield str((kind or {}).get("qualType", ""))
+
+
+def kept_values(function: Function, text: str) -> Iterator[str]:
+    """What is kept, a sentence for each variable, with its type and its line in the file.
+
+    Args:
+        function: with its tree.
+        text: of the file that it is probably in.
+    """
+    data = source_bytes(text)
+    for node in walk(body_of(function.tree)):
+        kind = plain_type(node)
+        if (node.get("kind"), node.get("storageClass")) != ("VarDecl", "static") or _is_constant(kind):
+            continue
+        name, place = str(node["name"]), location_of(node.get("loc", {}))
+        at = int(place.get("offset", 0))
+        line = data.count(b"\n", 0, at) + 1
+        where = f"line {line}, " if source_text(data[at : at + len(name)]) == name else ""
+        yield (
+            f"the static variable {name} of {function.name} ({where}`{kind}`) keeps its value from call to call, "
+            "and no argument stands for it"
+        )
+
+
+def _is_constant(kind: str) -> bool:
+    element = kind.partition("[")[0].rstrip()
+    return element.endswith("const") or (element.startswith("const ") and "*" not in element)

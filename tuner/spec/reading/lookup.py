@@ -1,4 +1,4 @@
-"""The functions of sources: which ones there are by their looks, and one by its name wherever it is defined."""
+"""The functions of sources: which ones there are by their looks, what each reaches, and one wherever it is defined."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from tuner.core.errors import BaselineError
+from tuner.core.reaching import reachable
 from tuner.core.source_text import lines_of_text, source_bytes
-from tuner.spec.reading.enumerators import with_numbers
+from tuner.spaces.source.lexical import code, words
+from tuner.spaces.source.parse import function_nodes, parse_file
+from tuner.spec.reading.declarations import with_numbers
 from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = [
@@ -17,6 +20,7 @@ __all__ = [
     "function_lookup",
     "functions_of",
     "included_functions",
+    "names_reached",
     "operators_of",
     "text_after_macros",
 ]
@@ -32,6 +36,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _MARKER = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"((?: \d)*)')
 _INTO, _BACK = "1", "2"
 _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 
 
 def functions_of(text: str) -> list[str]:
@@ -147,3 +152,26 @@ def _defined(reader: SourceReader, name: str) -> Function | None:
     except BaselineError:
         # Of another file, which the compiler will say itself.
         return None
+
+
+def names_reached(text: str, entry: str) -> set[str]:
+    """Names in a kernel, in every function and macro that these name in turn, and in all other declarations.
+
+    Args:
+        text: OpenCL C or CUDA, its headers in it.
+        entry: the kernel.
+    """
+    rest = code(text)
+    inside: dict[str, set[str]] = {}
+    for name, body in _MACRO.findall(rest):
+        inside.setdefault(name, set()).update(words(body))
+    rest = _MACRO.sub(lambda m: "\n" * m[0].count("\n"), rest)
+    functions = list(function_nodes(parse_file(rest.encode(), "c++")))
+    data = rest.encode()
+    for name, node in functions:
+        inside.setdefault(name, set()).update(words(data[node.start_byte : node.end_byte].decode()))
+    for _, node in reversed(functions):
+        data = data[: node.start_byte] + data[node.end_byte :]
+    if entry not in (name for name, _ in functions):
+        return set(words(rest)).union(*inside.values())
+    return reachable([entry, *words(data.decode())], lambda name: inside.get(name, ()))

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_text
 from tuner.spec.reading.address_sources import is_reference
-from tuner.spec.reading.contained_functions import ContainedFunctions
 from tuner.spec.reading.declarators import POINTER, declaration
 from tuner.spec.reading.given_values import given_first, lost_behind
-from tuner.spec.reading.kept_addresses import guarded, is_kept, is_whole
-from tuner.spec.reading.nodes import LOOPS, Node, paths, plain_type, walk
+from tuner.spec.reading.kept_addresses import ContainedFunctions, guarded, is_kept, is_whole
+from tuner.spec.reading.nodes import LOOPS, Node, paths, plain_type, span_of, text_of, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import referenced
 
@@ -250,15 +249,12 @@ def _require_unshared(found: list[Variable]) -> None:
 
 def _written(node: Node, text: bytes) -> str:
     """A parameter's declaration where no macro writes it and nothing stands for what is left out."""
-    begin, end = node["range"]["begin"], node["range"]["end"]
-    if node["kind"] != "ParmVarDecl" or "offset" not in begin or "offset" not in end:
+    span = span_of(node)
+    if node["kind"] != "ParmVarDecl" or span is None:
         return ""
-    written = text[begin["offset"] : end["offset"] + end["tokLen"]]
-    found = source_text(written)
+    found = text_of(node, text)
     # Declarations behind the head, as in old C, name several in one.
-    old = text[begin["offset"] :].lstrip()[len(written) :].lstrip()[:1] == b";" or re.search(
-        r"^[^(]*,", found
-    )
+    old = text[span[1] :].lstrip()[:1] == b";" or re.search(r"^[^(]*,", found)
     # One that they leave out is an int.
     whole = node["name"] in _WORD.findall(found) and found.strip() != node["name"]
     return found if whole and not old and "=" not in found else ""

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import re
 
+from tuner.spec.reading.made_nodes import named, read, rebuilt
 from tuner.spec.reading.nodes import Node, plain_type, walk
 
-__all__ = ["THIS", "as_function_call", "method_object", "scopes_of", "with_this"]
+__all__ = ["THIS", "as_function_call", "method_object", "name_parts", "scopes_of", "with_this"]
 
 THIS = "this"
 _OBJECT = re.compile(r"\b(?:const|volatile|class|struct)\b|[*&]")
 
 
 def scopes_of(tree: Node) -> list[str]:
-    """A name with the namespaces and classes around it, the outermost first, as far as its symbol says them."""
+    """As :func:`name_parts`, of a function or a variable."""
+    return name_parts(str(tree.get("mangledName", "")))
+
+
+def name_parts(symbol: str) -> list[str]:
+    """A name with the namespaces and classes around it, the outermost first, as far as its symbol says them.
+
+    Source: Itanium C++ ABI, 5.1.3 (nested names).
+
+    >>> name_parts("_ZN2nsL4gridE"), name_parts("_Z5scaled"), name_parts("_ZNSt3mapEv"), name_parts("scale")
+    (['ns', 'grid'], ['scale'], [], [])
+    """
     parts: list[str] = []
-    mangled = str(tree.get("mangledName", ""))
     # Of a method that changes nothing, or is for objects of a kind, letters stand before the names.
-    rest = re.sub(r"^_ZN[VKRO]*", "", mangled) if mangled.startswith("_ZN") else ""
+    begin = re.match(r"_Z(N[VKRO]*)?", symbol)
+    rest = "" if begin is None else symbol[begin.end() :]
     # An ``L`` stands before the name of what other files cannot call.
     while number := re.match(r"L?(\d+)", rest):
         end = number.end() + int(number[1])
         parts.append(rest[number.end() : end])
-        rest = rest[end:]
+        rest = rest[end:] if begin is not None and begin[1] else ""
     return parts
 
 
@@ -40,8 +52,13 @@ def with_this(tree: Node, scope: str) -> Node:
     uses = (str(n["type"]["qualType"]) for n in walk(tree) if n.get("kind") == "CXXThisExpr")
     kind = next(uses, f"{constant}{scope} *")
     parameter = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
-    inner = [child for child in tree.get("inner", []) if child]
-    return _named(tree, kind) | {"inner": [parameter, *(_named(child, kind) for child in inner)]}
+
+    def of_parameter(node: Node) -> Node:
+        own = node.get("kind") == "CXXThisExpr"
+        return {**node, **read({**named(parameter, node), "type": node["type"]})} if own else node
+
+    made = rebuilt(tree, of_parameter)
+    return {**made, "inner": [parameter, *filter(None, made.get("inner", []))]}
 
 
 def method_object(callee: Node) -> Node:
@@ -62,20 +79,3 @@ def as_function_call(call: Node) -> Node:
     meant = {"id": method.get("referencedMemberDecl", ""), "kind": "CXXMethodDecl", "name": name}
     callee = {"kind": "DeclRefExpr", "type": method.get("type", {}), "referencedDecl": meant}
     return {**call, "kind": "CallExpr", "inner": [callee, method_object(method), *arguments]}
-
-
-def _named(node: Node, kind: str) -> Node:
-    """A node with names of the parameter in the place of the object's address."""
-    if node.get("kind") == "CXXThisExpr":
-        named = {"id": THIS, "kind": "ParmVarDecl", "name": THIS, "type": {"qualType": kind}}
-        read = {
-            "kind": "DeclRefExpr",
-            "type": node["type"],
-            "referencedDecl": named,
-            "range": node.get("range", {}),
-        }
-        return {**node, "kind": "ImplicitCastExpr", "castKind": "LValueToRValue", "inner": [read]}
-    inner = node.get("inner")
-    return (
-        node if not inner else {**node, "inner": [_named(child, kind) if child else child for child in inner]}
-    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from tuner.core.source_text import source_text
+
 __all__ = [
     "LOOPS",
     "Node",
@@ -16,7 +18,9 @@ __all__ = [
     "parameter_nodes",
     "paths",
     "plain_type",
+    "span_of",
     "stop_of",
+    "text_of",
     "walk",
 ]
 
@@ -79,6 +83,20 @@ def stop_of(node: Node) -> int:
     """The byte of the file behind a node that begins there."""
     place = location_of(node["range"]["end"])
     return int(place["offset"]) + int(place["tokLen"])
+
+
+def span_of(node: Node) -> tuple[int, int] | None:
+    """Bytes of the file that a node takes; ``None`` where they are a macro's or another file's."""
+    begin, end = (node.get("range", {}).get(key, {}) for key in ("begin", "end"))
+    if "offset" not in begin or "offset" not in end or "includedFrom" in begin:
+        return None
+    return int(begin["offset"]), int(end["offset"]) + int(end["tokLen"])
+
+
+def text_of(node: Node, data: bytes) -> str:
+    """A node as it is written in the file; empty where that does not have it as a whole."""
+    span = span_of(node)
+    return "" if span is None else source_text(data[span[0] : span[1]])
 
 
 def parameter_nodes(tree: Node) -> list[Node]:

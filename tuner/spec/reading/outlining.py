@@ -15,10 +15,10 @@ from typing import Any
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.source_text import free_name, source_bytes, source_text
 from tuner.spaces.source.outlined import Outlined
-from tuner.spec.reading.contained_functions import ContainedFunctions
 from tuner.spec.reading.container_views import Viewed, viewed
 from tuner.spec.reading.declarators import declaration, reference
 from tuner.spec.reading.first_values import first_value
+from tuner.spec.reading.kept_addresses import ContainedFunctions
 from tuner.spec.reading.lookup import functions_of
 from tuner.spec.reading.loop_bounds import LoopText, loop_bounds
 from tuner.spec.reading.loop_exits import Exits, exits_of

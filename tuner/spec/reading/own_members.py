@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.core.source_text import source_bytes, source_text
+from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.methods import THIS, scopes_of
 from tuner.spec.reading.nodes import Node, begin_of, location_of, stop_of, walk
 from tuner.spec.reading.signature import Function, SourceReader
@@ -31,7 +32,7 @@ def with_own_members(tree: Node) -> Node:
     if tree.get("kind") != "CXXMethodDecl":
         return tree
     variables: dict[str, Node] = {}
-    changed = _changed(tree, variables)
+    changed = rebuilt(tree, lambda node: _variable(node, variables))
     inner = (child for child in changed.get("inner", []) if child.get("id") != THIS)
     return changed | {"inner": [*variables.values(), *inner]}
 
@@ -95,19 +96,17 @@ def _around_class(reader: SourceReader, scopes: list[str], place: int, name: str
     raise UsageError(f"{name} stands in the body of a class", f"define its method behind it, or {_CURE}")
 
 
-def _changed(node: Node, variables: dict[str, Node]) -> Node:
-    """A node with names of variables, which are added to those that are known."""
-    if node.get("kind") == "MemberExpr" and _is_of_own_object(node):
-        key, kind = str(node["referencedMemberDecl"]), node["type"]
-        meant = {"id": key, "kind": "VarDecl", "name": node["name"], "type": kind}
-        nowhere = {"offset": 0, "tokLen": 0}
-        place = {"loc": nowhere, "range": {"begin": nowhere, "end": nowhere}}
-        variables.setdefault(key, {**meant, **place, "storageClass": "static"})
-        rest = {name: value for name, value in node.items() if name not in ("inner", "name", "isArrow")}
-        return {**rest, "kind": "DeclRefExpr", "referencedDecl": meant}
-    inner = node.get("inner")
-    changed = [_changed(child, variables) if child else child for child in inner or ()]
-    return {**node, "inner": changed} if inner else node
+def _variable(node: Node, variables: dict[str, Node]) -> Node:
+    """The name of a variable in the place of a member; it is added to those that are known."""
+    if node.get("kind") != "MemberExpr" or not _is_of_own_object(node):
+        return node
+    key, kind = str(node["referencedMemberDecl"]), node["type"]
+    meant = {"id": key, "kind": "VarDecl", "name": node["name"], "type": kind}
+    nowhere = {"offset": 0, "tokLen": 0}
+    place = {"loc": nowhere, "range": {"begin": nowhere, "end": nowhere}}
+    variables.setdefault(key, {**meant, **place, "storageClass": "static"})
+    rest = {name: value for name, value in node.items() if name not in ("inner", "name", "isArrow")}
+    return {**rest, "kind": "DeclRefExpr", "referencedDecl": meant}
 
 
 def _is_of_own_object(node: Node) -> bool:

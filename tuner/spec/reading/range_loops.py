@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tuner.core.source_text import source_text
-from tuner.spec.reading.nodes import Node, plain_type, walk
+from tuner.spec.reading.made_nodes import binary, integer, named, read, rebuilt
+from tuner.spec.reading.nodes import Node, plain_type, span_of, text_of, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import inner_nodes, peeled, referenced
 
@@ -53,7 +53,7 @@ def counted(function: Function, loop: Node, data: bytes, *, but: Collection[str]
             making.take(node, but)
     if not making.made:
         return Counted(function, loop)
-    tree = making.rebuilt(function.tree)
+    tree = rebuilt(function.tree, making.counted)
     new = next(node for node in walk(tree) if node.get("id") == loop["id"])
     return Counted(replace(function, tree=tree), new, tuple(making.edits), frozenset(making.containers))
 
@@ -75,10 +75,10 @@ class _Making:
             return
         (over,), (variable,) = (inner_nodes(parts[at]) for at in (1, 6))
         container = peeled(inner_nodes(over)[0]) if inner_nodes(over) else {}
-        text, reference = self._text(container), str(variable.get("type", {}).get("qualType", ""))
+        text, reference = text_of(container, self.data), str(variable.get("type", {}).get("qualType", ""))
         if variable.get("kind") != "VarDecl" or not reference.endswith("&") or "&&" in reference:
             return
-        spans = [self._span(each) for each in (node, container, parts[7])]
+        spans = [span_of(each) for each in (node, container, parts[7])]
         # Bits are no elements that lie in memory.
         if not text or text in but or None in spans or "vector<bool" in plain_type(container):
             return
@@ -94,19 +94,15 @@ class _Making:
         self.made[id(node)] = _loop(node, counter, {**container, "text": text}, parts[7])
         self.elements[str(variable["id"])] = counter, {**container, "text": text}
 
-    def rebuilt(self, node: Node) -> Node:
-        """A node with what stands for those in it."""
-        if node.get("kind") == "DeclRefExpr" and referenced(node) in self.elements:
-            counter, container = self.elements[referenced(node)]
-            end = self._span(node)
-            assert end is not None
-            self.edits.append((end[1], end[1], f"[{counter['name']}]"))
-            return _element(node, counter, container)
-        made = self.made.get(id(node), node)
-        inner = made.get("inner")
-        return (
-            {**made, "inner": [self.rebuilt(child) if child else child for child in inner]} if inner else made
-        )
+    def counted(self, node: Node) -> Node:
+        """What stands for a node."""
+        if node.get("kind") != "DeclRefExpr" or referenced(node) not in self.elements:
+            return self.made.get(id(node), node)
+        counter, container = self.elements[referenced(node)]
+        end = span_of(node)
+        assert end is not None
+        self.edits.append((end[1], end[1], f"[{counter['name']}]"))
+        return _element(node, counter, container)
 
     def _unused(self, name: str) -> str:
         taken = {counter["name"] for counter, _ in self.elements.values()}
@@ -114,22 +110,10 @@ class _Making:
             name += "_"
         return name
 
-    def _span(self, node: Node) -> tuple[int, int] | None:
-        """Bytes of the file; ``None`` where they are a macro's or another file's."""
-        begin, end = (node.get("range", {}).get(key, {}) for key in ("begin", "end"))
-        if "offset" not in begin or "offset" not in end or "includedFrom" in begin:
-            return None
-        return int(begin["offset"]), int(end["offset"]) + int(end["tokLen"])
-
-    def _text(self, node: Node) -> str:
-        span = self._span(node)
-        return "" if span is None else source_text(self.data[span[0] : span[1]])
-
 
 def _loop(node: Node, counter: Node, container: Node, body: Node) -> Node:
     where = {"range": container["range"]}
-    zero = {"kind": "IntegerLiteral", "value": "0", "type": {"qualType": "int"}, **where}
-    declared = {**counter, **where, "loc": {}, "init": "c", "inner": [zero]}
+    declared = {**counter, **where, "loc": {}, "init": "c", "inner": [integer("0", container)]}
     method = {
         "kind": "MemberExpr",
         "name": "size",
@@ -145,7 +129,6 @@ def _loop(node: Node, counter: Node, container: Node, body: Node) -> Node:
         **where,
         "inner": [method],
     }
-    inside = {"kind": "BinaryOperator", "opcode": "<", "type": {"qualType": "bool"}, **where}
     step = {"kind": "UnaryOperator", "opcode": "++", "isPostfix": True, "type": _COUNTER, **where}
     return {
         **{key: value for key, value in node.items() if key not in ("kind", "inner")},
@@ -153,38 +136,22 @@ def _loop(node: Node, counter: Node, container: Node, body: Node) -> Node:
         "inner": [
             {"kind": "DeclStmt", **where, "inner": [declared]},
             {},
-            {**inside, "inner": [_counter(counter, where), size]},
-            {**step, "inner": [_named(counter, where)]},
+            binary("<", read(named(counter, container)), size, "bool"),
+            {**step, "inner": [named(counter, container)]},
             body,
         ],
     }
 
 
-def _named(counter: Node, where: Mapping[str, Any]) -> Node:
-    return {
-        "kind": "DeclRefExpr",
-        "type": _COUNTER,
-        "valueCategory": "lvalue",
-        "referencedDecl": counter,
-        **where,
-    }
-
-
-def _counter(counter: Node, where: Mapping[str, Any]) -> Node:
-    """The counter's value."""
-    read = {"kind": "ImplicitCastExpr", "castKind": "LValueToRValue", "type": _COUNTER, **where}
-    return {**read, "inner": [_named(counter, where)]}
-
-
 def _element(node: Node, counter: Node, container: Node) -> Node:
     """The element where its reference stands."""
     where = {"range": node["range"]}
-    named = {
+    operator = {
         "kind": "DeclRefExpr",
         "referencedDecl": {"name": "operator[]"},
         "type": {"qualType": "()"},
         **where,
     }
-    inner = [named, {**container, **where}, _counter(counter, where)]
+    inner = [operator, {**container, **where}, read(named(counter, node))]
     element = {key: node[key] for key in ("type", "range")}
     return {**element, "kind": "CXXOperatorCallExpr", "valueCategory": "lvalue", "inner": inner}

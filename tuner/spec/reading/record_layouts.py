@@ -86,6 +86,13 @@ class Layout:
         (base,) = found
         return base, self.size // numpy_dtype(DTYPES[base][0]).itemsize
 
+    def pointed(self, kind: CType) -> CType:
+        """The type of a pointer to it, with what it is made of there; the same where no spec can describe it."""
+        numbers = self.uniform()
+        if numbers is None:
+            return replace(kind, structure=self.dtype() or "")
+        return replace(kind, base=numbers[0], members=numbers[1])
+
     def dtype(self) -> str | None:
         """The dtype, where NumPy and C lay it out as clang does.
 
@@ -137,10 +144,7 @@ def variable_kind(reader: SourceReader, name: str, kind: CType) -> CType:
     if kind.odd or kind.dtypes or not kind.pointer or kind.depth > 1:
         return kind
     layout = record_layout(reader, variable_element(name, kind))
-    numbers = None if layout is None else layout.uniform()
-    if numbers is not None:
-        return replace(kind, base=numbers[0], members=numbers[1])
-    return replace(kind, structure=("" if layout is None else layout.dtype()) or "")
+    return kind if layout is None else layout.pointed(kind)
 
 
 def record_layouts(

@@ -5,6 +5,7 @@ Asks clang to parse, never for machine code. May not know the spec: it compares 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
@@ -29,14 +30,16 @@ from tuner.spec.reading.c_types import (
     width_of,
 )
 from tuner.spec.reading.device_headers import CUDA_WORDS, INCLUDED, SEARCHED, precompiled
+from tuner.spec.reading.made_nodes import template_arguments, with_arguments
 from tuner.spec.reading.methods import scopes_of, with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
-from tuner.spec.reading.template_arguments import template_arguments, with_arguments
 
 __all__ = ["LANGUAGES", "Function", "SourceReader"]
 
 _MAX_TREE = 256 << 20
 _PROBE = "tuner_type_probe_"
+_LINES = "tuner.probes"  # no name of a declaration: what has no name has its file's in the one that clang looks for
+_ERROR = re.compile(r"^([^:\n]+):(\d+):\d+: (fatal )?error: (.*)$", re.MULTILINE)
 _NAMELESS = "12_GLOBAL__N_1"  # a namespace without a name in a symbol
 
 LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
@@ -188,21 +191,19 @@ class SourceReader:
         found = {template_arguments(t): _function(with_arguments(t), included=False) for t in made}
         return {a: self.resolved(f) for a, f in found.items() if a and f is not None and f.name == name}
 
-    def types(self, expressions: Sequence[str]) -> list[CType]:
-        """The types of expressions as the end of the first file would see them.
+    def types(self, expressions: Sequence[str]) -> list[CType | str]:
+        """The types of expressions as the end of the first file would see them; what clang says of one that has none.
 
         Raises:
-            BaselineError: one has none; what clang says of the first of them.
+            BaselineError: the source does not compile.
         """
-        lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
-        # An empty line ends a comment that a backslash goes on with.
-        extra = "\n\n" + "".join(lines)
-        trees = trees_of(self._accepted(_dump(_PROBE), extra))
+        lines = [f"extern __typeof__({each}) {_PROBE}{i}_;" for i, each in enumerate(expressions)]
+        trees, wrong = self.probed(_PROBE, lines)
         # What is written is the question itself.
-        found = {t["name"]: c_type({"qualType": plain_type(t)}) for t in trees}
-        kinds = [found[f"{_PROBE}{i}_"] for i in range(len(expressions))]
-        function = Function(name="", parameters=tuple(("", kind) for kind in kinds), returns=None)
-        return [kind for _, kind in self.resolved(function).parameters]
+        kinds = tuple(("", c_type({"qualType": plain_type(tree)})) for tree in trees.values())
+        function = self.resolved(Function(name="", parameters=kinds, returns=None))
+        found = dict(zip(trees, (kind for _, kind in function.parameters), strict=True))
+        return [found.get(i) or wrong[i] for i in range(len(expressions))]
 
     def resolved(self, function: Function) -> Function:
         """The function with the types that names of its parameters' types stand for."""
@@ -229,7 +230,10 @@ class SourceReader:
         Raises:
             BaselineError: the source does not compile.
         """
-        return self._accepted(["-S", "-emit-llvm", "-O0", "-o", "-"], action=())
+        status, output, errors = self._run(["-S", "-emit-llvm", "-O0", "-o", "-"], "", action=())
+        if status != 0:
+            raise not_accepted(errors, self._first)
+        return output
 
     def layouts(self, extra: str) -> str:
         """What clang prints of the structures of the first file, laid out in memory; empty where it does not compile.
@@ -265,15 +269,36 @@ class SourceReader:
         elif not extra:
             raise not_accepted(errors, self._first)
 
-    def answered(self, name: str, extra: str) -> tuple[list[Node], str]:
-        """The declarations whose names have ``name`` in them, errors passed over, and what clang says of those.
+    def probed(
+        self, name: str, probes: Sequence[str], *, before: str = "", after: str = ""
+    ) -> tuple[dict[int, Node], dict[int, str]]:
+        """What lines at the end of the first file declare, each by itself: trees, and what clang says of wrong ones.
 
         Args:
-            name: with what goes before it.
-            extra: text behind the first file's.
+            name: how the names that are declared begin; the line's number from 0 and ``_`` follow.
+            probes: the lines.
+            before: text that opens the scope that they are to be in.
+            after: text that closes it.
+
+        Raises:
+            BaselineError: the source does not compile; of CUDA what is wrong is passed over.
         """
+        # An empty line ends a comment that a backslash goes on with.
+        lines = "\n".join(probes)
+        extra = f'\n\n{before}\n#line 1 "{_LINES}"\n{lines}\n{after}\n'
         _, output, errors = self._run(_dump(name), extra)
-        return list(trees_of(output)), errors
+        said = _ERROR.findall(errors)
+        if self.language != "cuda" and any(file != _LINES for file, *_ in said):
+            raise not_accepted(errors, self._first)
+        # Nothing is said of what is wrong behind a fatal one.
+        fatal = next((what for *_, kind, what in said if kind), "")
+        wrong = {
+            int(line) - 1: what for file, line, _, what in reversed(said) if file == _LINES and not fatal
+        }
+        numbers = {f"{name}{i}_": i for i in range(len(probes)) if not fatal and i not in wrong}
+        found = {numbers[t["name"]]: t for t in trees_of(output) if t.get("name") in numbers}
+        other = fatal or "a type that clang does not know"
+        return found, wrong | {i: other for i in range(len(probes)) if i not in found and i not in wrong}
 
     def whole_tree(self) -> tuple[str, str]:
         """Clang's tree of everything as JSON, errors passed over, and what it says of those.
@@ -285,34 +310,15 @@ class SourceReader:
 
     def _resolve(self, aliases: list[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
-        lines = [f"\nextern {alias} {_PROBE}{number}_;\n" for number, alias in enumerate(aliases)]
-        trees = list(self.trees(_PROBE, extra="".join(lines))) if aliases else []
-        if not trees and len(aliases) > 1:
-            # One that cannot be named there is found by halves.
-            half = len(aliases) // 2
-            return self._resolve(aliases[:half]) | self._resolve(aliases[half:])
-        texts = {tree["name"]: plain_type(tree) for tree in trees}
-        known: dict[str, tuple[str, int]] = {}
-        for number, alias in enumerate(aliases):
-            text = texts.get(f"{_PROBE}{number}_")
-            if text is not None:
-                base = bare(text)
-                # What an alias of a vector stands for keeps OpenCL's own names of its elements.
-                known[alias] = (UNSIGNED.get(base, base), width_of(text))
-        return known
+        lines = [f"extern {alias} {_PROBE}{number}_;" for number, alias in enumerate(aliases)]
+        trees = self.probed(_PROBE, lines)[0] if aliases else {}
+        texts = {aliases[number]: plain_type(tree) for number, tree in trees.items()}
+        # What an alias of a vector stands for keeps OpenCL's own names of its elements.
+        return {n: (UNSIGNED.get(bare(text), bare(text)), width_of(text)) for n, text in texts.items()}
 
     @property
     def _first(self) -> str:
         return PurePath(self.files[0].name).name
-
-    def _accepted(
-        self, words: Sequence[str], extra: str = "", *, action: Sequence[str] = ("-fsyntax-only",)
-    ) -> str:
-        """What clang prints of a source that compiles."""
-        status, output, errors = self._run(words, extra, action=action)
-        if status != 0:
-            raise not_accepted(errors, self._first)
-        return output
 
     def _run(
         self,
@@ -359,7 +365,7 @@ class SourceReader:
 
 
 def _dump(name: str) -> list[str]:
-    return ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
+    return ["-ferror-limit=0", "-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
 
 
 def _function(tree: Node, *, included: bool) -> Function | None:

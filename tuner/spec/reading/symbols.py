@@ -1,4 +1,8 @@
-"""What a compiled source defines and what that refers to, read from LLVM's text of it. May not compile."""
+"""What a compiled source defines and what that refers to, read from LLVM's text of it; whole names of variables.
+
+Clang's tree of a function leaves out the namespaces of variables. A name in it may be that of a namespace's variable,
+and the end of the file find another one by it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tuner.core.errors import BaselineError
 from tuner.core.reaching import reachable
+from tuner.evaluators.host.symbols import entry_symbol
+from tuner.spec.reading.methods import name_parts
+from tuner.spec.reading.signature import SourceReader
 
-__all__ = ["Symbols", "plain_name", "symbols_of"]
+__all__ = ["Symbols", "WholeName", "names_in_symbols", "plain_name", "symbols_of"]
 
 _NAME = r'@(?:"(?P<q>[^"\n]+)"|(?P<n>[\w.$-]+))'
 _REFERENCE = re.compile(_NAME)
@@ -27,6 +35,7 @@ _OWN = re.compile(r"\b(?:internal|private|available_externally)\b")
 _MERGED = re.compile(r"\b(?:linkonce|linkonce_odr|weak|weak_odr|common|appending)\b")
 _EXTERNAL = re.compile(r"(?:extern_weak|external) ")
 _OF_LLVM = "llvm."
+_NAMELESS = "_GLOBAL__N_1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,23 +110,63 @@ def _allocated(text: str) -> dict[str, int]:
 def plain_name(symbol: str) -> str:
     """The name of a symbol in its source, without namespaces; empty for what only a compiler or a library names.
 
-    Source: Itanium C++ ABI, 5.1.3 (nested names).
-
     >>> plain_name("scale"), plain_name("_Z5scaled"), plain_name("_ZN2ns5scaleEd"), plain_name("_ZNSt3mapEv")
     ('scale', 'scale', 'scale', '')
-    >>> plain_name("_ZL4grid"), plain_name("_ZN2nsL4gridE")
-    ('grid', 'grid')
     """
-    found = re.match(r"_ZN?K?L?(?=\d)", symbol)
-    if found is None:
-        return "" if symbol.startswith(("_Z", "__")) else symbol
-    parts, rest = list[str](), symbol[found.end() :]
-    while number := re.match(r"L?(\d+)", rest):
-        end = number.end() + int(number[1])
-        parts.append(rest[number.end() : end])
-        rest = rest[end:] if found[0].startswith("_ZN") else ""
-    return parts[-1]
+    *_, last = ["", *name_parts(symbol)]
+    return last if symbol.startswith(("_Z", "__")) else symbol
 
 
 def _named(match: re.Match[str]) -> str:
     return match["q"] or match["n"]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeName:
+    """A variable's name with the namespaces and classes that it is in, and whether other files may use it.
+
+    Empty where several variables have the name.
+    """
+
+    name: str
+    offered: bool = False
+
+
+def names_in_symbols(reader: SourceReader, function: str, names: Iterable[str]) -> dict[str, WholeName]:
+    """The whole names of variables.
+
+    What the code does not refer to is left out: the compiler knows its value, or another file uses it. All have
+    their own names where the source does not compile.
+
+    Args:
+        reader: of the source.
+        function: that uses them, or calls what does; with its namespaces.
+        names: of the variables, without.
+
+    Raises:
+        MachineError: there is no clang, or it does not answer.
+    """
+    try:
+        symbols = symbols_of(reader.llvm())
+    except BaselineError:
+        return {name: WholeName(name) for name in names}
+    entry = entry_symbol(symbols.functions, function)
+    reached = (
+        symbols.defined.keys() if entry is None else reachable([entry], lambda n: symbols.defined.get(n, ()))
+    )
+    referred = frozenset().union(*(symbols.defined.get(each, frozenset()) for each in reached))
+    found: dict[str, WholeName] = {}
+    for name in names:
+        own = [each for each in referred - symbols.functions if plain_name(each) == name]
+        if len(own) == 1:
+            found[name] = WholeName(
+                _whole(own[0]), own[0] not in symbols.defined or own[0] in symbols.offered
+            )
+        elif own:
+            found[name] = WholeName("")
+    return found
+
+
+def _whole(symbol: str) -> str:
+    parts = [part for part in name_parts(symbol) if part != _NAMELESS]
+    return "::".join(parts) or plain_name(symbol)

@@ -15,6 +15,7 @@ __all__ = [
     "WRAPPERS",
     "assigned_only",
     "callee_name",
+    "changed_in",
     "changes",
     "conjuncts",
     "inner_nodes",
@@ -83,6 +84,12 @@ def changes(node: Node) -> bool:
     return (kind == "BinaryOperator" and operator == "=") or (
         kind == "UnaryOperator" and operator in ("++", "--")
     )
+
+
+def changed_in(tree: Node) -> set[str]:
+    """The identities of the variables that change in a part of a tree."""
+    targets = (peeled(inner_nodes(node)[0]) for node in walk(tree) if changes(node))
+    return {referenced(target) for target in targets}
 
 
 def pointer_of(element: Node) -> Node:

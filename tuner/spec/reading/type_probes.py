@@ -17,10 +17,7 @@ from tuner.spec.reading.trees import inner_nodes
 
 __all__ = ["TypeScope"]
 
-_FILE = "tuner_probes"
 _PROBE = "tuner_probe_"
-_ERROR = re.compile(rf"^{_FILE}:(\d+):\d+: error: (.*)$", re.MULTILINE)
-_FATAL = re.compile(r"^.*: fatal error: (.*)$", re.MULTILINE)
 _NUMBER = """template <class T, bool = __is_enum(T)> struct tuner_number_ { typedef T type; };
 template <class T> struct tuner_number_<T, true> { typedef __underlying_type(T) type; };
 """
@@ -57,21 +54,16 @@ class TypeScope:
         """
         if not declarations:
             return []
-        probes = "".join(_probe(i, name, text) for i, (name, text) in enumerate(declarations))
-        extra = f'\n\n{_NUMBER}{self._before}\n#line 1 "{_FILE}"\n{probes}{self._after}\n'
-        trees, errors = self.reader.answered(_PROBE, extra)
-        wrong = {int(line): message for line, message in reversed(_ERROR.findall(errors))}
-        # Nothing is said of what is wrong behind it.
-        fatal = _FATAL.search(errors)
-        found = {str(tree["name"]): _kind(tree) for tree in trees if tree.get("inner")}
+        probes = [_probe(i, name, text) for i, (name, text) in enumerate(declarations)]
+        found, wrong = self.reader.probed(_PROBE, probes, before=_NUMBER + self._before, after=self._after)
         kinds = []
         for i, (_, text) in enumerate(declarations):
-            kind = None if fatal or i + 1 in wrong else found.get(f"{_PROBE}{i}_")
-            odd = wrong.get(i + 1) or (str(fatal[1]) if fatal else "a type that clang does not know")
-            kinds.append(CType(text=text, base="", odd=odd) if kind is None else replace(kind, text=text))
+            kind = _kind(found[i]) if i in found else None
+            odd = wrong.get(i, "a type that clang does not know")
+            kinds.append(replace(kind or CType(text=text, base="", odd=odd), text=text))
         layouts = self.layouts([kind.base for kind in kinds if _may_be_structures(kind)])
         return [
-            _pointed(kind, layouts[kind.base]) if _may_be_structures(kind) and kind.base in layouts else kind
+            layouts[kind.base].pointed(kind) if _may_be_structures(kind) and kind.base in layouts else kind
             for kind in kinds
         ]
 
@@ -99,7 +91,7 @@ def _probe(number: int, name: str, text: str) -> str:
     return (
         f"struct {_PROBE}{number}_ {{ {declared}; static __decay(decltype({name})) tuner_passed; "
         f"static typename tuner_number_<{element}>::type tuner_element; "
-        f"static char (&tuner_enumeration)[1 + __is_enum({element})]; }};\n"
+        f"static char (&tuner_enumeration)[1 + __is_enum({element})]; }};"
     )
 
 
@@ -121,10 +113,3 @@ def _kind(tree: Node) -> CType | None:
 def _may_be_structures(kind: CType) -> bool:
     plain = kind.pointer and not (kind.odd or kind.dtypes or kind.base == "void")
     return plain and _BITS.fullmatch(kind.base) is None
-
-
-def _pointed(kind: CType, layout: Layout) -> CType:
-    numbers = layout.uniform()
-    if numbers is None:
-        return replace(kind, structure=layout.dtype() or "")
-    return replace(kind, base=numbers[0], members=numbers[1])

@@ -17,7 +17,7 @@ from tuner.core.errors import BaselineError, SpecError
 from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.module import SUFFIX, entry_point, module_bytes
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.reading.reached import reached_text
+from tuner.spec.reading.lookup import names_reached
 from tuner.spec.recorded.included import include_folders, with_headers
 from tuner.spec.recorded.replayable import group_of
 from tuner.spec.recorded.workload import AXES
@@ -28,8 +28,8 @@ EVOLVED = "  source: {evolve: true}     # nothing else can be tuned without know
 """The line under ``space`` where the application has already set all that could be tried."""
 
 _GROUPED = re.compile(
-    r"\b(get_local_id|get_group_id|get_local_size|get_num_groups|get_enqueued_local_size|get_local_linear_id"
-    r"|barrier|work_group_\w+|sub_group_\w+|reqd_work_group_size|async_work_group_\w+|__local|local)\b"
+    r"(get_local_id|get_group_id|get_local_size|get_num_groups|get_enqueued_local_size|get_local_linear_id"
+    r"|barrier|work_group_\w+|sub_group_\w+|reqd_work_group_size|async_work_group_\w+|__local|local)"
 )
 _GROUPS = {1: ("GROUP_X",), 2: ("GROUP_X", "GROUP_Y"), 3: ("GROUP_X", "GROUP_Y", "GROUP_Z")}
 _MOST_ITEMS = 1024
@@ -77,7 +77,7 @@ def write_spec(
         entry=first.entry,
         left=lambda name: False,
     )
-    grouped = bool(_GROUPED.search(reached_text(text, first.entry)))
+    grouped = any(map(_GROUPED.fullmatch, names_reached(text, first.entry)))
     return text, _spec(
         recordings, f"{name}.cl", pattern, options, grouped=grouped, evaluations=evaluations, passes=False
     )
