@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from tuner.core.errors import MachineError
 from tuner.core.polynomials import Monomial, Polynomial, constant, variable
-from tuner.spaces.source.kinds import is_integer, is_narrow
+from tuner.spaces.source.kinds import is_integer, is_narrow, whole_number
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import names_in, subtrees
@@ -30,7 +30,6 @@ __all__ = [
     "rows_of",
 ]
 
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
 _INTEGER_TYPES = re.compile(
     r"(const )?(unsigned |signed )?(int|long|long long|(std::)?(size_t|ptrdiff_t|u?int(32|64)_t))"
 )
@@ -52,10 +51,8 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Polynomial | None:
     """
     match expr:
         case Number(text=text):
-            found = _INTEGER.fullmatch(text)
-            if found is None or (len(found[1]) > 1 and found[1].isdigit() and found[1][0] == "0"):
-                return None
-            return constant(int(found[1], 0))
+            found = whole_number(text)
+            return None if found is None else constant(found[0])
         case Name(id=name):
             return variable(name)
         case Unary(op="-", operand=operand):

@@ -13,9 +13,9 @@ from dataclasses import replace
 from tuner.spaces.source.kinds import Refused, types_of
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.operator import HOST, Args, knowing_members, where_it_applies
-from tuner.spaces.source.operators.values.vectors import type_of
 from tuner.spaces.source.syntax import Call, Expr, Function, Stmt
 from tuner.spaces.source.walks import map_expressions, subtrees
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS"]
 

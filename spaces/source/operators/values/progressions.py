@@ -30,7 +30,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, length, require_no_wrap, upper_end
-from tuner.spaces.source.operators.values.vectors import LANES, type_of
+from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -49,6 +49,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
 )
 from tuner.spaces.source.walks import exchanged, names_in, subtrees, written_names
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS"]
 

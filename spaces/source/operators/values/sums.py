@@ -41,7 +41,6 @@ from tuner.spaces.source.operators.values.vectors import (
     WIDENS,
     Lanes,
     splat,
-    type_of,
     vector_statement,
     vector_type,
     with_lanes,
@@ -64,6 +63,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS"]
 
