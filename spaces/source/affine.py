@@ -23,9 +23,11 @@ from tuner.spaces.source.walks import names_in, subtrees
 
 __all__ = [
     "Rows",
+    "distance",
     "is_empty",
     "never",
     "over",
+    "plus",
     "polynomial",
     "rows_of",
 ]
@@ -75,6 +77,23 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Polynomial | None:
                 return None
             return variable(f"({expression_text(expr)})")
     return None
+
+
+def plus(expr: Expr, by: int) -> Expr:
+    """An expression and a number, which may be below zero, added up with one that is there: no ``n - 1 - 1``."""
+    match expr:
+        case Number(text=text) if text.isdigit() and int(text) + by >= 0:
+            return Number(str(int(text) + by))
+        case Binary(op="+" | "-" as op, left=left, right=Number(text=text)) if text.isdigit():
+            expr, by = left, by + (int(text) if op == "+" else -int(text))
+    return Binary("+" if by > 0 else "-", expr, Number(str(abs(by)))) if by else expr
+
+
+def distance(a: Expr, b: Expr) -> int | None:
+    """By how much one expression is always more than another, where that is known."""
+    one, two = polynomial(a, ()), polynomial(b, ())
+    left = None if one is None or two is None else one - two
+    return left.get((), 0) if left is not None and set(left) <= {()} else None
 
 
 def _strides_of(polys: Iterable[Polynomial], moving: Collection[str]) -> list[Monomial] | None:

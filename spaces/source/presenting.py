@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.affine import plus
 from tuner.spaces.source.kinds import is_integer
 from tuner.spaces.source.printer import UNIT, WIDTH, function_text, param_text, preamble_text
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number
@@ -131,11 +132,6 @@ def _added_up(node: Any) -> Any:
 
 def _sum(expr: Expr) -> Expr:
     match expr:
-        case Binary(
-            op="+" | "-" as outer,
-            left=Binary(op="+" | "-" as inner, left=rest, right=Number(text=a)),
-            right=Number(text=b),
-        ) if _DECIMAL.fullmatch(a) and _DECIMAL.fullmatch(b):
-            total = (int(a) if inner == "+" else -int(a)) + (int(b) if outer == "+" else -int(b))
-            return rest if not total else Binary("+" if total > 0 else "-", rest, Number(str(abs(total))))
+        case Binary(op="+" | "-" as op, left=Binary(right=Number()) as left, right=Number(text=text)):
+            return plus(left, int(text) if op == "+" else -int(text)) if _DECIMAL.fullmatch(text) else expr
     return expr

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from tuner.core.polynomials import constant
-from tuner.spaces.source.affine import never, polynomial
+from tuner.spaces.source.affine import distance, never, plus, polynomial
 from tuner.spaces.source.facts import facts_at
 from tuner.spaces.source.kinds import (
     is_floating,
@@ -110,22 +110,13 @@ def extreme(values: Sequence[Expr], *, smallest: bool) -> Expr:
     kept: list[Expr] = []
     for value in dict.fromkeys(values):
         for place, other in enumerate(kept):
-            by = _distance(value, other)
+            by = distance(value, other)
             if by is not None:
                 kept[place] = value if by and (by < 0) == smallest else other
                 break
         else:
             kept.append(value)
     return reduce(minimum if smallest else maximum, kept)
-
-
-def _distance(a: Expr, b: Expr) -> int | None:
-    """By how much one expression is always more than another, where that is known."""
-    one, two = polynomial(a, ()), polynomial(b, ())
-    if one is None or two is None:
-        return None
-    left = one - two
-    return left.get((), 0) if set(left) <= {()} else None
 
 
 def joined(op: str, parts: Sequence[Expr]) -> Expr:
@@ -135,16 +126,11 @@ def joined(op: str, parts: Sequence[Expr]) -> Expr:
 
 def add(a: Expr, b: Expr) -> Expr:
     """A sum, with small numbers added up."""
-    if isinstance(b, Number) and b.text.isdigit():
-        value = int(b.text)
-        match a:
-            case Number(text=text) if text.isdigit():
-                return Number(str(int(text) + value))
-            case Binary(op="-" | "+" as op, left=left, right=Number(text=text)) if text.isdigit():
-                total = (int(text) if op == "+" else -int(text)) + value
-                return left if not total else Binary("+" if total > 0 else "-", left, Number(str(abs(total))))
-        if not value:
-            return a
+    match b:
+        case Number(text=text) if text.isdigit():
+            return plus(a, int(text))
+        case Unary(op="-", operand=operand) if a != Number("0"):
+            return subtract(a, operand)
     return b if a == Number("0") else Binary("+", a, b)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.affine import distance
 from tuner.spaces.source.changes import exposed_names
 from tuner.spaces.source.kinds import Refused, is_number, keeps_value, plain_type
 from tuner.spaces.source.operators.base import (
@@ -32,7 +32,6 @@ from tuner.spaces.source.walks import (
     declared_names,
     index_chain,
     map_expressions,
-    names_in,
     opaque_words,
     statements,
     substitute,
@@ -167,18 +166,13 @@ def _element(node: Any, arrays: dict[str, Decl]) -> tuple[str, tuple[int, ...]] 
     base, subscripts = index_chain(node)
     if not isinstance(base, Name) or base.id not in arrays:
         return None
-    dims = [_whole(d) for d in arrays[base.id].dims]
-    at = [_whole(s) for s in subscripts]
+    dims = [distance(d, Number("0")) for d in arrays[base.id].dims]
+    at = [distance(s, Number("0")) for s in subscripts]
     if len(at) != len(dims) or any(
         a is None or d is None or not 0 <= a < d for a, d in zip(at, dims, strict=True)
     ):
         return None
     return base.id, tuple(a for a in at if a is not None)
-
-
-def _whole(expr: Expr) -> int | None:
-    poly = polynomial(expr, ()) if not names_in(expr) else None
-    return None if poly is None or set(poly) > {()} else poly.get((), 0)
 
 
 OPERATORS = (

@@ -30,7 +30,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import length, number, upper_end
+from tuner.spaces.source.operators.bounds import add, length, number, upper_end
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -146,21 +146,10 @@ def _moved(part: Any, name: str, by: Expr) -> Any:
         if expr == Unary("*", Name(name)):
             return Index(Name(name), by)
         if isinstance(expr, Index) and expr.base == Name(name):
-            return Index(Name(name), _sum(by, expr.index))
+            return Index(Name(name), add(by, expr.index))
         return expr
 
     return map_expressions(part, change)
-
-
-def _sum(left: Expr, right: Expr) -> Expr:
-    if Number("0") in (left, right):
-        return right if left == Number("0") else left
-    if isinstance(right, Unary) and right.op == "-":
-        return Binary("-", left, right.operand)
-    both = (left, right)
-    if all(isinstance(each, Number) and each.text.isdigit() for each in both):
-        return Number(str(sum(int(each.text) for each in both if isinstance(each, Number))))
-    return Binary("+", left, right)
 
 
 def _step(stmt: Stmt, name: str) -> int | Expr | None:
