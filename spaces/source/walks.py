@@ -43,6 +43,7 @@ __all__ = [
     "index_chain",
     "inner_bodies",
     "map_expressions",
+    "mentions",
     "names_in",
     "offered",
     "opaque_words",
@@ -226,6 +227,11 @@ def opaque_words(node: Node) -> set[str]:
     """Words of constructs that operators do not know."""
     texts = (n.text for n in subtrees(node) if isinstance(n, Opaque | OpaqueStmt))
     return {word for text in texts for word in words(text)}
+
+
+def mentions(node: Node, name: str) -> bool:
+    """Whether a node uses, declares or assigns to a name, also in text that operators do not know."""
+    return name in names_in(node) or name in written_names(node) or name in opaque_words(node)
 
 
 def written_names(node: Node) -> set[str]:

@@ -5,6 +5,7 @@ May not judge whether a change is legal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -50,9 +51,12 @@ __all__ = [
     "minimum",
     "number",
     "require_no_wrap",
+    "rounds_of",
     "subtract",
     "upper_end",
 ]
+
+_SMALL = re.compile(r"0|[1-9][0-9]{0,2}")
 
 
 def upper_end(loop: For) -> Expr:
@@ -82,6 +86,14 @@ def left_over(function: Function, loop: For, size: Expr, end: Expr) -> Expr:
 def length(loop: For, end: Expr) -> Expr:
     """How many iterations an upward loop by one has before ``end``."""
     return subtract(end, loop.start)
+
+
+def rounds_of(loop: For) -> range | None:
+    """The values of a counter that goes upwards by one between small numbers; ``None`` for any other."""
+    start, limit = (e.text if isinstance(e, Number) else "" for e in (loop.start, loop.limit))
+    if not (loop.upward and loop.by_one and _SMALL.fullmatch(start) and _SMALL.fullmatch(limit)):
+        return None
+    return range(int(start), int(limit) + (loop.op == "<="))
 
 
 def number(value: int) -> Expr:

@@ -6,7 +6,6 @@ statements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -27,6 +26,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
     where_it_applies,
 )
+from tuner.spaces.source.operators.bounds import rounds_of
 from tuner.spaces.source.syntax import Block, Decl, Expr, For, Function, Index, Name, Number, Stmt
 from tuner.spaces.source.walks import (
     declared_names,
@@ -40,7 +40,7 @@ from tuner.spaces.source.walks import (
     with_bodies,
 )
 
-__all__ = ["OPERATORS", "rounds_of"]
+__all__ = ["OPERATORS"]
 
 _MOST_ROUNDS = 16
 _MOST_NODES = 2000
@@ -54,15 +54,6 @@ _SUFFIX = {
     **dict.fromkeys(("unsigned long", "size_t", "uint64_t"), "UL"),
 }
 """What a number of a counter's type ends with: beside others it means what the counter meant."""
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,2}")
-
-
-def rounds_of(loop: For) -> range | None:
-    """The values of a counter that goes upwards by one between small numbers; ``None`` for any other."""
-    start, limit = (e.text if isinstance(e, Number) else "" for e in (loop.start, loop.limit))
-    if not (loop.upward and loop.by_one and _NUMBER.fullmatch(start) and _NUMBER.fullmatch(limit)):
-        return None
-    return range(int(start), int(limit) + (loop.op == "<="))
 
 
 def write_out(function: Function, args: Args) -> Function:

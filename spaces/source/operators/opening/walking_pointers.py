@@ -50,6 +50,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import (
     map_expressions,
+    mentions,
     names_in,
     opaque_words,
     statements,
@@ -84,11 +85,6 @@ def _with_joined(function: Function, name: str) -> Function:
     return replace(function, body=_joined(function.body, name, ends=function.whole))
 
 
-def _is_asked(name: str, part: tuple[Stmt, ...]) -> bool:
-    """Whether statements name a pointer, in text too."""
-    return name in names_in(part) or name in opaque_words(part)
-
-
 def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[Stmt, ...]:
     """A list of statements in which a pointer steps on behind all that it leads to.
 
@@ -101,7 +97,7 @@ def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[S
     ahead = 0
     ends = ends or any(isinstance(stmt, Decl) and stmt.name == name for stmt in body)
     for at, stmt in enumerate(body):
-        step, asked = _step(stmt, name), _is_asked(name, body[at + 1 :])
+        step, asked = _step(stmt, name), mentions(body[at + 1 :], name)
         if isinstance(step, int):
             ahead += step
         elif step is None or asked or not ends or not is_pure(step):
@@ -197,7 +193,7 @@ def index_pointer(function: Function, args: Args) -> Function:
         raise Refused(f"{name} is no pointer that steps on")
     at = next((i for i, stmt in enumerate(loop.body) if _step(stmt, name) is not None), -1)
     body = (*loop.body[:at], *loop.body[at + 1 :])
-    step = _step(loop.body[at], name) if at >= 0 and not _is_asked(name, loop.body[at + 1 :]) else None
+    step = _step(loop.body[at], name) if at >= 0 and not mentions(loop.body[at + 1 :], name) else None
     if step is None or _is_set(body, name) or not _elements_only(body, name):
         raise Refused(f"{name} does not step on once, at the end of loop {loop.key}")
     if isinstance(step, Expr) and not _is_steady(function, loop, step):
@@ -233,7 +229,7 @@ def _behind(function: Function, loop: For, name: str, step: int | Expr) -> list[
     body, at = place_in_body(function, loop)
     own = any(isinstance(s, Decl) and s.name == name for s in body[:at])
     # A region may be come to again.
-    if (own or (body is function.body and function.whole)) and not _is_asked(name, body[at + 1 :]):
+    if (own or (body is function.body and function.whole)) and not mentions(body[at + 1 :], name):
         return []
     end = upper_end(loop)
     stepping = ExprStmt(Assign("+=", Name(name), _times(length(loop, end), step)))
