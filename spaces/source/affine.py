@@ -19,12 +19,13 @@ from tuner.core.polynomials import Monomial, Polynomial, constant, variable
 from tuner.spaces.source.kinds import is_integer, is_narrow, whole_number
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.walks import index_chain, names_in, subtrees
 
 __all__ = [
     "Rows",
     "distance",
     "is_empty",
+    "moves",
     "never",
     "over",
     "plus",
@@ -87,6 +88,17 @@ def plus(expr: Expr, by: int) -> Expr:
         case Binary(op="+" | "-" as op, left=left, right=Number(text=text)) if text.isdigit():
             expr, by = left, by + (int(text) if op == "+" else -int(text))
     return Binary("+" if by > 0 else "-", expr, Number(str(abs(by)))) if by else expr
+
+
+def moves(element: Index, var: str) -> int:
+    """How a counter moves an access: 0 for not at all, 1 for to the next element, 2 for further."""
+    _, subscripts = index_chain(element)
+    for distance, subscript in enumerate(reversed(subscripts)):
+        if var in names_in(subscript):
+            poly = polynomial(subscript, {var})
+            own = {} if poly is None else {m: c for m, c in poly.items() if var in m}
+            return 1 if not distance and own in ({(var,): 1}, {(var,): -1}) else 2
+    return 0
 
 
 def distance(a: Expr, b: Expr) -> int | None:

@@ -15,6 +15,7 @@ from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
+    Binary,
     Block,
     Call,
     Decl,
@@ -31,6 +32,8 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Param,
     Stmt,
+    Ternary,
+    Unary,
 )
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "bodies",
     "children",
     "declared_names",
+    "evaluated",
     "exchanged",
     "expressions",
     "index_chain",
@@ -200,6 +204,21 @@ def expressions(node: Node) -> Iterator[Expr]:
     for found in subtrees(node):
         if isinstance(found, Expr):
             yield found
+
+
+def evaluated(expr: Expr) -> Iterator[Expr]:
+    """An expression and the parts of it that are evaluated whenever it is."""
+    yield expr
+    parts = tuple(operands(expr))
+    match expr:
+        case Ternary() | Binary(op="&&" | "||"):
+            parts = parts[:1]
+        case Unary(op="&"):
+            parts = ()
+        case Assign(op="=", target=target, value=value):
+            parts = (value, target.index) if isinstance(target, Index) else (value,)
+    for part in parts:
+        yield from evaluated(part)
 
 
 def names_in(node: Node) -> set[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import reduce
 
 from tuner.spaces.source.integers import rank
-from tuner.spaces.source.kinds import is_integer, is_narrow, is_pure, plain_type, whole_number
+from tuner.spaces.source.kinds import is_integer, is_narrow, is_number, is_pure, plain_type, whole_number
 from tuner.spaces.source.syntax import Binary, Call, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import children, index_chain
 
@@ -31,7 +31,7 @@ _INT = re.compile(r"'.*'|true|false")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\.?([eE][-+]?[0-9]+)?[fF]?|0[xX].*[pP][-+]?[0-9]+[fF]?")
 _OF_FRACTIONS = re.compile(r"std::(?!is|signbit|numeric)\w+")
 _CHOOSING = ("std::min", "std::max", "std::clamp")
-_FRACTIONS = ("float", "double")
+_FRACTIONS = ("double", "float")
 _LOGICAL = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 
 
@@ -95,11 +95,11 @@ def _parts(expr: Expr, types: Mapping[str, str]) -> set[str]:
 
 
 def one_type(expr: Expr, types: Mapping[str, str]) -> str:
-    """The one type that all of an expression is computed in, without qualifiers; of small integers ``int``.
+    """The type that an expression is computed in, without qualifiers; of small integers ``int``.
 
     Returns:
         ``int``, ``float``, ``double`` or what else the names are declared as; nothing where they are of several types
-        or of unknown ones.
+        of whole numbers, or of unknown ones.
     """
     return _promoted(type_of(expr, types))
 
@@ -125,9 +125,9 @@ def type_of(expr: Expr, types: Mapping[str, str]) -> str:
         case Binary(op="<<" | ">>", left=left):
             return one_type(left, types)
         case Binary(left=left, right=right):
-            return _joined(left, right, types)
+            return _joined(one_type(left, types), one_type(right, types))
         case Ternary(then=then, other=other):
-            return _same(one_type(then, types), one_type(other, types))
+            return _joined(one_type(then, types), one_type(other, types))
         case Call(function=name, arguments=arguments):
             return _type_of_call(expr, name, [one_type(a, types) for a in arguments])
     return ""
@@ -162,13 +162,11 @@ def _same(left: str, right: str) -> str:
     return left if left == right else ""
 
 
-def _joined(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
-    """The type of a sum or product; beside a fraction a whole number that is written is one of its type: ``2 * x``."""
-    one, two = one_type(left, types), one_type(right, types)
-    for part, kind in ((left, two), (right, one)):
-        if kind in _FRACTIONS and isinstance(part, Number) and whole_number(part.text) is not None:
-            return kind
-    return _same(one, two)
+def _joined(left: str, right: str) -> str:
+    """The type of a sum or product, or of what is chosen: that of the wider fraction where there is any."""
+    if left != right and is_number(left) and is_number(right):
+        return next((kind for kind in ("long double", *_FRACTIONS) if kind in (left, right)), "")
+    return _same(left, right)
 
 
 def _promoted(kind: str) -> str:

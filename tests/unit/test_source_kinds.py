@@ -93,4 +93,4 @@ def test_what_is_computed_beside_written_numbers_and_functions_has_a_type() -> N
     lines = "x[0] = 2 * x[1]; x[0] = sqrt(x[1]); y[0] = 2 * sqrtf(y[1]); y[0] = y[1] + n;"
     function = program_of(f"void f(double *x, float *y, int n) {{ {lines} }}", "f").functions["f"]
     found = [one_type(s.expr.value, types_of(function)) for s in function.body]  # type: ignore[union-attr]
-    assert found == ["double", "double", "float", ""]
+    assert found == ["double", "double", "float", "float"]
