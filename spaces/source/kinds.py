@@ -47,7 +47,7 @@ _KNOWN = re.compile(r"min|max|f(min|max)|(get|barrier|work_group_barrier|__sync)
 """Further names that operators go by."""
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
 _NUMBER_WORD = re.compile(
-    r"bool|char|short|int|long|signed|unsigned|float|double|s?size_t|ptrdiff_t|u?int\d+_t"
+    r"_?[bB]ool|_Float16|char|short|int|long|signed|unsigned|float|double|s?size_t|ptrdiff_t|u?int\d+_t"
 )
 _NARROW = re.compile(
     r"((un)?signed )?(char|short)( int)?|short (un)?signed( int)?|u?int(8|16)_t|uchar|ushort|_?[bB]ool"

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from tuner.spaces.source.changes import exposed_names
-from tuner.spaces.source.kinds import Refused, hidden, is_integer, is_pure
+from tuner.spaces.source.kinds import Refused, hidden, is_integer, is_number, is_pure
 from tuner.spaces.source.lexical import unused, words
 from tuner.spaces.source.operators.base import Args, Site, is_used_outside, opener
 from tuner.spaces.source.operators.naming import names_known
@@ -48,10 +48,6 @@ from tuner.spaces.source.walks import (
 __all__ = ["OPERATORS", "plain_locals", "separated_in", "without_hidden_counters"]
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?: [A-Za-z_]\w*)*")
-_NUMBER = re.compile(
-    r"(?:(?:unsigned|signed|short|long|int|char|float|double|bool|half|size_t|ptrdiff_t|u?int\d+_t)(?: |$))+"
-)
-"""In C++ a first value and a later one may be different things for any other type."""
 _LASTS = re.compile(
     r"\b(const|volatile|static|extern|register|thread_local|_Thread_local|__thread|auto"
     r"|(__)?(local|global|constant|private)|__(shared|device|constant|managed)__)\b"
@@ -154,11 +150,11 @@ def plain_locals(function: Function, *, private: bool = False) -> list[Decl]:
 
 def _is_plain(kind: str, language: str) -> bool:
     """Whether a type is one of numbers, of pointers to them, or in C a name that may be one."""
-    pointed = kind.removesuffix("*").rstrip().removeprefix("const ")
-    if pointed != kind and _NUMBER.fullmatch(pointed):
-        return True
-    plain = _PLAIN if language in ("c", "opencl") else _NUMBER
-    return _LASTS.search(kind) is None and plain.fullmatch(kind) is not None
+    if kind.endswith("*"):
+        kind, language = kind[:-1].rstrip().removeprefix("const "), "c++"
+    # In C++ a first value and a later one may be different things for any other type than a number.
+    plain = _LASTS.search(kind) is None and _PLAIN.fullmatch(kind) is not None
+    return plain and (language in ("c", "opencl") or is_number(kind))
 
 
 def _with_one_name(node: Any, names: set[str], name: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from tuner.spaces.source.directives import plain_text, unread
-from tuner.spaces.source.kinds import Refused, all_types_of, is_integer, plain_type, types_of
+from tuner.spaces.source.kinds import Refused, all_types_of, is_integer, is_number, plain_type, types_of
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.number_types import number_types, without_names
 from tuner.spaces.source.syntax import Assign, Cast, Decl, For, Function, Name
@@ -27,12 +27,6 @@ _UNSTEADY = _THREADS_OWN | {"volatile", "_Atomic", "atomic"}
 _THREADPRIVATE = re.compile(r"\bthreadprivate\s*\(([^)]*)\)")
 _OF_THE_LIBRARY = frozenset({"errno", "signgam"})
 """Variables of the C library that each thread has its own of, or that functions change unseen."""
-
-_NUMBER = re.compile(
-    r"(?:(?:un)?signed|char|short|int|long|float|double|_?[bB]ool|_Float16|size_t|ptrdiff_t|ssize_t|u?int\d+_t)"
-    r"(?: (?:(?:un)?signed|char|short|int|long|double))*"
-)
-_SUMMED = re.compile(r"float|(?:long )?double|(?!_?[bB]ool)" + _NUMBER.pattern)
 
 
 def require_same_for_all(function: Function, loop: For) -> None:
@@ -80,7 +74,7 @@ def require_plain_sums(function: Function, loop: For, sums: Iterable[str]) -> No
             if isinstance(n, Assign) and isinstance(n.target, Name) and n.target.id == name
         ]
         cut = is_integer(kind) and not all(is_whole(value, types) for value in values)
-        if "*" in types.get(name, "") or cut or not _SUMMED.fullmatch(plain_type(kind)):
+        if "*" in types.get(name, "") or cut or not is_number(kind) or "ool" in kind:
             raise Refused(
                 f"parts of {name}, that threads which share loop {loop.key} would have, do not add up to it"
             )
@@ -91,7 +85,7 @@ def _require_plain(function: Function, loop: For, used: Iterable[str]) -> None:
     given = set(re.findall(r"\b(?:typename|class)\s+(\w+)\s*[,>=]", function.source))
     for kind in used:
         meant = plain_type(without_names(kind, number_types(function.source)).replace("&", " "))
-        if meant not in given and not _NUMBER.fullmatch(meant) and not meant.startswith("std::complex<"):
+        if meant not in given and not is_number(meant) and not meant.startswith("std::complex<"):
             raise Refused(f"loop {loop.key} has values of {meant}, whose operations may be functions")
 
 
