@@ -6,7 +6,7 @@ May not transform.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from tuner.core.errors import Place, SpecError
 from tuner.core.types import Variable
 from tuner.spaces.source.cutting import SourceFile
 from tuner.spaces.source.deduced_types import with_deduced_types
-from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_type
+from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.number_types import number_types, with_number_types
 from tuner.spaces.source.parse import (
@@ -30,7 +30,7 @@ from tuner.spaces.source.parse import (
     parse_file,
 )
 from tuner.spaces.source.reading import parse_statements
-from tuner.spaces.source.structure_texts import definitions_of
+from tuner.spaces.source.structures import structures
 from tuner.spaces.source.syntax import Assign, Call, Decl, Function, Name, Stmt, Unary
 from tuner.spaces.source.walks import assigned_names, names_in, opaque_words, root_of, subtrees
 
@@ -288,26 +288,17 @@ def _declared(text: str, language: str) -> tuple[Decl, ...]:
     """Declarations of arrays and fractions, none of a name that is declared with two types."""
     plain = _ATTRIBUTE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     found: dict[str, set[Decl]] = {}
-    aliases: dict[str, str] = {}
+    types = structures(plain, language)
     stack = [parse_file(plain.encode(), language)]
     while stack:
         for node in stack.pop().named_children:
             if node.type in _SCOPES:
                 stack.append(node)
-            elif node.type == "type_definition":
-                aliases |= dict(definitions_of(node))
             elif node.type == "declaration":
                 for decl in parse_statements([node]):
                     if not isinstance(decl, Decl) or _UNLIKE.search(decl.type):
                         continue
-                    kind = _meant(decl.type, aliases)
+                    kind = types.meant(decl.type)
                     if decl.dims or is_floating(kind):
                         found.setdefault(decl.name, set()).add(replace(decl, type=kind, init=None))
     return tuple(decls.pop() for decls in found.values() if len(decls) == 1)
-
-
-def _meant(kind: str, aliases: Mapping[str, str]) -> str:
-    """What a type stands for, in a file whose names of types stand for other names before them."""
-    for _ in range(len(aliases) + 1):
-        kind = plain_type(aliases.get(plain_type(kind), kind))
-    return kind
