@@ -8,6 +8,7 @@ from same_results import program_of
 from tuner.core.polynomials import constant
 from tuner.spaces.source.integers import Known
 from tuner.spaces.source.kinds import all_types_of, element_types_of, plain_type, types_of, writable
+from tuner.spaces.source.lexical import words
 from tuner.spaces.source.syntax import Number
 from tuner.spaces.source.widths import one_type
 
@@ -94,3 +95,7 @@ def test_what_is_computed_beside_written_numbers_and_functions_has_a_type() -> N
     function = program_of(f"void f(double *x, float *y, int n) {{ {lines} }}", "f").functions["f"]
     found = [one_type(s.expr.value, types_of(function)) for s in function.body]  # type: ignore[union-attr]
     assert found == ["double", "double", "float", "float"]
+
+
+def test_letters_within_numbers_are_no_names() -> None:
+    assert words("2.0f * 1e3 + 0x1F + a1") == {"a1"}

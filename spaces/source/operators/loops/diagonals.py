@@ -16,7 +16,7 @@ from tuner.core.compilers import CLANG
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spaces.source.affine import plus
 from tuner.spaces.source.dependence import Dependences
-from tuner.spaces.source.kinds import plain_type, types_of
+from tuner.spaces.source.kinds import is_unsigned, plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -29,7 +29,6 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     body_of,
     counter_type,
-    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -94,7 +93,7 @@ def diagonals(function: Function, args: Args) -> Function:
 def _plain(function: Function, nest: Sequence[For]) -> Assign:
     """The one assignment of a nest that counts alike."""
     first, *others = (counter_type(function, f) for f in nest)
-    if any(k != first for k in others) or counts_without_sign(first):
+    if any(k != first for k in others) or is_unsigned(first):
         raise Refused("the loops do not count in one signed type")
     body = body_of(nest[-1])
     if len(body) != 1 or not isinstance(body[0], ExprStmt) or not isinstance(body[0].expr, Assign):
