@@ -59,7 +59,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "behind"]
 
 _FIT = "subscripts fit"
 _LASTS = re.compile(r"\b(?:static|extern|volatile|thread_local|_Thread_local|__thread)\b")
@@ -203,7 +203,8 @@ def index_pointer(function: Function, args: Args) -> Function:
         raise Refused(f"loop {loop.key} counts in an unsigned type")
     offset = _times(length(loop, Name(loop.var)), step)
     made = replace(loop, body=_moved(body, name, offset))
-    return replace_statement(function, loop, [made, *_behind(function, loop, name, step)])
+    grown = Assign("+=", Name(name), _times(length(loop, upper_end(loop)), step))
+    return replace_statement(function, loop, [made, *behind(function, loop, name, grown)])
 
 
 def _is_steady(function: Function, loop: For, step: Expr) -> bool:
@@ -224,18 +225,16 @@ def _times(count: Expr, step: int | Expr) -> Expr:
     return far if step > 0 else Unary("-", far)
 
 
-def _behind(function: Function, loop: For, name: str, step: int | Expr) -> list[Stmt]:
-    """The step over all that the loop went through, where anything asks for the pointer again."""
+def behind(function: Function, loop: For, name: str, grown: Assign) -> list[Stmt]:
+    """What a variable grows by while a loop runs, behind the loop, where anything asks for the variable again."""
     body, at = place_in_body(function, loop)
     own = any(isinstance(s, Decl) and s.name == name for s in body[:at])
     # A region may be come to again.
     if (own or (body is function.body and function.whole)) and not mentions(body[at + 1 :], name):
         return []
-    end = upper_end(loop)
-    stepping = ExprStmt(Assign("+=", Name(name), _times(length(loop, end), step)))
     if any(_has_iterations(each, loop) for each in all_loops(function)):
-        return [stepping]
-    return [If(Binary("<", loop.start, end), (stepping,), ())]
+        return [ExprStmt(grown)]
+    return [If(Binary("<", loop.start, upper_end(loop)), (ExprStmt(grown),), ())]
 
 
 def _has_iterations(around: For, loop: For) -> bool:
