@@ -146,7 +146,8 @@ def _partial(
     if not touched:
         return None
     outer = tuple(_outer_declarations(body, begin, end))
-    function = read_function(name, node, parse_statements(touched), file.text, outer)
+    statements = parse_statements(touched)
+    function = read_function(name, node, statements, file.text, outer)
     # Whole lines: the printer indents, and ends each statement with a line break.
     text = file.text.encode()
     start = text.rfind(b"\n", 0, touched[0].start_byte) + 1
@@ -156,14 +157,15 @@ def _partial(
     while stop < end and text[stop : stop + 1] in b" \t\r":
         stop += 1
     stop += text[stop : stop + 1] == b"\n"
-    function = replace(function, whole=False, read_after=_read_after(body, scope, begin, end))
+    own = {s.name for s in statements if isinstance(s, Decl)}
+    function = replace(function, whole=False, read_after=_read_after(body, scope, begin, end, own))
     return function, start, stop, touched[0].start_point[1] // 4
 
 
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
-def _read_after(body: Node, scope: Node, begin: int, end: int) -> frozenset[str]:
+def _read_after(body: Node, scope: Node, begin: int, end: int, own: Collection[str]) -> frozenset[str]:
     """Names that the rest of a function may ask for the values that they have behind a region.
 
     Args:
@@ -171,6 +173,7 @@ def _read_after(body: Node, scope: Node, begin: int, end: int) -> frozenset[str]
         scope: the statement that the region is a part of.
         begin: of the region, in bytes.
         end: likewise.
+        own: names that the region declares for what follows it, which has to find them whatever their values.
     """
     around: list[Node] = []
     node: Node | None = scope
@@ -190,7 +193,7 @@ def _read_after(body: Node, scope: Node, begin: int, end: int) -> frozenset[str]
             found |= words(name)
         behind = again or node.start_byte >= end
         if node.type == "identifier" and behind and not _is_declared(node) and name not in given:
-            whole = not again and _given_in(node, containing)
+            whole = not again and name not in own and _given_in(node, containing)
             (given if whole else found).add(name)
         stack.extend(reversed(node.children))
     return frozenset(found)

@@ -137,7 +137,7 @@ def _arrays(function: Function) -> Iterator[Decl]:
     """Local arrays that are no more than the elements that numbers name, each declared once and without values."""
     within = [s for s in statements(function.body) if isinstance(s, Decl)]
     outside = {p.name for p in function.params} | {d.name for d in function.outer}
-    exposed = exposed_names(function) | opaque_words(function.body)
+    exposed = exposed_names(function) | opaque_words(function.body) | function.read_after
     for decl in within:
         once = sum(d.name == decl.name for d in within) == 1 and decl.name not in outside
         if not decl.dims or decl.init is not None or decl.suffix or keeps_value(decl) or not once:

@@ -176,6 +176,7 @@ class _Separating:
         decl: its declaration.
         counter: whether it counts loops; other locals are only separated inside of loops.
         taken: names that are no new one.
+        asked: whether something behind the region asks for it.
         renames: whether loops that count by themselves have a counter of another name: the local itself stays.
         found: whether any values could be apart.
         names: the new ones.
@@ -184,6 +185,7 @@ class _Separating:
     decl: Decl
     counter: bool
     taken: set[str]
+    asked: bool
     renames: bool = False
     found: bool = False
     names: set[str] = field(default_factory=set)
@@ -194,7 +196,8 @@ class _Separating:
     def of(cls, function: Function, decl: Decl, *, renames: bool = False) -> _Separating:
         """For a local of a function."""
         counter = any(isinstance(s, For) and s.var == decl.name for s in statements(function.body))
-        return cls(decl, counter, names_known(function) | words(function.source), renames=renames)
+        taken, asked = names_known(function) | words(function.source), decl.name in function.read_after
+        return cls(decl, counter, taken, asked, renames=renames)
 
     def __post_init__(self) -> None:
         self._name = self.decl.name
@@ -204,9 +207,9 @@ class _Separating:
         """Statements that have the declaration in them or below."""
         for number, stmt in enumerate(body):
             if stmt is self.decl:
-                rest = self._apart(body[number + 1 :], live=False, leaves=None)
+                rest = self._apart(body[number + 1 :], live=self.asked, leaves=None)
                 first = self.decl.init
-                used = not (first is None or is_pure(first)) or self._uses(rest)
+                used = self.asked or not (first is None or is_pure(first)) or self._uses(rest)
                 self.found |= not used
                 return (*body[:number], *((stmt,) if used else ()), *rest)
         return tuple(self._below(stmt, self.declared) for stmt in body)
