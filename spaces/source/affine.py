@@ -31,6 +31,7 @@ __all__ = [
     "plus",
     "polynomial",
     "rows_of",
+    "written",
 ]
 
 _INTEGER_TYPES = re.compile(
@@ -80,13 +81,19 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Polynomial | None:
     return None
 
 
+def written(expr: Expr) -> int | None:
+    """The number that a literal of type ``int`` stands for; ``None`` for anything else."""
+    found = whole_number(expr.text) if isinstance(expr, Number) else None
+    return found[0] if found is not None and found[1] == "int" else None
+
+
 def plus(expr: Expr, by: int) -> Expr:
     """An expression and a number, which may be below zero, added up with one that is there: no ``n - 1 - 1``."""
     match expr:
-        case Number(text=text) if text.isdigit() and int(text) + by >= 0:
-            return Number(str(int(text) + by))
-        case Binary(op="+" | "-" as op, left=left, right=Number(text=text)) if text.isdigit():
-            expr, by = left, by + (int(text) if op == "+" else -int(text))
+        case Number() if (value := written(expr)) is not None and value + by >= 0:
+            return Number(str(value + by))
+        case Binary(op="+" | "-" as op, left=left, right=right) if (value := written(right)) is not None:
+            expr, by = left, by + (value if op == "+" else -value)
     return Binary("+" if by > 0 else "-", expr, Number(str(abs(by)))) if by else expr
 
 

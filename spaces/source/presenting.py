@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.affine import plus
+from tuner.spaces.source.affine import plus, written
 from tuner.spaces.source.kinds import is_integer
 from tuner.spaces.source.printer import UNIT, WIDTH, function_text, param_text, preamble_text
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number
@@ -24,7 +24,6 @@ ABOVE = re.compile(
 """A comment that ends right where a function begins."""
 
 _MOST_ALIGNED = 40
-_DECIMAL = re.compile(r"0|[1-9]\d*")
 
 
 def presented(
@@ -132,6 +131,7 @@ def _added_up(node: Any) -> Any:
 
 def _sum(expr: Expr) -> Expr:
     match expr:
-        case Binary(op="+" | "-" as op, left=Binary(right=Number()) as left, right=Number(text=text)):
-            return plus(left, int(text) if op == "+" else -int(text)) if _DECIMAL.fullmatch(text) else expr
+        case Binary(op="+" | "-" as op, left=Binary(right=Number()) as left, right=right):
+            value = written(right)
+            return expr if value is None else plus(left, value if op == "+" else -value)
     return expr

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from tuner.core.polynomials import constant
-from tuner.spaces.source.affine import distance, never, plus, polynomial
+from tuner.spaces.source.affine import distance, never, plus, polynomial, written
 from tuner.spaces.source.facts import facts_at
 from tuner.spaces.source.kinds import (
     is_floating,
@@ -139,8 +139,8 @@ def joined(op: str, parts: Sequence[Expr]) -> Expr:
 def add(a: Expr, b: Expr) -> Expr:
     """A sum, with small numbers added up."""
     match b:
-        case Number(text=text) if text.isdigit():
-            return plus(a, int(text))
+        case Number() if (value := written(b)) is not None:
+            return plus(a, value)
         case Unary(op="-", operand=operand) if a != Number("0"):
             return subtract(a, operand)
     return b if a == Number("0") else Binary("+", a, b)
