@@ -8,8 +8,10 @@ declares, nor decide whether the order of additions matters.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_floating, is_integer, is_pure, types_of
 from tuner.spaces.source.places import (
@@ -47,7 +49,7 @@ from tuner.spaces.source.walks import (
 )
 from tuner.spaces.source.widths import is_whole
 
-__all__ = ["Access", "Accesses", "Scope", "own_variables", "update_of"]
+__all__ = ["Access", "Accesses", "Scope", "added_to", "own_variables", "update_of", "without_term"]
 
 _REFERENCE = re.compile(r"^[\w\s:<>]*[\w>]\s*&\s*([A-Za-z_]\w*)\s*[={(]")
 
@@ -267,12 +269,24 @@ def update_of(expr: Assign) -> Update | None:
         return Update(target=expr.target, op=expr.op[0], value=expr.value)
     if expr.op != "=":
         return None
-    rest = _without(expr.value, expr.target)
+    rest = without_term(expr.value, expr.target)
     if rest is None:
         return None
     if isinstance(rest, Unary) and rest.op == "-":
         return Update(target=expr.target, op="-", value=rest.operand)
     return Update(target=expr.target, op="+", value=rest)
+
+
+def added_to(part: Any) -> dict[str, list[Assign]]:
+    """Variables that statements do nothing with but add to them, with the assignments that do."""
+    found: dict[str, list[Assign]] = {}
+    for node in subtrees(part):
+        update = update_of(node) if isinstance(node, Assign) else None
+        if update is not None and isinstance(update.target, Name):
+            found.setdefault(update.target.id, []).append(node)
+    uses = Counter(n.id for n in subtrees(part) if isinstance(n, Name))
+    # In its long form an update names the place twice.
+    return {name: own for name, own in found.items() if uses[name] == sum(1 + (n.op == "=") for n in own)}
 
 
 def own_variables(function: Function, loop: For) -> set[str]:
@@ -284,7 +298,7 @@ def own_variables(function: Function, loop: For) -> set[str]:
     return found - {n.id for n in taken if isinstance(n, Name)}
 
 
-def _without(expr: Expr, target: Expr) -> Expr | None:
+def without_term(expr: Expr, target: Expr) -> Expr | None:
     """What a sum adds to one of its terms; ``None`` where that is no term of it."""
     if not isinstance(expr, Binary) or expr.op not in ("+", "-"):
         return None
@@ -292,9 +306,10 @@ def _without(expr: Expr, target: Expr) -> Expr | None:
         return expr.right if expr.op == "+" else Unary("-", expr.right)
     if expr.right == target:
         return expr.left if expr.op == "+" else None
-    left = _without(expr.left, target)
+    left = without_term(expr.left, target)
     if left is None:
-        return None
+        right = without_term(expr.right, target) if expr.op == "+" else None
+        return None if right is None else Binary("+", expr.left, right)
     if isinstance(left, Unary) and left.op == "-":
         # -(a) + b and -(a) - b.
         other = Binary("-" if expr.op == "+" else "+", left.operand, expr.right)

@@ -16,21 +16,24 @@ from itertools import pairwise
 
 from tuner.core.errors import MachineError
 from tuner.core.polynomials import Monomial, Polynomial, constant, variable
-from tuner.spaces.source.kinds import is_integer, is_narrow
+from tuner.spaces.source.kinds import is_integer, is_narrow, whole_number
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.walks import index_chain, names_in, subtrees
 
 __all__ = [
     "Rows",
+    "distance",
     "is_empty",
+    "moves",
     "never",
     "over",
+    "plus",
     "polynomial",
     "rows_of",
+    "written",
 ]
 
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
 _INTEGER_TYPES = re.compile(
     r"(const )?(unsigned |signed )?(int|long|long long|(std::)?(size_t|ptrdiff_t|u?int(32|64)_t))"
 )
@@ -52,10 +55,8 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Polynomial | None:
     """
     match expr:
         case Number(text=text):
-            found = _INTEGER.fullmatch(text)
-            if found is None or (len(found[1]) > 1 and found[1].isdigit() and found[1][0] == "0"):
-                return None
-            return constant(int(found[1], 0))
+            found = whole_number(text)
+            return None if found is None else constant(found[0])
         case Name(id=name):
             return variable(name)
         case Unary(op="-", operand=operand):
@@ -78,6 +79,40 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Polynomial | None:
                 return None
             return variable(f"({expression_text(expr)})")
     return None
+
+
+def written(expr: Expr) -> int | None:
+    """The number that a literal of type ``int`` stands for; ``None`` for anything else."""
+    found = whole_number(expr.text) if isinstance(expr, Number) else None
+    return found[0] if found is not None and found[1] == "int" else None
+
+
+def plus(expr: Expr, by: int) -> Expr:
+    """An expression and a number, which may be below zero, added up with one that is there: no ``n - 1 - 1``."""
+    match expr:
+        case Number() if (value := written(expr)) is not None and value + by >= 0:
+            return Number(str(value + by))
+        case Binary(op="+" | "-" as op, left=left, right=right) if (value := written(right)) is not None:
+            expr, by = left, by + (value if op == "+" else -value)
+    return Binary("+" if by > 0 else "-", expr, Number(str(abs(by)))) if by else expr
+
+
+def moves(element: Index, var: str) -> int:
+    """How a counter moves an access: 0 for not at all, 1 for to the next element, 2 for further."""
+    _, subscripts = index_chain(element)
+    for distance, subscript in enumerate(reversed(subscripts)):
+        if var in names_in(subscript):
+            poly = polynomial(subscript, {var})
+            own = {} if poly is None else {m: c for m, c in poly.items() if var in m}
+            return 1 if not distance and own in ({(var,): 1}, {(var,): -1}) else 2
+    return 0
+
+
+def distance(a: Expr, b: Expr) -> int | None:
+    """By how much one expression is always more than another, where that is known."""
+    one, two = polynomial(a, ()), polynomial(b, ())
+    left = None if one is None or two is None else one - two
+    return left.get((), 0) if left is not None and set(left) <= {()} else None
 
 
 def _strides_of(polys: Iterable[Polynomial], moving: Collection[str]) -> list[Monomial] | None:

@@ -116,13 +116,13 @@ def require_steady_bounds(function: Function, loop: For) -> None:
         not isinstance(n, Name) or (n.id not in given and "*" in types.get(n.id, "*")) for n in followed
     )
     elsewhere |= not names_in(bounds).isdisjoint(referring)
-    if not (
-        elsewhere
-        or any(isinstance(n, Field) for n in subtrees(bounds))
-        or not pointed.isdisjoint(names_in(bounds))
-    ):
+    calls = [n for n in subtrees(loop.body) if isinstance(n, Call) and not is_pure(n)]
+    # What C++ hands over by its name may be taken by reference.
+    pointed = pointed | (names_in(tuple(c.arguments for c in calls)) if function.language != "c" else set())
+    members = any(isinstance(n, Field) for n in subtrees(bounds))
+    if not (elsewhere or members or not pointed.isdisjoint(names_in(bounds))):
         return
-    if any(isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body)):
+    if calls:
         raise Refused(f"a call in loop {loop.key} may change what a bound is made of")
     for node in subtrees(loop.body):
         if not isinstance(node, Assign):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner.core.polynomials import Polynomial, constant
+from tuner.spaces.source.accesses import without_term
 from tuner.spaces.source.integers import Known, rank
 from tuner.spaces.source.kinds import all_types_of, is_pure
 from tuner.spaces.source.syntax import (
@@ -180,7 +181,7 @@ class _Decider:
         for times in (0, 1):
             rest = value[0] - size[0] if times else value[0]
             if known.implies(rest) and known.implies(size[0] - rest - _ONE):
-                made = _without(left, right) if times else left
+                made = without_term(left, right) if times else left
                 if made is None:
                     made = Binary("-", left, right)
                 found = known.integer(made)
@@ -242,22 +243,3 @@ class _Decider:
             return found[1]
         kind = one_type(expr, self.types)
         return kind if kind in _FLOATING else None
-
-
-def _without(expr: Expr, term: Expr) -> Expr | None:
-    """A sum without one of its terms."""
-    match expr:
-        case Binary(op="+", left=left, right=right):
-            if right == term or left == term:
-                return left if right == term else right
-            rest = _without(left, term)
-            if rest is not None:
-                return Binary("+", rest, right)
-            rest = _without(right, term)
-            return None if rest is None else Binary("+", left, rest)
-        case Binary(op="-", left=left, right=right):
-            if left == term:
-                return Unary("-", right)
-            rest = _without(left, term)
-            return None if rest is None else Binary("-", rest, right)
-    return None

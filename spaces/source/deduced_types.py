@@ -10,23 +10,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import is_narrow, is_number, plain_type, types_of
+from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.syntax import (
     Binary,
-    Cast,
+    Call,
     Decl,
     Expr,
     Field,
     For,
     Function,
     Index,
-    Name,
     Number,
     Ternary,
     Unary,
 )
 from tuner.spaces.source.walks import transform
-from tuner.spaces.source.widths import one_type
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["with_deduced_types"]
 
@@ -63,38 +62,14 @@ def with_deduced_types(function: Function) -> Function:
 
 
 def _deduced(expr: Expr, types: Mapping[str, str]) -> str:
-    """The type of an expression; nothing where it is not known, or may be a narrow one, which arithmetic widens."""
+    """The type of an expression; nothing where it is not known for certain, as of what is true or false in C++."""
     match expr:
-        case Number(text=text):
-            return one_type(expr, types) if _LITERAL.fullmatch(text) else ""
-        case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
-            return _joined(_operand(left, types), _operand(right, types))
-        case Unary(op="-" | "+", operand=operand):
-            return _operand(operand, types)
-        case Ternary(then=then, other=other):
-            return _joined(_deduced(then, types), _deduced(other, types))
-        case Cast(type=kind):
-            return plain_type(kind) if "*" not in kind else ""
-        case Name(id=name):
-            return _own(types.get(name, ""))
-        case Index() | Field():
-            made = one_type(expr, types)
-            return made if made in _FRACTIONS else ""
-    made = one_type(expr, types)
-    return made if made in _FRACTIONS else ""
-
-
-def _own(kind: str) -> str:
-    return "" if "*" in kind or "&" in kind or is_narrow(kind) else plain_type(kind)
-
-
-def _operand(expr: Expr, types: Mapping[str, str]) -> str:
-    """The type in which an operand of arithmetic is computed."""
-    return _deduced(expr, types) or one_type(expr, types)
-
-
-def _joined(left: str, right: str) -> str:
-    """The type of a sum or product of two."""
-    if not is_number(left) or not is_number(right) or "long double" in (left, right):
-        return ""
-    return next((kind for kind in _FRACTIONS if kind in (left, right)), left if left == right else "")
+        case Ternary(then=then, other=other) if not (_deduced(then, types) and _deduced(other, types)):
+            return ""
+        case Number(text=text) if not _LITERAL.fullmatch(text):
+            return ""
+        case Binary(op=op) | Unary(op=op) if op not in ("+", "-", "*", "/"):
+            return ""
+    made = type_of(expr, types)
+    # Elements may be rows, and what is called another function.
+    return made if made in _FRACTIONS or not isinstance(expr, Index | Field | Call) else ""

@@ -6,7 +6,7 @@ May not transform.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from tuner.core.types import Variable
 from tuner.spaces.source.cutting import SourceFile
 from tuner.spaces.source.deduced_types import with_deduced_types
 from tuner.spaces.source.fragments import parse_place
-from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure, plain_type
+from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.number_types import number_types, with_number_types
 from tuner.spaces.source.parse import (
@@ -31,7 +31,7 @@ from tuner.spaces.source.parse import (
     parse_file,
 )
 from tuner.spaces.source.reading import parse_statements
-from tuner.spaces.source.structure_texts import definitions_of, type_text
+from tuner.spaces.source.structure_texts import type_text
 from tuner.spaces.source.structures import structures
 from tuner.spaces.source.syntax import (
     Assign,
@@ -159,7 +159,8 @@ def _partial(
     if not touched:
         return None
     outer = tuple(_outer_declarations(body, begin, end))
-    function = read_function(name, node, parse_statements(touched), file.text, outer)
+    statements = parse_statements(touched)
+    function = read_function(name, node, statements, file.text, outer)
     # Whole lines: the printer indents, and ends each statement with a line break.
     text = file.text.encode()
     start = text.rfind(b"\n", 0, touched[0].start_byte) + 1
@@ -169,14 +170,15 @@ def _partial(
     while stop < end and text[stop : stop + 1] in b" \t\r":
         stop += 1
     stop += text[stop : stop + 1] == b"\n"
-    function = replace(function, whole=False, read_after=_read_after(body, scope, begin, end))
+    own = {s.name for s in statements if isinstance(s, Decl)}
+    function = replace(function, whole=False, read_after=_read_after(body, scope, begin, end, own))
     return function, start, stop, touched[0].start_point[1] // 4
 
 
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
-def _read_after(body: Node, scope: Node, begin: int, end: int) -> frozenset[str]:
+def _read_after(body: Node, scope: Node, begin: int, end: int, own: Collection[str]) -> frozenset[str]:
     """Names that the rest of a function may ask for the values that they have behind a region.
 
     Args:
@@ -184,6 +186,7 @@ def _read_after(body: Node, scope: Node, begin: int, end: int) -> frozenset[str]
         scope: the statement that the region is a part of.
         begin: of the region, in bytes.
         end: likewise.
+        own: names that the region declares for what follows it, which has to find them whatever their values.
     """
     around: list[Node] = []
     node: Node | None = scope
@@ -203,7 +206,7 @@ def _read_after(body: Node, scope: Node, begin: int, end: int) -> frozenset[str]
             found |= words(name)
         behind = again or node.start_byte >= end
         if node.type == "identifier" and behind and not _is_declared(node) and name not in given:
-            whole = not again and _given_in(node, containing)
+            whole = not again and name not in own and _given_in(node, containing)
             (given if whole else found).add(name)
         stack.extend(reversed(node.children))
     return frozenset(found)
@@ -316,14 +319,12 @@ def _declared(text: str, language: str) -> tuple[Decl, ...]:
     """Declarations of arrays, fractions and structures, none of a name that is declared with two types."""
     plain = _ATTRIBUTE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     found: dict[str, set[Decl]] = {}
-    aliases: dict[str, str] = {}
+    types = structures(plain, language)
     stack = [parse_file(plain.encode(), language)]
     while stack:
         for node in stack.pop().named_children:
             if node.type in _SCOPES:
                 stack.append(node)
-            elif node.type == "type_definition":
-                aliases |= dict(definitions_of(node))
             elif node.type == "declaration":
                 made = node.child_by_field_name("type")
                 for decl in parse_statements([node]):
@@ -335,14 +336,7 @@ def _declared(text: str, language: str) -> tuple[Decl, ...]:
                         kind = type_text(made) + kind.rpartition("}")[2]
                     if _UNLIKE.search(kind):
                         continue
-                    kind = _meant(kind, aliases)
-                    if decl.dims or is_floating(kind) or structures(text, language).members(kind):
+                    kind = types.meant(kind)
+                    if decl.dims or is_floating(kind) or types.members(kind):
                         found.setdefault(decl.name, set()).add(replace(decl, type=kind, init=None))
     return tuple(decls.pop() for decls in found.values() if len(decls) == 1)
-
-
-def _meant(kind: str, aliases: Mapping[str, str]) -> str:
-    """What a type stands for, in a file whose names of types stand for other names before them."""
-    for _ in range(len(aliases) + 1):
-        kind = plain_type(aliases.get(plain_type(kind), kind))
-    return kind

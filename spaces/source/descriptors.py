@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tuner.core.polynomials import variable
-from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.affine import moves
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Assign, Binary, Call, Decl, For, Function, Index, Number, OpaqueStmt
-from tuner.spaces.source.walks import index_chain, subtrees, without_spares
+from tuner.spaces.source.walks import subtrees, without_spares
 
 __all__ = ["AXES", "describe"]
 
@@ -111,22 +110,8 @@ def _access(function: Function) -> int:
         inner = {id(n.base) for n in subtrees(loop.body) if isinstance(n, Index)}
         for node in subtrees(loop.body):
             if isinstance(node, Index) and id(node) not in inner:
-                moves = _moves(node, loop.var)
-                near += moves == 1
-                far += moves == 2
+                near += moves(node, loop.var) == 1
+                far += moves(node, loop.var) == 2
     if not far:
         return 0
     return 1 if near else 2
-
-
-def _moves(node: Index, var: str) -> int:
-    """0 when an access stays with a counter, 1 when it goes to the next element, 2 when further."""
-    _, subscripts = index_chain(node)
-    for distance, subscript in enumerate(reversed(subscripts)):
-        poly = polynomial(subscript, {var})
-        if poly is None:
-            return 2
-        moving = {m: c for m, c in poly.items() if var in m}
-        if moving:
-            return 1 if not distance and moving in (variable(var), {(var,): -1}) else 2
-    return 0

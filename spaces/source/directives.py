@@ -15,7 +15,7 @@ from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import subtrees
 
-__all__ = ["macro_words", "macros_in", "require_plain_text", "unread"]
+__all__ = ["macro_words", "macros_in", "plain_text", "require_plain_text", "unread"]
 
 _DEFINE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", re.MULTILINE)
 _NUMBER = re.compile(r"[ \t]+\(?-?\.?\d[\w.]*\)?\s*(//.*|/\*.*)?")
@@ -38,24 +38,25 @@ _LEFT = re.compile(r"^[ \t]*((?:#|%:).*)", re.MULTILINE)
 @lru_cache(maxsize=64)
 def macros_in(text: str) -> frozenset[str]:
     """Macros that a text defines as anything but one number."""
-    found = _DEFINE.findall(_plain(text))
+    found = _DEFINE.findall(plain_text(text))
     return frozenset(name for name, body in found if body.strip() and not _NUMBER.fullmatch(body))
 
 
 @lru_cache(maxsize=64)
 def macro_words(text: str) -> frozenset[str]:
     """Words of all definitions of macros in a text."""
-    return frozenset[str]().union(*(words(body) for _, body in _DEFINE.findall(_plain(text))))
+    return frozenset[str]().union(*(words(body) for _, body in _DEFINE.findall(plain_text(text))))
 
 
 @lru_cache(maxsize=64)
 def unread(text: str) -> str:
     """The first directive on which the meaning of a text may hang; empty where there is none."""
-    found = _LEFT.search(_HARMLESS.sub("", _plain(text)))
+    found = _LEFT.search(_HARMLESS.sub("", plain_text(text)))
     return " ".join(found[1].split()) if found is not None else ""
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
+    """A text with blanks for comments and strings, and lines that go on as one."""
     return code(text.replace("\\\n", " "))
 
 

@@ -22,6 +22,7 @@ from tuner.spaces.source import configuring, textual
 from tuner.spaces.source.configuring import CONFIGURE, frozen
 from tuner.spaces.source.directives import require_plain_text
 from tuner.spaces.source.kinds import hidden
+from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.opening.separate_values import without_hidden_counters
@@ -299,12 +300,8 @@ def _fresh_names(edit: Edit, taken: set[str]) -> dict[str, str]:
     """New names for an edit's tunables where theirs are taken."""
     names: dict[str, str] = {}
     for item in edit.get("parameters", ()):
-        name, number = item["name"], 1
-        while name in taken:
-            number += 1
-            name = f"{item['name']}_{number}"
-        if name != item["name"]:
-            names[item["name"]] = name
+        if item["name"] in taken:
+            names[item["name"]] = unused(item["name"], taken)
     return names
 
 

@@ -15,7 +15,7 @@ from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spaces.source.affine import never, polynomial
 from tuner.spaces.source.changes import EXIT, changed_names
 from tuner.spaces.source.integers import rank
-from tuner.spaces.source.kinds import Refused, all_types_of, is_narrow, plain_type, types_of
+from tuner.spaces.source.kinds import Refused, all_types_of, plain_type, types_of, whole_number
 from tuner.spaces.source.lexical import is_switch, words
 from tuner.spaces.source.rows import short_lengths
 from tuner.spaces.source.scan import Scan, scan
@@ -41,18 +41,19 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import names_in, statements, subtrees
-from tuner.spaces.source.widths import holds, is_signless
+from tuner.spaces.source.widths import holds, is_signless, is_without_sign
 
 __all__ = ["declared_before", "facts_at", "facts_without_overflow", "require_no_overflow", "steady_numbers"]
 
 _JUMP = re.compile(r"\b(goto|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
 _CASE = re.compile(r"\b(case|default)\b")
 _UNSTEADY = re.compile(r"[*&]|\b(volatile|static|extern|_Thread_local|thread_local|__thread|auto)\b")
-_LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)([uUlL]*)")
 _ALIAS = re.compile(r"&\s*[({]*\s*(\w+\s*(?:[={(][^;]*)?)")
 _CAPTURE = re.compile(r"\[\s*&\s*[\],]")
 _OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
 _ONE: Polynomial = constant(1)
+_MOST = 1 << 62
+"""A number up to which others may be added and taken away without going around 2^64."""
 
 
 def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Polynomial, ...]:
@@ -188,32 +189,23 @@ class _Reader:
 
     def _declared(self, target: Expr, value: Expr) -> None:
         """That a variable is what it is declared as, unless its type may have cut that off."""
-        made = polynomial(value, ())
-        names = {target, *(n for n in subtrees(value) if isinstance(n, Name))}
-        kinds = [self.kinds.get(n.id, "") for n in names if isinstance(n, Name)]
-        ranks = {rank(k) for k in kinds}
+        made, kind = polynomial(value, ()), self.kinds.get(target.id, "") if isinstance(target, Name) else ""
         parts = (Name, Number, Binary, Ternary, Unary)
-        known = made is not None and all(isinstance(n, parts) for n in subtrees(value))
-        if not known or not ranks <= {"int", "long"} or not isinstance(target, Name) or is_narrow(kinds[0]):
+        known = names_in(value) <= self.kinds.keys() and all(isinstance(n, parts) for n in subtrees(value))
+        signed = rank(kind) in ("int", "long") and not is_without_sign(value, self.kinds)
+        if made is None or not known or not signed or not holds(kind, value, self.kinds, signs=True):
             return
-        literals = (n.text for n in subtrees(value) if isinstance(n, Number))
-        wide = "long" in {rank(self.kinds.get(n, "")) for n in names_in(value)}
-        if any(not t.isdigit() or int(t) >= 1 << 31 for t in literals) or any(map(is_narrow, kinds)):
-            return
-        if wide and rank(self.kinds[target.id]) != "long":
-            return
-        assert made is not None
+        assert isinstance(target, Name)
         self.facts += [variable(target.id) - made, made - variable(target.id)]
 
     def _value(self, expr: Expr) -> tuple[Polynomial, bool] | None:
         """A number as it is without wrapping around, and whether it is computed with a sign."""
         match expr:
             case Number(text=text):
-                found = _LITERAL.fullmatch(text)
-                most = 1 << (31 if found is not None and found[1][:2] in ("0x", "0X") else 62)
-                if found is None or int(found[1], 0) >= most:
+                found = whole_number(text)
+                if found is None or found[0] >= _MOST:
                     return None
-                return constant(int(found[1], 0)), "u" not in found[2].lower()
+                return constant(found[0]), not is_signless(found[1])
             case Name(id=name) if name in self.kinds:
                 return variable(name), not is_signless(self.kinds[name])
             case Unary(op="-", operand=operand):

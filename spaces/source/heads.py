@@ -25,7 +25,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees, with_bodies, written_names
+from tuner.spaces.source.walks import mentions, names_in, statements, subtrees, with_bodies, written_names
 
 __all__ = ["with_begins", "with_counters"]
 
@@ -111,7 +111,7 @@ def _chain(body: Sequence[Stmt], at: int) -> _Chain | None:
         return None
     if not is_pure(decl.init) or "const" in decl.type.split() or "*" in decl.type:
         return None
-    loops = [place for place in range(at + 1, len(body)) if _mentions(body[place], decl.name)]
+    loops = [place for place in range(at + 1, len(body)) if mentions(body[place], decl.name)]
     for place in loops:
         loop = body[place]
         if not isinstance(loop, For) or loop.var != decl.name or loop.type or not _stays(loop, decl.name):
@@ -120,13 +120,6 @@ def _chain(body: Sequence[Stmt], at: int) -> _Chain | None:
     if not loops or not any(_goes_on(loop) for loop in found):
         return None
     return _Chain(decl, at, tuple(loops))
-
-
-def _mentions(stmt: Stmt, name: str) -> bool:
-    texts = [n.text for n in subtrees(stmt) if isinstance(n, OpaqueStmt | Opaque)]
-    if any(re.search(rf"\b{name}\b", text) for text in texts):
-        return True
-    return name in names_in((stmt,)) | written_names((stmt,))
 
 
 def _stays(loop: For, name: str) -> bool:

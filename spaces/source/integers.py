@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spaces.source.affine import never, polynomial
-from tuner.spaces.source.kinds import is_pure, plain_type
+from tuner.spaces.source.kinds import is_pure, plain_type, whole_number
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Index, Name, Number, Unary
 
 __all__ = ["Known", "rank"]
@@ -22,7 +22,6 @@ _SMALL = re.compile(r"(signed |unsigned )?(char|short|short int)|u?int(8|16)_t|u
 _NARROW = re.compile(r"(signed )?int|signed|int32_t")
 _WIDE = re.compile(r"(signed )?(long|long int|long long|long long int)|int64_t|ptrdiff_t|ssize_t|intptr_t")
 _UNSIGNED = re.compile(r"size_t|uint64_t|uintptr_t|ulong|unsigned long( long)?( int)?")
-_LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)(l|ll)?(u?)", re.IGNORECASE)
 _INT_MOST = 2**31 - 1
 _RANKS = ("int", "long", "size_t")
 
@@ -161,12 +160,8 @@ class Known:
 
 
 def _literal_rank(text: str) -> str | None:
-    found = _LITERAL.fullmatch(text)
-    if found is None or (found[3] and not found[2]):
-        return None
-    if found[3]:
-        return "size_t"
-    return "long" if found[2] or int(found[1], 0) > _INT_MOST else "int"
+    found = whole_number(text)
+    return None if found is None else rank(found[1])
 
 
 @lru_cache(maxsize=512)

@@ -30,6 +30,7 @@ __all__ = [
     "lasts",
     "plain_type",
     "types_of",
+    "whole_number",
     "writable",
 ]
 
@@ -46,7 +47,7 @@ _KNOWN = re.compile(r"min|max|f(min|max)|(get|barrier|work_group_barrier|__sync)
 """Further names that operators go by."""
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
 _NUMBER_WORD = re.compile(
-    r"bool|char|short|int|long|signed|unsigned|float|double|s?size_t|ptrdiff_t|u?int\d+_t"
+    r"_?[bB]ool|_Float16|char|short|int|long|signed|unsigned|float|double|s?size_t|ptrdiff_t|u?int\d+_t"
 )
 _NARROW = re.compile(
     r"((un)?signed )?(char|short)( int)?|short (un)?signed( int)?|u?int(8|16)_t|uchar|ushort|_?[bB]ool"
@@ -59,6 +60,7 @@ MAY_WRAP = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b
 """Types of whole numbers, or their elements', that have no sign or too few bits."""
 _FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
 _CONSTANT = ("const", "constexpr", "register")
+_WHOLE = re.compile(r"(?P<hexadecimal>0[xX][0-9a-fA-F]+)|(?P<octal>0[0-7]+)|(?P<decimal>0|[1-9][0-9]*)")
 _SAYS_NOTHING = frozenset(
     {
         *("static", "inline", "extern", "__inline", "__inline__", "__forceinline__"),
@@ -145,6 +147,26 @@ def writable(kind: str) -> str:
 def is_integer(kind: str) -> bool:
     """Whether a type's name is an integer's."""
     return bool(_INTEGER.search(kind)) and not _FLOATING.search(kind) and "*" not in kind
+
+
+@lru_cache(maxsize=1024)
+def whole_number(text: str) -> tuple[int, str] | None:
+    """The value and the type of a literal of a whole number; ``None`` for any other text.
+
+    That is the first type that holds the number; one without sign only if it says so, or is no decimal number.
+    """
+    digits = text.rstrip("uUlL")
+    suffix, found = text[len(digits) :].lower(), _WHOLE.fullmatch(digits)
+    if found is None:
+        return None
+    decimal = found["decimal"] is not None
+    value = int(digits, 10 if decimal else 8 if found["octal"] else 16)
+    for kind, bits in (("int", 31), ("unsigned int", 32), ("long", 63), ("unsigned long", 64)):
+        signed = not kind.startswith("unsigned")
+        allowed = "u" not in suffix if signed else "u" in suffix or not decimal
+        if value < 1 << bits and allowed and ("l" not in suffix or "long" in kind):
+            return value, kind
+    return None
 
 
 def is_number(kind: str) -> bool:

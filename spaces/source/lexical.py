@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-__all__ = ["code", "damage", "is_switch", "overloads", "tokens", "unbalanced", "unused", "words"]
+__all__ = ["closing", "code", "damage", "is_switch", "overloads", "tokens", "unbalanced", "unused", "words"]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -22,7 +22,7 @@ _PIECE = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _LINE = re.compile(r"(?:[^\n]*\\\r?\n)*[^\n]*")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _SWITCH = re.compile(r"switch\b")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_OPENING.values())
@@ -87,6 +87,16 @@ def unbalanced(text: str) -> str:
         elif token in _CLOSING and (not waiting or waiting.pop() != token):
             return f"a {token!r} closes nothing"
     return f"a {waiting[-1]!r} is missing" if waiting else ""
+
+
+def closing(text: str, at: int) -> int:
+    """Where the bracket is that closes the one at a place; the text's end where there is none."""
+    depth = 0
+    for place in range(at, len(text)):
+        depth += (text[place] in _OPENING) - (text[place] in _CLOSING)
+        if not depth:
+            return place
+    return len(text)
 
 
 def code(text: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from tuner.spaces.source.affine import plus
 from tuner.spaces.source.kinds import MAY_WRAP, is_integer, is_pure, is_unsigned
 from tuner.spaces.source.number_types import number_types, without_names
 from tuner.spaces.source.parse import declared_type, file_text
@@ -160,7 +161,7 @@ def _by_counter(node: Node, counter: Decl, head: Head, added: int, body: tuple[S
     own = _kind(node, counter.name, counter.type)
     if not known or not all(map(is_integer, (own, *kinds.values()))):
         return None
-    made = head._replace(limit=_less(limit, added))
+    made = head._replace(limit=plus(limit, -added))
     if not any(MAY_WRAP.search(kind) for kind in (own, *kinds.values())):
         return made
     first = counter.init
@@ -175,17 +176,6 @@ def _by_counter(node: Node, counter: Decl, head: Head, added: int, body: tuple[S
     if not _keeps(body, names_in(limit)):
         return None
     return made._replace(guard=Binary(_GUARDS[head.op], limit, Number(str(added))))
-
-
-def _less(limit: Expr, added: int) -> Expr:
-    match limit:
-        case Number(text=text) if int(text) >= added:
-            return Number(str(int(text) - added))
-        case Binary(op="+" | "-" as op, left=left, right=Number(text=text)):
-            # `n - 2` for `n - 1 - 1`.
-            total = (int(text) if op == "+" else -int(text)) - added
-            return left if not total else Binary("+" if total > 0 else "-", left, Number(str(abs(total))))
-    return Binary("-" if added > 0 else "+", limit, Number(str(abs(added))))
 
 
 def _kind(node: Node, name: str, known: str = "") -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.kinds import is_known_name
-from tuner.spaces.source.lexical import words
+from tuner.spaces.source.lexical import code, words
 from tuner.spaces.source.parse import function_nodes, parse_file
 from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import T, map_expressions, subtrees
@@ -23,7 +23,6 @@ __all__ = ["UNKNOWN", "own_names", "with_own_calls", "with_own_names"]
 UNKNOWN = "unknown"
 """A function or a variable that may do anything."""
 
-_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 _NOT_CALLED = re.compile(r"(?<!std::)\b([A-Za-z_]\w*)\b(?!\s*\()")
 
@@ -38,9 +37,8 @@ def _of_text(text: str, language: str) -> frozenset[str]:
     # Few texts have any, and most of those only call them.
     if not any(map(is_known_name, words(text))):
         return frozenset()
-    plain = _TEXT.sub(" ", text.replace("\\\n", "  "))
-    code = _DIRECTIVE.sub("", plain)
-    named = {name for name in _NOT_CALLED.findall(code) if is_known_name(name)}
+    plain = _DIRECTIVE.sub("", code(text.replace("\\\n", "  ")))
+    named = {name for name in _NOT_CALLED.findall(plain) if is_known_name(name)}
     defined = {name.rpartition("::")[2] for name, _ in function_nodes(parse_file(text.encode(), language))}
     return frozenset([*named, *filter(is_known_name, defined)])
 
@@ -71,7 +69,7 @@ def _meanings(function: Function, own: Mapping[str, str]) -> dict[str, str]:
             case Decl(name=name) | For(var=name) if is_known_name(name):
                 found.add(name)
             case Opaque(text=text) | OpaqueStmt(text=text):
-                found |= {w for w in _NOT_CALLED.findall(_TEXT.sub(" ", text)) if is_known_name(w)}
+                found |= {w for w in _NOT_CALLED.findall(code(text)) if is_known_name(w)}
     return {**own, **dict.fromkeys(found, UNKNOWN)}
 
 

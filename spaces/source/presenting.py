@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.affine import plus, written
 from tuner.spaces.source.kinds import is_integer
 from tuner.spaces.source.printer import UNIT, WIDTH, function_text, param_text, preamble_text
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number
@@ -23,7 +24,6 @@ ABOVE = re.compile(
 """A comment that ends right where a function begins."""
 
 _MOST_ALIGNED = 40
-_DECIMAL = re.compile(r"0|[1-9]\d*")
 
 
 def presented(
@@ -131,11 +131,7 @@ def _added_up(node: Any) -> Any:
 
 def _sum(expr: Expr) -> Expr:
     match expr:
-        case Binary(
-            op="+" | "-" as outer,
-            left=Binary(op="+" | "-" as inner, left=rest, right=Number(text=a)),
-            right=Number(text=b),
-        ) if _DECIMAL.fullmatch(a) and _DECIMAL.fullmatch(b):
-            total = (int(a) if inner == "+" else -int(a)) + (int(b) if outer == "+" else -int(b))
-            return rest if not total else Binary("+" if total > 0 else "-", rest, Number(str(abs(total))))
+        case Binary(op="+" | "-" as op, left=Binary(right=Number()) as left, right=right):
+            value = written(right)
+            return expr if value is None else plus(left, value if op == "+" else -value)
     return expr

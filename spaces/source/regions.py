@@ -184,20 +184,19 @@ class Program:
             text = parts[place.file][place.part]
             lead, given = text[: place.start], text[place.start : place.end].decode()
             wrote = given if self.units is None else self.units.given[place.file].parts[place.part]
-            if presentable and place.start:
-                above, shown = presented(function, self._original[label], given, lead.decode(), wrote, lines)
-                lead, made = above.encode(), shown.encode()
-            elif presentable:
-                fixed = parts[place.file][place.part - 1].decode()
-                above, shown = presented(function, self._original[label], given, fixed, wrote, lines)
-                parts[place.file][place.part - 1], made = above.encode(), shown.encode()
-            else:
-                made = function_text(function, place.indent).encode()
+            made = function_text(function, place.indent)
+            if presentable:
+                fixed = lead if place.start else parts[place.file][place.part - 1]
+                above, made = presented(function, self._original[label], given, fixed.decode(), wrote, lines)
+                if place.start:
+                    lead = above.encode()
+                else:
+                    parts[place.file][place.part - 1] = above.encode()
             before = (parts[place.file][place.part - 1] + lead)[-1:]
-            if made.startswith((b"#", b"typedef")) and before not in (b"", b"\n"):
+            if made.startswith(("#", "typedef")) and before not in (b"", b"\n"):
                 # A preprocessor line has to begin a line.
-                made = b"\n" + made
-            parts[place.file][place.part] = lead + made + text[place.end :]
+                made = f"\n{made}"
+            parts[place.file][place.part] = lead + made.encode() + text[place.end :]
         for file, part in self.regions if presentable else ():
             text_now = parts[file][part].decode()
             parts[file][part] = self._spelled(file, part, text_now).encode()

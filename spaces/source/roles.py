@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.affine import moves
 from tuner.spaces.source.syntax import Assign, For, Function, If, Index, Name
 from tuner.spaces.source.walks import index_chain, inner_bodies, names_in, subtrees
 
@@ -87,8 +87,8 @@ def _loop(path: tuple[For, ...]) -> list[float]:
     inside = list(subtrees(loop.body))
     loops = [n for n in inside if isinstance(n, For)]
     reads, writes = _elements(inside)
-    moved = [_move(e, loop.var) for e in reads]
-    written = [_move(e, loop.var) for e in writes]
+    moved = [moves(e, loop.var) for e in reads]
+    written = [moves(e, loop.var) for e in writes]
     height = max((len(p) for p in _paths(loop.body)), default=0)
     variables = {f.var for f in path if not isinstance(f.step, Name)}
     ragged = any(variables & names_in((f.start, f.limit)) for f in (loop, *loops))
@@ -114,16 +114,6 @@ def _elements(nodes: Sequence[Any]) -> tuple[list[Index], list[Index]]:
     plain = {id(n.target) for n in nodes if isinstance(n, Assign) and n.op == "="}
     reads = [n for n in nodes if isinstance(n, Index) and id(n) not in bases and id(n) not in plain]
     return reads, targets
-
-
-def _move(element: Index, var: str) -> int:
-    """How a loop moves an access: 0 not at all, 1 to the next element, 2 further."""
-    _, subscripts = index_chain(element)
-    for distance, subscript in enumerate(reversed(subscripts)):
-        if var in names_in(subscript):
-            poly = polynomial(subscript, {var})
-            return 1 if not distance and poly is not None and poly.get((var,)) in (1, -1) else 2
-    return 0
 
 
 def _share(moves: Sequence[int], kind: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tuner.spaces.source.parse import OUTERMOST, node_slice, node_text
 
@@ -17,10 +17,8 @@ __all__ = [
     "Member",
     "Pointee",
     "definitions_of",
+    "fields_of",
     "is_strange",
-    "made_of",
-    "members_of",
-    "pointers_of",
     "type_text",
     "untagged",
 ]
@@ -74,49 +72,71 @@ def _within(node: Node) -> Iterator[Node]:
         stack.extend(found.children)
 
 
-def members_of(body: Node) -> Iterator[tuple[str, Member | None]]:
+class FieldText(NamedTuple):
+    """One member as its structure declares it.
+
+    Attributes:
+        name: empty where it has none.
+        made_of: its type, stars and dimensions left out.
+        inside: whether that lies in the structure itself.
+        member: ``None`` where too little is known.
+        pointee: of a pointer, with one star or two and nothing volatile.
+    """
+
+    name: str
+    made_of: str
+    inside: bool
+    member: Member | None
+    pointee: Pointee | None
+
+
+def fields_of(body: Node) -> Iterator[FieldText]:
+    """The members of a structure, union or class, in their order."""
     for field in body.named_children:
+        kind = field.child_by_field_name("type")
         if field.type != "field_declaration":
             continue
-        kind = field.child_by_field_name("type")
-        declarators = field.children_by_field_name("declarator")
-        if kind is None or not declarators:
-            # A structure or union without a name, or a macro: members that nothing is known of.
-            yield f"at {field.start_byte}", None
-            continue
+        declarators = [] if kind is None else field.children_by_field_name("declarator")
+        text = "" if kind is None else type_text(kind)
         words = {
             node_text(c) for c in field.children if c.type in ("type_qualifier", "storage_class_specifier")
         }
-        plain = words <= {"const"} and kind.type != "union_specifier"
+        plain = kind is not None and words <= {"const"} and kind.type != "union_specifier"
         plain &= not any(c.type in ("bitfield_clause", "attribute_specifier") for c in field.children)
-        text = untagged(kind) if kind.child_by_field_name("body") else node_text(kind)
-        if (tag := kind.child_by_field_name("name")) is not None and kind.type == "struct_specifier":
-            text = f"struct {node_text(tag)}"
-        for declarator in declarators:
-            depth, inner = 0, declarator
-            while inner.type == "array_declarator" and inner.child_by_field_name("size") is not None:
-                found = inner.child_by_field_name("declarator")
-                assert found is not None
-                depth, inner = depth + 1, found
-            known = plain and inner.type == "field_identifier"
-            name = node_text(inner)
-            yield name, Member(" ".join(text.split()), depth, bool(words)) if known else None
-
-
-def made_of(body: Node) -> Iterator[tuple[str, str, bool]]:
-    """The name of each member, what it is made of, and whether that lies in the structure itself."""
-    for field in body.named_children:
-        kind = field.child_by_field_name("type")
-        if field.type != "field_declaration" or kind is None:
-            continue
-        text = type_text(kind)
-        declarators = field.children_by_field_name("declarator")
+        named = (
+            kind is not None
+            and words <= {"const"}
+            and kind.type in _POINTED
+            and not kind.child_by_field_name("body")
+        )
         if not declarators:
-            yield "", text, True
+            # A structure or union without a name, or a macro: members that nothing is known of.
+            yield FieldText("", text, True, None, None)
         for declarator in declarators:
             parts = list(_within(declarator))
-            name = next((node_text(part) for part in parts if part.type == "field_identifier"), "")
-            yield name, text, not any(part.type == "pointer_declarator" for part in parts)
+            depth, inner = 0, declarator
+            while inner.type == "array_declarator" and inner.child_by_field_name("size") is not None:
+                depth, inner = depth + 1, inner.child_by_field_name("declarator") or inner.children[0]
+            known = plain and inner.type == "field_identifier"
+            stars = _stars(declarator) if named else 0
+            yield FieldText(
+                name=next((node_text(part) for part in parts if part.type == "field_identifier"), ""),
+                made_of=text,
+                inside=all(part.type != "pointer_declarator" for part in parts),
+                member=Member(text, depth, bool(words)) if known else None,
+                pointee=Pointee(text, "const" in words, rows=stars == 2) if stars else None,
+            )
+
+
+def _stars(declarator: Node) -> int:
+    """How many stars a member has that is a pointer, or one to rows, and nothing else; 0 for any other."""
+    inner = declarator.child_by_field_name("declarator")
+    own = [node_text(c) for c in declarator.named_children if c != inner]
+    if declarator.type != "pointer_declarator" or inner is None or not _OWN_QUALIFIERS.issuperset(own):
+        return 0
+    if inner.type == "pointer_declarator":
+        return 2 if [c.type for c in inner.named_children] == ["field_identifier"] else 0
+    return int(inner.type == "field_identifier")
 
 
 def untagged(kind: Node) -> str:
@@ -137,30 +157,6 @@ def type_text(kind: Node) -> str:
     if kind.child_by_field_name("body") is not None:
         return untagged(kind)
     return " ".join(node_text(kind).split())
-
-
-def pointers_of(body: Node) -> Iterator[tuple[str, Pointee]]:
-    """Members that are pointers, with one star each or two and nothing volatile."""
-    for field in body.named_children:
-        kind = field.child_by_field_name("type")
-        words = {node_text(c) for c in field.children if c.type == "type_qualifier"}
-        if field.type != "field_declaration" or kind is None or not words <= {"const"}:
-            continue
-        if kind.child_by_field_name("body") is not None or kind.type not in _POINTED:
-            continue
-        for declarator in field.children_by_field_name("declarator"):
-            inner = declarator.child_by_field_name("declarator")
-            own = {node_text(c) for c in declarator.named_children} - {
-                "" if inner is None else node_text(inner)
-            }
-            plain = declarator.type == "pointer_declarator" and own <= _OWN_QUALIFIERS
-            text = " ".join(node_text(kind).split())
-            if plain and inner is not None and inner.type == "field_identifier":
-                yield node_text(inner), Pointee(text, "const" in words)
-            elif plain and inner is not None and inner.type == "pointer_declarator":
-                named = [c for c in inner.named_children if c.type == "field_identifier"]
-                if len(named) == len(inner.named_children) == 1:
-                    yield node_text(named[0]), Pointee(text, "const" in words, rows=True)
 
 
 _POINTED = ("primitive_type", "sized_type_specifier", "type_identifier", "struct_specifier")

@@ -20,10 +20,8 @@ from tuner.spaces.source.structure_texts import (
     Member,
     Pointee,
     definitions_of,
+    fields_of,
     is_strange,
-    made_of,
-    members_of,
-    pointers_of,
     type_text,
     untagged,
 )
@@ -207,13 +205,14 @@ def structures(text: str, language: str) -> Structures:
             tag = node.child_by_field_name("name")
             key = f"struct {node_text(tag)}" if tag is not None else untagged(node)
             names[key] += 1
-            for name, kind, within in made_of(body):
-                named.setdefault(name, set()).add(kind)
-                inside.setdefault(key, set()).update({kind} if within else ())
-                overlaid |= {kind} if within and node.type == "union_specifier" else set()
+            fields = list(fields_of(body))
+            for field in fields:
+                named.setdefault(field.name, set()).add(field.made_of)
+                inside.setdefault(key, set()).update({field.made_of} if field.inside else ())
+                overlaid |= {field.made_of} if field.inside and node.type == "union_specifier" else set()
             if node.type == "struct_specifier" and outermost and not is_strange(node):
-                found[key] = dict(members_of(body))
-                pointers[key] = dict(pointers_of(body))
+                found[key] = {f.name or f"at {at}": f.member for at, f in enumerate(fields)}
+                pointers[key] = {f.name: f.pointee for f in fields if f.pointee is not None}
             if plus and tag is not None:
                 names[node_text(tag)] += 1
                 aliases[node_text(tag)] = key

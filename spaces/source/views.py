@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from tuner.spaces.source.fragments import parse_expression
+from tuner.spaces.source.lexical import closing
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Binary, Expr, Name, Number, Opaque
 from tuner.spaces.source.walks import names_in
@@ -43,7 +44,7 @@ def with_accesses(text: str, view: View) -> str:
         return re.sub(rf"\b{view.name}\b", view.given, text)
     # What stands in the subscript of another one comes behind it.
     for found in reversed([*re.finditer(rf"(&\s*)?\b{view.name}\s*\[", text)]):
-        end = _closing(text, found.end())
+        end = closing(text, found.end() - 1)
         written = _access(text[found.end() : end], view, address=found[1] is not None and view.address)
         if written is None:
             continue
@@ -53,17 +54,6 @@ def with_accesses(text: str, view: View) -> str:
             before, behind = before[:-1], behind[1:]
         text = f"{before}{written}{behind}"
     return text
-
-
-def _closing(text: str, at: int) -> int:
-    """Where the bracket is that closes what is open at a place."""
-    depth = 1
-    while at < len(text):
-        depth += (text[at] in "[(") - (text[at] in "])")
-        if not depth:
-            break
-        at += 1
-    return at
 
 
 def _access(index: str, view: View, *, address: bool) -> str | None:

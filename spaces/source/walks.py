@@ -15,6 +15,7 @@ from tuner.spaces.source.lexical import words
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import (
     Assign,
+    Binary,
     Block,
     Call,
     Decl,
@@ -31,6 +32,8 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Param,
     Stmt,
+    Ternary,
+    Unary,
 )
 
 __all__ = [
@@ -38,11 +41,13 @@ __all__ = [
     "bodies",
     "children",
     "declared_names",
+    "evaluated",
     "exchanged",
     "expressions",
     "index_chain",
     "inner_bodies",
     "map_expressions",
+    "mentions",
     "names_in",
     "offered",
     "opaque_words",
@@ -201,6 +206,21 @@ def expressions(node: Node) -> Iterator[Expr]:
             yield found
 
 
+def evaluated(expr: Expr) -> Iterator[Expr]:
+    """An expression and the parts of it that are evaluated whenever it is."""
+    yield expr
+    parts = tuple(operands(expr))
+    match expr:
+        case Ternary() | Binary(op="&&" | "||"):
+            parts = parts[:1]
+        case Unary(op="&"):
+            parts = ()
+        case Assign(op="=", target=target, value=value):
+            parts = (value, target.index) if isinstance(target, Index) else (value,)
+    for part in parts:
+        yield from evaluated(part)
+
+
 def names_in(node: Node) -> set[str]:
     """All identifiers that a node uses (not those that it declares)."""
     return _union(node, _names_below)
@@ -226,6 +246,11 @@ def opaque_words(node: Node) -> set[str]:
     """Words of constructs that operators do not know."""
     texts = (n.text for n in subtrees(node) if isinstance(n, Opaque | OpaqueStmt))
     return {word for text in texts for word in words(text)}
+
+
+def mentions(node: Node, name: str) -> bool:
+    """Whether a node uses, declares or assigns to a name, also in text that operators do not know."""
+    return name in names_in(node) or name in written_names(node) or name in opaque_words(node)
 
 
 def written_names(node: Node) -> set[str]:

@@ -6,19 +6,18 @@ Says it as far as the types of its names do. May not reason about values, know l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from tuner.spaces.source.integers import rank
-from tuner.spaces.source.kinds import is_integer, is_narrow, plain_type
+from tuner.spaces.source.kinds import is_integer, is_narrow, is_number, is_pure, plain_type, whole_number
 from tuner.spaces.source.syntax import Binary, Call, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import children, index_chain
 
-__all__ = ["holds", "is_signless", "is_whole", "is_without_sign", "one_type", "width"]
+__all__ = ["holds", "is_signless", "is_whole", "is_without_sign", "one_type", "type_of", "width"]
 
 _SIGNLESS = re.compile(r"unsigned( int)?|uint(32_t)?")
-_SUFFIX = re.compile(r"(?:0[xX][0-9a-fA-F]+|\d+)([uUlL]*)")
-_INT_MOST = (1 << 31) - 1
 _ORDER = ("s32", "u32", "s64", "u64")
 _HELD = {
     "s32": ("s32",),
@@ -28,11 +27,11 @@ _HELD = {
 }
 """What is held, but for signs: numbers under 2^40 are taken for granted where there are 64 bits."""
 _KEPT = {**_HELD, "u32": ("u32",), "u64": ("u32", "u64")}
-_WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)([uUlL]*)|'.*'|true|false")
+_INT = re.compile(r"'.*'|true|false")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\.?([eE][-+]?[0-9]+)?[fF]?|0[xX].*[pP][-+]?[0-9]+[fF]?")
 _OF_FRACTIONS = re.compile(r"std::(?!is|signbit|numeric)\w+")
 _CHOOSING = ("std::min", "std::max", "std::clamp")
-_OCTAL = re.compile(r"[0-7]+")
+_FRACTIONS = ("double", "float")
 _LOGICAL = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 
 
@@ -88,46 +87,37 @@ def _parts(expr: Expr, types: Mapping[str, str]) -> set[str]:
                 found.add(_width(types.get(name, "")) or "s32")
             case Cast(type=kind) | Field(type=kind):
                 found.add(_width(kind) or "s32")
-            case Number(text=text):
-                found.add(_literal(text))
+            case Number():
+                found.add(_width(one_type(part, types)) or "s32")
             case _:
                 stack += (p for p in children(part) if isinstance(p, Expr))
     return found
 
 
-def _literal(text: str) -> str:
-    suffix = _SUFFIX.fullmatch(text)
-    if suffix is None:
-        return "s32"
-    signless = "u" in suffix[1].lower()
-    wide = (
-        "l" in suffix[1].lower()
-        or int(text[: suffix.start(1)], 0 if text[:2].lower() == "0x" else 10) > _INT_MOST
-    )
-    return ("u" if signless else "s") + ("64" if wide else "32")
-
-
 def one_type(expr: Expr, types: Mapping[str, str]) -> str:
-    """The one type that all of an expression is computed in, without qualifiers; of small integers ``int``.
+    """The type that an expression is computed in, without qualifiers; of small integers ``int``.
 
     Returns:
         ``int``, ``float``, ``double`` or what else the names are declared as; nothing where they are of several types
-        or of unknown ones.
+        of whole numbers, or of unknown ones.
     """
+    return _promoted(type_of(expr, types))
+
+
+def type_of(expr: Expr, types: Mapping[str, str]) -> str:
+    """:func:`one_type`; of a name, an element or a member the type that it has itself."""
     match expr:
         case Number(text=text):
             return _type_of_number(text)
         case Name(id=name):
-            return "" if "*" in types.get(name, "*") else _promoted(types[name])
+            return "" if "*" in types.get(name, "*") else plain_type(types[name])
         case Index():
             base, _ = index_chain(expr)
             if isinstance(base, Field):
-                return _promoted(base.type) if "*" in base.type else ""
-            return _promoted(types.get(base.id, "")) if isinstance(base, Name) else ""
-        case Field(type=kind):
-            return "" if "*" in kind else _promoted(kind)
-        case Cast(type=kind):
-            return _promoted(kind)
+                return plain_type(base.type) if "*" in base.type else ""
+            return plain_type(types.get(base.id, "")) if isinstance(base, Name) else ""
+        case Field(type=kind) | Cast(type=kind):
+            return "" if "*" in kind else plain_type(kind)
         case Unary(op=op, operand=operand):
             return "int" if op == "!" else one_type(operand, types) if op in ("-", "+", "~") else ""
         case Binary(op=op) if op in _LOGICAL:
@@ -135,19 +125,25 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
         case Binary(op="<<" | ">>", left=left):
             return one_type(left, types)
         case Binary(left=left, right=right):
-            return _same(one_type(left, types), one_type(right, types))
+            return _joined(one_type(left, types), one_type(right, types))
         case Ternary(then=then, other=other):
-            return _same(one_type(then, types), one_type(other, types))
-        case Call(function="abs" | "std::abs", arguments=(operand,), own=""):
-            # In C++ that of a fraction is one.
-            return one_type(operand, types)
-        case Call(function=name, arguments=arguments) if name.startswith(_CHOOSING):
-            return reduce(_same, (one_type(a, types) for a in arguments))
-        case Call(function=name, arguments=arguments) if _OF_FRACTIONS.fullmatch(name):
-            # Those of C++'s library have the type of their arguments; whole ones become fractions.
-            made = reduce(_same, (one_type(a, types) for a in arguments))
-            return made if made in ("float", "double") else ""
+            return _joined(one_type(then, types), one_type(other, types))
+        case Call(function=name, arguments=arguments):
+            return _type_of_call(expr, name, [one_type(a, types) for a in arguments])
     return ""
+
+
+def _type_of_call(call: Call, name: str, given: Sequence[str]) -> str:
+    """What a function of mathematics gives; nothing for any other."""
+    one = reduce(_same, given) if given else ""
+    if name.startswith(_CHOOSING) or (name in ("abs", "std::abs") and not call.own):
+        # In C++ that of a fraction is one.
+        return one
+    if _OF_FRACTIONS.fullmatch(name):
+        # Those of C++'s library have the type of their arguments; whole ones become fractions.
+        return one if one in _FRACTIONS else ""
+    own = "float" if name.endswith("f") and not name.endswith("erf") else "double"
+    return own if one == own and is_pure(replace(call, arguments=())) else ""
 
 
 def is_whole(expr: Expr, types: Mapping[str, str]) -> bool:
@@ -166,30 +162,21 @@ def _same(left: str, right: str) -> str:
     return left if left == right else ""
 
 
+def _joined(left: str, right: str) -> str:
+    """The type of a sum or product, or of what is chosen: that of the wider fraction where there is any."""
+    if left != right and is_number(left) and is_number(right):
+        return next((kind for kind in ("long double", *_FRACTIONS) if kind in (left, right)), "")
+    return _same(left, right)
+
+
 def _promoted(kind: str) -> str:
-    bare = plain_type(kind)
-    return "int" if is_narrow(bare) or bare in ("signed", "signed int", "int32_t") else bare
+    return "int" if is_narrow(kind) or kind in ("signed", "signed int", "int32_t") else kind
 
 
 def _type_of_number(text: str) -> str:
-    whole = _WHOLE.fullmatch(text)
-    if whole is not None:
-        return _type_of_whole(whole[1] or "0", (whole[2] or "").lower())
-    if _NUMBER.fullmatch(text) is None:
+    whole = whole_number(text)
+    if whole is not None or _INT.fullmatch(text):
+        return "int" if whole is None else whole[1]
+    if _NUMBER.fullmatch(text) is None or text.rstrip("uUlL").isdigit():
         return ""
     return "float" if text[-1] in "fF" else "double"
-
-
-def _type_of_whole(digits: str, suffix: str) -> str:
-    """The first type that holds the number; one without sign only if it says so, or is no decimal number."""
-    decimal = digits == "0" or digits[0] != "0"
-    base = 10 if decimal else 16 if digits[:2].lower() == "0x" else 8
-    if base == 8 and not _OCTAL.fullmatch(digits):
-        return ""
-    value = int(digits, base)
-    for kind, bits in (("int", 31), ("unsigned int", 32), ("long", 63), ("unsigned long", 64)):
-        signed = not kind.startswith("unsigned")
-        allowed = "u" not in suffix if signed else "u" in suffix or not decimal
-        if value < 2**bits and allowed and ("l" not in suffix or "long" in kind):
-            return kind
-    return ""

@@ -154,3 +154,12 @@ def test_numbers_of_the_standard_library_are_those_of_c() -> None:
 def test_loop_heads_with_another_meaning_stay_text(name: str) -> None:
     with pytest.raises(EditRefused, match="no loop 'i'"):
         apply_edits(program_of(function(TEXT[name]), "f"), [STRIPS])
+
+
+def test_a_bound_that_a_function_may_take_by_reference_is_not_steady() -> None:
+    """In C++ nothing at a call says that what is handed over may change."""
+    loop = "for (int i = 0; i < n; i++) { a[i] = 1; shrink(n); }"
+    text = f"void shrink(int &n) {{ n--; }}\nvoid f(float *a, int n) {{ {loop} }}\n"
+    copies = {"op": "unroll_copies", "function": "f", "loop": "i", "count": 2}
+    with pytest.raises(EditRefused, match="may change what a bound is made of"):
+        apply_edits(program_of(text, "f", "c++"), [copies])

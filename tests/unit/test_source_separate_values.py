@@ -230,3 +230,18 @@ def test_functions_compute_what_they_did(tmp_path: Path) -> None:
     assert len(changed) > 5
     for text, one in changed[:3]:
         assert not same(program_of(text, "f"), "f", [one], tmp_path, trials=20, how=WRAPPING), text
+
+
+@pytest.mark.parametrize(
+    ("operator", "inside", "behind"),
+    [
+        ("separate_values", "int j; for (j = 0; j < n; j++) a[j] = 1;", "a[j - 1] = 2;"),
+        ("separate_values", "int j; for (j = 0; j < n; j++) a[j] = 1;", "j = 0; a[j] = 2;"),
+        ("scalar_elements", "double t[2]; t[0] = 1; t[1] = 2; a[0] = t[0];", "a[1] = t[1];"),
+    ],
+)
+def test_what_a_region_declares_for_what_follows_stays(operator: str, inside: str, behind: str) -> None:
+    region = f"// EVOLVE-BLOCK-START\n    {inside}\n    // EVOLVE-BLOCK-END"
+    text = f"void f(double *a, int n)\n{{\n    {region}\n    {behind}\n}}\n"
+    with pytest.raises(EditRefused):
+        apply_edits(program_of(text, "f"), [{"op": operator, "function": "f"}])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from same_results import program_of
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
@@ -194,3 +195,12 @@ def test_the_order_of_additions_is_asked_for() -> None:
     site = {"op": "from_counter", "function": "f", "loop": "i", "variable": "v"}
     with pytest.raises(EditRefused, match="numerics does not allow"):
         apply_edits(given, [site])
+
+
+def test_what_grows_within_a_region_has_its_value_behind_it() -> None:
+    loop = "    for (int i = 0; i < n; i++) { a[i] = x; x += 0.5; }"
+    head = "void f(double *a, double x, int n)\n{\n"
+    text = f"{head}    // EVOLVE-BLOCK-START\n{loop}\n    // EVOLVE-BLOCK-END\n    a[0] += x;\n}}\n"
+    edit = {"op": "from_counter", "function": "f", "loop": "i", "variable": "x", "reassociate": True}
+    made = apply_edits(program_of(text, "f"), [edit]).variant.files[0].text
+    assert "x += (double)n * 0.5;" in made

@@ -87,7 +87,6 @@ __all__ = [
     "attempt",
     "body_of",
     "counter_type",
-    "counts_without_sign",
     "declarations_where",
     "define",
     "find_loop",
@@ -235,11 +234,6 @@ def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
     """The statement that follows one in its body."""
     body, place = place_in_body(function, stmt)
     return next((s for s in body[place + 1 :] if not isinstance(s, Comment)), None)
-
-
-def counts_without_sign(kind: str) -> bool:
-    """Whether the name of a counter's type says that it does not get below zero."""
-    return any(word in kind for word in ("unsigned", "size_t", "uint"))
 
 
 def replace_statement(

@@ -5,12 +5,13 @@ May not judge whether a change is legal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
 from tuner.core.polynomials import constant
-from tuner.spaces.source.affine import never, polynomial
+from tuner.spaces.source.affine import distance, never, plus, polynomial, written
 from tuner.spaces.source.facts import facts_at
 from tuner.spaces.source.kinds import (
     is_floating,
@@ -50,9 +51,12 @@ __all__ = [
     "minimum",
     "number",
     "require_no_wrap",
+    "rounds_of",
     "subtract",
     "upper_end",
 ]
+
+_SMALL = re.compile(r"0|[1-9][0-9]{0,2}")
 
 
 def upper_end(loop: For) -> Expr:
@@ -84,6 +88,14 @@ def length(loop: For, end: Expr) -> Expr:
     return subtract(end, loop.start)
 
 
+def rounds_of(loop: For) -> range | None:
+    """The values of a counter that goes upwards by one between small numbers; ``None`` for any other."""
+    start, limit = (e.text if isinstance(e, Number) else "" for e in (loop.start, loop.limit))
+    if not (loop.upward and loop.by_one and _SMALL.fullmatch(start) and _SMALL.fullmatch(limit)):
+        return None
+    return range(int(start), int(limit) + (loop.op == "<="))
+
+
 def number(value: int) -> Expr:
     """A whole number as an expression."""
     return Number(str(value)) if value >= 0 else Unary("-", Number(str(-value)))
@@ -110,22 +122,13 @@ def extreme(values: Sequence[Expr], *, smallest: bool) -> Expr:
     kept: list[Expr] = []
     for value in dict.fromkeys(values):
         for place, other in enumerate(kept):
-            by = _distance(value, other)
+            by = distance(value, other)
             if by is not None:
                 kept[place] = value if by and (by < 0) == smallest else other
                 break
         else:
             kept.append(value)
     return reduce(minimum if smallest else maximum, kept)
-
-
-def _distance(a: Expr, b: Expr) -> int | None:
-    """By how much one expression is always more than another, where that is known."""
-    one, two = polynomial(a, ()), polynomial(b, ())
-    if one is None or two is None:
-        return None
-    left = one - two
-    return left.get((), 0) if set(left) <= {()} else None
 
 
 def joined(op: str, parts: Sequence[Expr]) -> Expr:
@@ -135,16 +138,11 @@ def joined(op: str, parts: Sequence[Expr]) -> Expr:
 
 def add(a: Expr, b: Expr) -> Expr:
     """A sum, with small numbers added up."""
-    if isinstance(b, Number) and b.text.isdigit():
-        value = int(b.text)
-        match a:
-            case Number(text=text) if text.isdigit():
-                return Number(str(int(text) + value))
-            case Binary(op="-" | "+" as op, left=left, right=Number(text=text)) if text.isdigit():
-                total = (int(text) if op == "+" else -int(text)) + value
-                return left if not total else Binary("+" if total > 0 else "-", left, Number(str(abs(total))))
-        if not value:
-            return a
+    match b:
+        case Number() if (value := written(b)) is not None:
+            return plus(a, value)
+        case Unary(op="-", operand=operand) if a != Number("0"):
+            return subtract(a, operand)
     return b if a == Number("0") else Binary("+", a, b)
 
 

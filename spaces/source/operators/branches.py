@@ -30,7 +30,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
 )
-from tuner.spaces.source.walks import expressions, inner_bodies, offered, with_bodies
+from tuner.spaces.source.walks import evaluated, expressions, inner_bodies, offered, with_bodies
 from tuner.spaces.source.widths import is_whole, one_type
 
 __all__ = ["OPERATORS"]
@@ -73,17 +73,6 @@ def _require_one_kind(function: Function, made: ExprStmt) -> None:
     raise Refused("the branches are of several types, and a selection is of one")
 
 
-def _always(expr: Expr) -> Iterator[Expr]:
-    """The parts of a condition that are evaluated whatever its other parts come to."""
-    match expr:
-        case Binary(op="&&" | "||", left=left):
-            yield from _always(left)
-        case Ternary(condition=condition):
-            yield from _always(condition)
-        case _:
-            yield expr
-
-
 def _selected(stmt: If) -> ExprStmt:
     then = _one_assignment(stmt.then)
     other = _one_assignment(stmt.other) if stmt.other else None
@@ -95,7 +84,7 @@ def _selected(stmt: If) -> ExprStmt:
         raise Refused("the conditional has effects that are not known")
     if any(isinstance(e, Binary) and e.op in ("/", "%") for p in parts[1:] for e in expressions(p)):
         raise Refused("a branch divides")
-    read = {e for part in _always(stmt.condition) for e in expressions(part) if isinstance(e, Index)}
+    read = {e for e in evaluated(stmt.condition) if isinstance(e, Index)}
     touched = {e for p in (then.target, *parts[1:]) for e in expressions(p) if isinstance(e, Index)}
     if not touched <= read:
         raise Refused("the condition may guard an element that does not exist")

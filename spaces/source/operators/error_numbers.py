@@ -13,9 +13,10 @@ from dataclasses import replace
 from tuner.spaces.source.kinds import Refused, types_of
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.operator import HOST, Args, knowing_members, where_it_applies
-from tuner.spaces.source.operators.values.vectors import type_of
+from tuner.spaces.source.parse import function_nodes, parse_file
 from tuner.spaces.source.syntax import Call, Expr, Function, Stmt
 from tuner.spaces.source.walks import map_expressions, subtrees
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS"]
 
@@ -30,7 +31,6 @@ _SIGNATURES = {f"{name}{end}": (kind, n) for name, n in _ARGUMENTS.items() for e
 _WATCHED = frozenset({"errno", "__errno_location", "math_errhandling", "tgmath"})
 _TRAPS = re.compile(r"fe\w*(?:except\w*|round|env)")
 """What asks which exceptions a function of mathematics has raised, or how it rounds."""
-_SCOPE = re.compile(r"\b(?:namespace\b[\w\s:]*|extern\s*\"C\"\s*)\Z")
 
 
 def ignore_errno(function: Function, _: Args) -> Function:
@@ -75,16 +75,12 @@ def _is_declared(name: str, function: Function) -> bool:
 
 
 def _inside_a_class(function: Function) -> bool:
-    """Whether braces other than those of namespaces are open where the function is defined."""
-    defined = re.search(rf"\b{re.escape(function.name)}\s*\([^;{{}}]*\)[^;{{}}]*\{{", function.file)
-    opened: list[bool] = []
-    above = "" if defined is None else function.file[: defined.start()]
-    for brace in re.finditer(r"[{}]", above):
-        if brace[0] == "{":
-            opened.append(_SCOPE.search(above, 0, brace.start()) is not None)
-        elif opened:
-            opened.pop()
-    return not all(opened)
+    """Whether the function is defined where members are, in a class of its own file."""
+    found = function_nodes(parse_file(function.file.encode(), function.language), references=True)
+    node = next((node for name, node in found if name == function.name), None)
+    while node is not None and node.type != "field_declaration_list":
+        node = node.parent
+    return node is not None
 
 
 def _of_floats(function: Function, kinds: Mapping[str, str]) -> tuple[Stmt, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.core.compilers import CLANG, GCC
+from tuner.spaces.source.lexical import closing
 from tuner.spaces.source.operators.base import (
     DEVICE,
     HOST,
@@ -32,7 +33,7 @@ from tuner.spaces.source.operators.base import (
     require_leave,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add, left_over, upper_end
+from tuner.spaces.source.operators.bounds import add, left_over, rounds_of, upper_end
 from tuner.spaces.source.operators.devices.threads import is_return
 from tuner.spaces.source.operators.loop_pragmas import (
     asks_unrolling,
@@ -61,7 +62,6 @@ __all__ = ["OPERATORS"]
 _MOST_ROUNDS = 32
 """Of all loops inside one, for which a compiler writes them out and makes vectors of what is around."""
 
-_ROUNDS = re.compile(r"[1-9][0-9]?")
 
 _FREE = "#pragma clang fp reassociate(on)"
 _C_BLOCK = re.compile(r'\bextern\s*"C"\s*\{')
@@ -220,16 +220,9 @@ def _vector_loops(function: Function) -> list[For]:
 def _is_innermost(loop: For) -> bool:
     """Whether a loop holds none but short ones of a known number of rounds, which compilers write out."""
     inner = [f for f in loops_of(loop) if f is not loop]
-    rounds = [_rounds(f) for f in inner]
+    # With a pragma of its own it may be asked for something else.
+    rounds = [0 if f.pragmas else len(rounds_of(f) or ()) for f in inner]
     return all(rounds) and sum(rounds) <= _MOST_ROUNDS
-
-
-def _rounds(loop: For) -> int:
-    """How many rounds a loop upwards from 0 has, without a pragma of its own; 0 where that is not known."""
-    limit = loop.limit.text if isinstance(loop.limit, Number) else ""
-    if loop.start != Number("0") or not _ROUNDS.fullmatch(limit) or not loop.by_one or loop.pragmas:
-        return 0
-    return int(limit) + (loop.op == "<=") if loop.upward else 0
 
 
 def _pointers(function: Function) -> list[Param]:
@@ -276,11 +269,7 @@ def _keeps_its_symbol(function: Function) -> bool:
         return True
     defined = re.compile(rf"\b{re.escape(function.name)}\s*\([^;{{}}]*\)[^;{{}}]*\{{")
     for block in _C_BLOCK.finditer(function.file):
-        depth, at = 1, block.end()
-        while depth and at < len(function.file):
-            depth += {"{": 1, "}": -1}.get(function.file[at], 0)
-            at += 1
-        if defined.search(function.file, block.end(), at):
+        if defined.search(function.file, block.end(), closing(function.file, block.end() - 1)):
             return True
     return False
 

@@ -14,7 +14,7 @@ from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import unused, words
 from tuner.spaces.source.number_types import number_types
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
-from tuner.spaces.source.syntax import Block, Decl, For, Function, If, Opaque, OpaqueStmt, Stmt
+from tuner.spaces.source.syntax import Block, Decl, For, Function, If, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import (
     declared_names,
     inner_bodies,
@@ -45,7 +45,6 @@ _CONTROL = re.compile(
     r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
 _REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*([A-Za-z_]\w*)\s*=[^=]")
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 def words_of_files(function: Function) -> frozenset[str]:
@@ -66,15 +65,11 @@ def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
 
 def names_known(function: Function) -> set[str]:
     """Everything that a name could be taken for in a function."""
-    taken = names_in(function.body) | written_names(function.body) | declared_names(function.body)
+    taken = names_in(function.body) | written_names(function.body) | opaque_words(function.body)
     taken |= {p.name for p in function.params} | {d.name for d in function.outer}
-    taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
+    taken |= {d.name for d in function.defines}
     # Of types that are not in the tree any more, but in the author's spelling of it.
-    taken |= number_types(function.file).keys()
-    for node in subtrees(function.body):
-        if isinstance(node, Opaque | OpaqueStmt):
-            taken |= set(_WORD.findall(node.text))
-    return taken
+    return taken.union(number_types(function.file), *map(words, function.preamble))
 
 
 def declared_as_text(function: Function, *, references: bool = False) -> set[str]:

@@ -38,7 +38,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import inner_bodies, names_in, operands, root_of, subtrees
+from tuner.spaces.source.walks import evaluated, inner_bodies, names_in, operands, root_of, subtrees
 
 __all__ = [
     "assigned",
@@ -136,7 +136,7 @@ def is_harmless(expr: Expr | tuple[Expr, ...] | None, uniform: Collection[str]) 
 
 def is_always_read(body: Sequence[Stmt], element: Expr) -> bool:
     """Whether statements read an element whenever they are executed, under no condition."""
-    return any(element in _always(part) for stmt in body for part in _unconditional(stmt))
+    return any(element in evaluated(part) for stmt in body for part in _unconditional(stmt))
 
 
 def _unconditional(stmt: Stmt) -> Iterator[Expr]:
@@ -149,21 +149,6 @@ def _unconditional(stmt: Stmt) -> Iterator[Expr]:
     elif isinstance(stmt, Block):
         for inner in stmt.body:
             yield from _unconditional(inner)
-
-
-def _always(expr: Expr) -> Iterator[Expr]:
-    """Parts of an expression that are evaluated whenever it is."""
-    yield expr
-    parts = tuple(operands(expr))
-    match expr:
-        case Ternary() | Binary(op="&&" | "||"):
-            parts = parts[:1]
-        case Unary(op="&"):
-            parts = ()
-        case Assign(op="=", target=target, value=value):
-            parts = (value, target.index) if isinstance(target, Index) else (value,)
-    for part in parts:
-        yield from _always(part)
 
 
 def _is_divisor(expr: Expr, uniform: Collection[str]) -> bool:

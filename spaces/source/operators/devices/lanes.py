@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tuner.spaces.source.accesses import added_to
 from tuner.spaces.source.kinds import is_floating, plain_type
 from tuner.spaces.source.operators.base import (
     DEVICE,
@@ -54,7 +55,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import declared_names, exchanged, names_in, subtrees, written_names
+from tuner.spaces.source.walks import declared_names, exchanged, names_in, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -98,9 +99,7 @@ def _sum_of(function: Function, threads: Threads, loop: For) -> Decl:
     if len(outer) != 1 or len(sums) != 1 or sums[0].init is None or not is_floating(sums[0].type):
         raise Refused(f"loop {loop.key} does not add to one floating-point variable alone")
     (decl,) = sums
-    updates = [n for n in subtrees(loop.body) if isinstance(n, Assign) and n.target == Name(decl.name)]
-    uses = sum(n == Name(decl.name) for n in subtrees(loop.body))
-    if any(u.op != "+=" for u in updates) or uses != len(updates):
+    if decl.name not in added_to(loop.body):
         raise Refused(f"{decl.name} is not only added to")
     if any(decl.name in names_in(s) for s in threads.body[at + 1 :] if isinstance(s, Decl) and not s.init):
         raise Refused(f"{decl.name} is declared again")

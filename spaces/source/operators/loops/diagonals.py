@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from tuner.core.compilers import CLANG
 from tuner.core.polynomials import Polynomial, constant, variable
+from tuner.spaces.source.affine import plus
 from tuner.spaces.source.dependence import Dependences
-from tuner.spaces.source.kinds import plain_type, types_of
+from tuner.spaces.source.kinds import is_unsigned, plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -28,7 +29,6 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     body_of,
     counter_type,
-    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -93,7 +93,7 @@ def diagonals(function: Function, args: Args) -> Function:
 def _plain(function: Function, nest: Sequence[For]) -> Assign:
     """The one assignment of a nest that counts alike."""
     first, *others = (counter_type(function, f) for f in nest)
-    if any(k != first for k in others) or counts_without_sign(first):
+    if any(k != first for k in others) or is_unsigned(first):
         raise Refused("the loops do not count in one signed type")
     body = body_of(nest[-1])
     if len(body) != 1 or not isinstance(body[0], ExprStmt) or not isinstance(body[0].expr, Assign):
@@ -195,9 +195,9 @@ def _emit(function: Function, grid: _Grid, cells: Expr, widths: Sequence[Expr]) 
         Decl(kind, names["rows"], (), subtract(upper_end(outer), outer.start)),
         Decl(kind, names["columns"], (), subtract(upper_end(inner), inner.start)),
     )
-    tall = add(rows, Number(str(grid.rows[1] - grid.rows[0])))
+    tall = plus(rows, grid.rows[1] - grid.rows[0])
     count = Binary("+", grid.lean(Binary("-", rows, Number("1"))), columns)
-    room = add(count, Number(str(grid.ahead[1] - grid.ahead[0])))
+    room = plus(count, grid.ahead[1] - grid.ahead[0])
     fits: Expr = Binary("&&", Binary(">", rows, Number("0")), Binary(">", columns, Number("0")))
     if len(grid.nest) == 3:
         fits = Binary("&&", fits, Binary("<", grid.nest[0].start, upper_end(grid.nest[0])))
@@ -227,8 +227,8 @@ class _Build:
 
     def cell(self, diagonal: Expr, row: Expr) -> Expr:
         """An element of the buffer, by diagonal and row counted from the first ones that are written."""
-        diagonal = add(diagonal, Number(str(-self.grid.ahead[0])))
-        row = add(row, Number(str(-self.grid.rows[0])))
+        diagonal = plus(diagonal, -self.grid.ahead[0])
+        row = plus(row, -self.grid.rows[0])
         place = Binary("+", Binary("*", diagonal, Name(self.names["height"])), row)
         return Index(Name(self.names["diagonals"]), place)
 
@@ -271,7 +271,7 @@ class _Build:
             if base != Name(grid.array) or subscripts not in grid.offsets:
                 return expr
             rows, columns = grid.offsets[subscripts]
-            return self.cell(_moved_by(diagonal, grid.lag * rows + columns), _moved_by(row, rows))
+            return self.cell(plus(diagonal, grid.lag * rows + columns), plus(row, rows))
 
         return map_expressions(grid.assign, change)
 
@@ -286,8 +286,8 @@ class _Build:
         widest = grid.columns(0)
         for row in sorted({row for row, _ in grid.offsets.values()}):
             low, high = grid.columns(row)
-            columns = (_moved_by(inner.start, low), _moved_by(upper_end(inner), high))
-            rows = (_moved_by(start, row), _moved_by(end, row))
+            columns = (plus(inner.start, low), plus(upper_end(inner), high))
+            rows = (plus(start, row), plus(end, row))
             # Between the first row that is written and the last one, the row itself covers what others need of it.
             if row and widest[0] <= low and high <= widest[1]:
                 rows = (rows[0], minimum(start, rows[1])) if row < 0 else (maximum(end, rows[0]), rows[1])
@@ -303,18 +303,6 @@ class _Build:
         for loop, (start, end) in ((inner, columns), (outer, rows)):
             one = For(self.key(loop.key), grid.type, loop.var, start, "<", end, Number("1"), (one,))
         return one
-
-
-def _moved_by(expr: Expr, by: int) -> Expr:
-    """An expression and a number that may be negative."""
-    if by >= 0:
-        return add(expr, Number(str(by)))
-    match expr:
-        case Number(text=text) if text.isdigit() and int(text) >= -by:
-            return Number(str(int(text) + by))
-        case Binary(op="+", left=left, right=Number(text=text)) if text.isdigit() and int(text) == -by:
-            return left
-    return Binary("-", expr, Number(str(-by)))
 
 
 @for_each_loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tuner.spaces.source.kinds import types_of
+from tuner.spaces.source.kinds import is_unsigned, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Keys,
@@ -15,7 +15,6 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     body_of,
     counter_type,
-    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -129,7 +128,7 @@ def reverse(function: Function, args: Args) -> Function:
     loop = loop_of(function, args)
     require_simple_loop(function, loop)
     kind = counter_type(function, loop)
-    if counts_without_sign(kind):
+    if is_unsigned(kind):
         raise Refused(f"loop {loop.key} counts in an unsigned type, which does not get below its start")
     types = types_of(function)
     if width(loop.limit, types) == "s64" and not holds(kind, loop.limit, types):

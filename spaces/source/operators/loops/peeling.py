@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tuner.core.polynomials import constant
-from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.affine import distance
 from tuner.spaces.source.deciding import decided, known_in, within
 from tuner.spaces.source.integers import Known
 from tuner.spaces.source.kinds import element_types_of
@@ -105,7 +105,8 @@ def _unsigned(loop: For, known: Known) -> bool:
 @for_each_loop
 def _sites(function: Function, loop: For) -> Iterator[Site]:
     """The fewest iterations at each end without which all is decided that can be."""
-    if _is_short(loop):
+    trip = distance(upper_end(loop), loop.start)
+    if trip is not None and trip <= _SHORT:
         return
     known = _known(function, loop)
     best = _between(function, loop, known, _MOST, _MOST)
@@ -114,14 +115,6 @@ def _sites(function: Function, loop: For) -> Iterator[Site]:
     first = next(n for n in range(_MOST + 1) if _between(function, loop, known, n, _MOST) == best)
     last = next(n for n in range(_MOST + 1) if _between(function, loop, known, first, n) == best)
     yield {"loop": loop.key, "first": first, "last": last}
-
-
-def _is_short(loop: For) -> bool:
-    ends = [polynomial(e, ()) for e in (loop.start, upper_end(loop))]
-    if ends[0] is None or ends[1] is None:
-        return False
-    trip = ends[1] - ends[0]
-    return set(trip) <= {()} and trip.get((), 0) <= _SHORT
 
 
 OPERATORS = (

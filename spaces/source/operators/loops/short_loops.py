@@ -6,12 +6,11 @@ statements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.affine import distance
 from tuner.spaces.source.changes import exposed_names
 from tuner.spaces.source.kinds import Refused, is_number, keeps_value, plain_type
 from tuner.spaces.source.operators.base import (
@@ -27,12 +26,12 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
     where_it_applies,
 )
+from tuner.spaces.source.operators.bounds import rounds_of
 from tuner.spaces.source.syntax import Block, Decl, Expr, For, Function, Index, Name, Number, Stmt
 from tuner.spaces.source.walks import (
     declared_names,
     index_chain,
     map_expressions,
-    names_in,
     opaque_words,
     statements,
     substitute,
@@ -41,7 +40,7 @@ from tuner.spaces.source.walks import (
     with_bodies,
 )
 
-__all__ = ["OPERATORS", "rounds_of"]
+__all__ = ["OPERATORS"]
 
 _MOST_ROUNDS = 16
 _MOST_NODES = 2000
@@ -55,15 +54,6 @@ _SUFFIX = {
     **dict.fromkeys(("unsigned long", "size_t", "uint64_t"), "UL"),
 }
 """What a number of a counter's type ends with: beside others it means what the counter meant."""
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,2}")
-
-
-def rounds_of(loop: For) -> range | None:
-    """The values of a counter that goes upwards by one between small numbers; ``None`` for any other."""
-    start, limit = (e.text if isinstance(e, Number) else "" for e in (loop.start, loop.limit))
-    if not (loop.upward and loop.by_one and _NUMBER.fullmatch(start) and _NUMBER.fullmatch(limit)):
-        return None
-    return range(int(start), int(limit) + (loop.op == "<="))
 
 
 def write_out(function: Function, args: Args) -> Function:
@@ -147,7 +137,7 @@ def _arrays(function: Function) -> Iterator[Decl]:
     """Local arrays that are no more than the elements that numbers name, each declared once and without values."""
     within = [s for s in statements(function.body) if isinstance(s, Decl)]
     outside = {p.name for p in function.params} | {d.name for d in function.outer}
-    exposed = exposed_names(function) | opaque_words(function.body)
+    exposed = exposed_names(function) | opaque_words(function.body) | function.read_after
     for decl in within:
         once = sum(d.name == decl.name for d in within) == 1 and decl.name not in outside
         if not decl.dims or decl.init is not None or decl.suffix or keeps_value(decl) or not once:
@@ -167,18 +157,13 @@ def _element(node: Any, arrays: dict[str, Decl]) -> tuple[str, tuple[int, ...]] 
     base, subscripts = index_chain(node)
     if not isinstance(base, Name) or base.id not in arrays:
         return None
-    dims = [_whole(d) for d in arrays[base.id].dims]
-    at = [_whole(s) for s in subscripts]
+    dims = [distance(d, Number("0")) for d in arrays[base.id].dims]
+    at = [distance(s, Number("0")) for s in subscripts]
     if len(at) != len(dims) or any(
         a is None or d is None or not 0 <= a < d for a, d in zip(at, dims, strict=True)
     ):
         return None
     return base.id, tuple(a for a in at if a is not None)
-
-
-def _whole(expr: Expr) -> int | None:
-    poly = polynomial(expr, ()) if not names_in(expr) else None
-    return None if poly is None or set(poly) > {()} else poly.get((), 0)
 
 
 OPERATORS = (

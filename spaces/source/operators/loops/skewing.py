@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from tuner.spaces.source.kinds import is_unsigned
 from tuner.spaces.source.operators.base import (
     Args,
     Keys,
@@ -25,7 +26,6 @@ from tuner.spaces.source.operators.base import (
     argument_list,
     body_of,
     counter_type,
-    counts_without_sign,
     define,
     find_loop,
     for_each_loop,
@@ -222,7 +222,7 @@ def _require_alike(function: Function, sweeps: Sequence[Sweep], time: For | None
     kinds = {counter_type(function, f) for f in (*loops, *([time] if time is not None else []))}
     if len(kinds) > 1:
         raise Refused("the loops count in different types")
-    if counts_without_sign(kinds.pop()):
+    if is_unsigned(kinds.pop()):
         raise Refused("the loops count in an unsigned type")
 
 

@@ -39,7 +39,7 @@ from tuner.spaces.source.operators.base import (
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
 from tuner.spaces.source.operators.loops.push import Inner, Point, Run, expand
 from tuner.spaces.source.operators.teams.teams import directives_of
-from tuner.spaces.source.operators.values.vectors import LANES, type_of
+from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.places import Path, place_of, places_in
 from tuner.spaces.source.syntax import (
     Assign,
@@ -70,6 +70,7 @@ from tuner.spaces.source.walks import (
     subtrees,
     written_names,
 )
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tuner.spaces.source.kinds import is_unsigned
 from tuner.spaces.source.operators.base import (
     Args,
     Keys,
@@ -20,7 +21,6 @@ from tuner.spaces.source.operators.base import (
     argument,
     argument_list,
     counter_type,
-    counts_without_sign,
     define,
     for_each_loop,
     fresh_name,
@@ -58,7 +58,7 @@ def wavefront(function: Function, args: Args) -> Function:
     nest = nest_below(function, keys)
     for loop in nest:
         require_simple_loop(function, loop)
-        if counts_without_sign(counter_type(function, loop)):
+        if is_unsigned(counter_type(function, loop)):
             raise Refused(f"loop {loop.key} counts in an unsigned type")
     require_rectangular(nest)
     outer, inner = nest

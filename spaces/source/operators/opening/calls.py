@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tuner.spaces.source.directives import unread
-from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.kinds import Refused, is_pure, lasts
 from tuner.spaces.source.lexical import overloads
 from tuner.spaces.source.operators.base import Args, Keys, Site, argument, attempt, opener, replace_statement
 from tuner.spaces.source.operators.naming import names_known, require_in_scope
@@ -34,7 +34,6 @@ __all__ = ["OPERATORS", "hidden_calls"]
 _SPECIAL = re.compile(
     r"__attribute__|\[\[|template|virtual|weak|auto|decltype|consteval|__global__|__kernel|\bkernel\b"
 )
-_LASTING = frozenset({"static", "_Thread_local", "thread_local"})
 
 
 def inline_call(function: Function, args: Args) -> Function:
@@ -185,7 +184,7 @@ def _require_plain(function: Function, helper: Function, helpers: Mapping[str, F
 
 def _require_nothing_kept(helper: Function) -> None:
     for stmt in statements(helper.body):
-        if isinstance(stmt, Decl) and not _LASTING.isdisjoint(stmt.type.split()):
+        if isinstance(stmt, Decl) and lasts(stmt):
             raise Refused(f"{helper.name} keeps values between calls")
 
 

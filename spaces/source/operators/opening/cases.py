@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.spaces.source.fragments import parse_expression
 from tuner.spaces.source.kinds import Refused, all_types_of, element_types_of, is_integer, is_pure
-from tuner.spaces.source.lexical import code, is_switch, words
+from tuner.spaces.source.lexical import closing, code, is_switch, words
 from tuner.spaces.source.operators.base import HOST, Args, Keys, Operator, where_it_applies
 from tuner.spaces.source.operators.bounds import joined
 from tuner.spaces.source.own_names import with_own_calls
@@ -61,7 +61,6 @@ _SAID |= {"unsigned", "signed", "short", "int", "long", "char", "float", "double
 _VALUED = (Name, Number, Unary, Binary, Cast, Index, Field)
 _OPEN = re.compile(r"\(\s*[A-Za-z_]\w*\s*")
 _AFTER_CAST = re.compile(r"\)\s*[-+*&(]")
-_CLOSING = {"(": ")", "[": "]"}
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 _ENDS = ("break_statement", "return_statement", "continue_statement")
 _STRANGE = ("goto_statement", "labeled_statement", "gnu_asm_expression", "lambda_expression")
@@ -225,24 +224,11 @@ def _may_be_cast(text: str) -> bool:
     for found in _OPEN.finditer(text):
         at = found.end()
         if text[at : at + 1] in ("(", "["):
-            at += _bracket(text[at:])
-            at += len(text[at:]) - len(text[at:].lstrip())
+            rest = text[closing(text, at) + 1 :]
+            at = len(text) - len(rest.lstrip())
         if _AFTER_CAST.match(text, at):
             return True
     return False
-
-
-def _bracket(text: str) -> int:
-    """The length of what a text begins with in brackets."""
-    closing: list[str] = []
-    for at, sign in enumerate(text):
-        if sign in _CLOSING:
-            closing.append(_CLOSING[sign])
-        elif closing and sign == closing[-1]:
-            closing.pop()
-            if not closing:
-                return at + 1
-    return len(text)
 
 
 def _cases(nodes: Sequence[Node]) -> Iterator[Case]:

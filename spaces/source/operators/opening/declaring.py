@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import node_text
+from tuner.spaces.source.structure_texts import type_text
 from tuner.spaces.source.structures import Structures
 
 if TYPE_CHECKING:
@@ -110,12 +111,7 @@ def declared_in(node: Node, types: Structures, *, plus: bool) -> Iterator[tuple[
 
 def _kind(node: Node) -> str:
     kind = node.child_by_field_name("type")
-    if kind is None:
-        return ""
-    tag = kind.child_by_field_name("name") if kind.type in TAGGED else None
-    if tag is not None:
-        return f"{kind.type.split('_')[0]} {node_text(tag)}"
-    return " ".join(node_text(kind).split())
+    return "" if kind is None else type_text(kind)
 
 
 def keys_of(node: Node, types: Structures) -> Keys:

@@ -6,7 +6,6 @@ judge where the body is used.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from tuner.spaces.source.kinds import Refused, plain_type, types_of
@@ -33,16 +32,9 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import statements
+from tuner.spaces.source.widths import type_of
 
-__all__ = ["LITERALS", "with_one_exit"]
-
-_FRACTION = r"(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+"
-LITERALS = {
-    "int": re.compile(r"0|[1-9]\d{0,8}"),
-    "double": re.compile(_FRACTION),
-    "float": re.compile(rf"(?:{_FRACTION})[fF]"),
-}
-"""How literals of a type are written, for certain."""
+__all__ = ["with_one_exit"]
 
 
 def with_one_exit(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
@@ -161,8 +153,7 @@ def _has_type(value: Expr, kind: str, types: dict[str, str]) -> bool:
     """Whether an expression is known to be of a type; of several of one selection the type is the same then."""
     match value:
         case Number(text=text):
-            wanted = LITERALS.get(kind)
-            return wanted is not None and wanted.fullmatch(text) is not None
+            return text[0] in ".0123456789" and type_of(value, {}) == kind
         case Unary(op="-", operand=operand) if kind in ("int", "long", "float", "double"):
             return _has_type(operand, kind, types)
     return is_of(value, kind, types)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from tuner.spaces.source.kinds import Refused, is_pure, plain_type, writable
 from tuner.spaces.source.operators.opening.call_sites import stores
 from tuner.spaces.source.operators.opening.callees import changes_nothing
-from tuner.spaces.source.operators.opening.exits import LITERALS
 from tuner.spaces.source.operators.opening.inlining import Inlining, is_whole_expression, referring
 from tuner.spaces.source.operators.opening.text_places import Kinds, is_reference, with_places
 from tuner.spaces.source.syntax import (
@@ -33,6 +32,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import map_expressions, names_in, root_of, subtrees, written_names
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["HandingOn", "declared_value"]
 
@@ -184,8 +184,7 @@ class HandingOn(Inlining):
             return False
         match value:
             case Number(text=text):
-                found = LITERALS.get(wanted[0])
-                return found is not None and found.fullmatch(text) is not None
+                return text[0] in ".0123456789" and type_of(value, {}) == wanted[0]
             case Cast(type=kind, operand=operand):
                 return plain_type(kind) == wanted[0] and self._is_unrounded(operand)
             case Ternary(condition=condition, then=then, other=other):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, hidden
-from tuner.spaces.source.lexical import words
+from tuner.spaces.source.lexical import unused, words
 from tuner.spaces.source.operators.naming import names_known, names_taken
 from tuner.spaces.source.operators.operator import Args, opener, where_it_applies
 from tuner.spaces.source.syntax import Call, Cast, Decl, For, Function, Name, Opaque, OpaqueStmt, Stmt
@@ -76,9 +76,9 @@ class _Renaming:
         return (made, *behind)
 
     def _fresh(self, name: str) -> str:
-        number = next(n for n in range(2, len(self._taken) + 3) if f"{name}_{n}" not in self._taken)
-        self._taken.add(f"{name}_{number}")
-        return f"{name}_{number}"
+        made = unused(name, self._taken | {name})
+        self._taken.add(made)
+        return made
 
 
 def _require_another_value(name: str, value: Any) -> None:

@@ -44,6 +44,7 @@ from tuner.spaces.source.walks import (
     transform,
     written_names,
 )
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["Inlining", "address_taken", "is_of", "is_whole_expression", "referring"]
 
@@ -127,8 +128,6 @@ class Inlining:
             small = sum(1 for _ in subtrees(expr)) <= _SMALL
             if small and is_whole_expression(expr, _is_int(self._types)) and not self._looked_at(expr):
                 return True
-        if isinstance(expr, Number):
-            return not param.is_array and plain_type(param.base) == "int" and is_small(expr.text)
         if not isinstance(expr, Name) or address_taken(self.function, expr.id):
             return False
         kind = self._types.get(expr.id)
@@ -232,7 +231,7 @@ def is_whole_expression(expr: Expr, is_int: Callable[[Expr], bool]) -> bool:
     """Whether an expression is computed in ``int``, of parts that are known to be."""
     match expr:
         case Number(text=text):
-            return is_small(text)
+            return text[0].isdigit() and type_of(expr, {}) == "int"
         case Unary(op="-", operand=operand):
             return is_whole_expression(operand, is_int)
         case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
@@ -254,11 +253,6 @@ def is_of(expr: Expr, kind: str, types: Mapping[str, str]) -> bool:
 def _is_int(types: Mapping[str, str]) -> Callable[[Expr], bool]:
     """Whether expressions are variables that are declared as ``int``."""
     return lambda expr: isinstance(expr, Name) and is_of(expr, "int", types)
-
-
-def is_small(text: str) -> bool:
-    """Whether a literal is an ``int`` for certain."""
-    return re.fullmatch(r"0|[1-9]\d{0,8}", text) is not None
 
 
 def _id(values: dict[str, Expr], name: str) -> str:

@@ -159,24 +159,21 @@ class _Reader:
         place = parse_place(expr.text)
         place = None if place is None else self.named(place)
         typed = None if place is None else self._typed(place)
-        if typed is None or typed[0] is None:
+        if typed is None:
             return expr
         # Subscripts may hold members of their own.
-        return map_expressions(typed[0], self._inner)
+        return map_expressions(typed[0], self.expression)
 
     def named(self, expr: Expr) -> Expr:
         """What was just read, with what names of references stand for."""
         return map_expressions(expr, lambda e: dereferenced(e, self._references))
-
-    def _inner(self, expr: Expr) -> Expr:
-        return self.expression(expr) if isinstance(expr, Opaque) else expr
 
     def _vector(self, expr: Opaque, kind: str, given: str) -> Expr:
         """``(float4)(a, b, c, d)`` of OpenCL."""
         items = parse_items(given)
         if not items or not self.types.is_even(kind):
             return expr
-        read = [map_expressions(self.named(i), self._inner) for i in items]
+        read = [map_expressions(self.named(i), self.expression) for i in items]
         if not all(is_pure(i) for i in read):
             return expr
         return Cast(kind, joined(",", read))
@@ -213,19 +210,12 @@ class _Reader:
         while waiting:
             node = waiting.pop()
             match node:
-                case Field(type=kind):
+                case Field(type=kind, several=True):
                     known = self.types.is_arithmetic(kind)
-                case Index():
-                    base, subscripts = index_chain(node)
-                    if isinstance(base, Field):
-                        known = self.types.is_arithmetic(base.type.replace("*", ""))
-                    else:
-                        found = self._kinds.get(base.id) if isinstance(base, Name) else None
-                        known = found is not None and found.depth == len(subscripts)
-                        known = known and found is not None and self.types.is_arithmetic(found.type)
-                case Name(id=name):
-                    found = self._kinds.get(name)
-                    known = found is not None and not found.depth and self.types.is_arithmetic(found.type)
+                case Name() | Index() | Field():
+                    typed = self._typed(node)
+                    known = typed is not None and not typed[1].depth
+                    known = known and typed is not None and self.types.is_arithmetic(typed[1].type)
                 case Cast(type=kind):
                     known = self.types.is_arithmetic(kind)
                 case _:
@@ -307,7 +297,7 @@ class _Lists:
         fixed = "const" in kind and (not within or self._chooses(decl.name))
         if strange or fixed or len(given) > _MOST_ITEMS:
             return []
-        items = [map_expressions(i, self._reader._inner) for i in given]
+        items = [map_expressions(i, self._reader.expression) for i in given]
         if not all(is_pure(i) and self._reader.is_number(i) for i in items) or decl.name in names_in(
             tuple(items)
         ):

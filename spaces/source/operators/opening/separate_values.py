@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from tuner.spaces.source.changes import exposed_names
-from tuner.spaces.source.kinds import Refused, hidden, is_integer, is_pure
-from tuner.spaces.source.lexical import words
+from tuner.spaces.source.kinds import Refused, hidden, is_integer, is_number, is_pure
+from tuner.spaces.source.lexical import unused, words
 from tuner.spaces.source.operators.base import Args, Site, is_used_outside, opener
 from tuner.spaces.source.operators.naming import names_known
 from tuner.spaces.source.syntax import (
@@ -45,19 +45,16 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS", "without_hidden_counters"]
+__all__ = ["OPERATORS", "plain_locals", "separated_in", "without_hidden_counters"]
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?: [A-Za-z_]\w*)*")
-_NUMBER = re.compile(
-    r"(?:(?:unsigned|signed|short|long|int|char|float|double|bool|half|size_t|ptrdiff_t|u?int\d+_t)(?: |$))+"
-)
-"""In C++ a first value and a later one may be different things for any other type."""
 _LASTS = re.compile(
     r"\b(const|volatile|static|extern|register|thread_local|_Thread_local|__thread|auto"
     r"|(__)?(local|global|constant|private)|__(shared|device|constant|managed)__)\b"
 )
 _JUMPS = re.compile(r"\b(goto|case|default|setjmp)\b|^\s*\w+\s*:(?!:)", re.MULTILINE)
 _LEAVES = re.compile(r"\s*(?:break|continue)\b")
+_PRIVATE = re.compile(r"\bprivate\s*\([^()]*\)")
 
 Body = tuple[Stmt, ...]
 
@@ -100,22 +97,36 @@ def _candidates(function: Function) -> list[Decl]:
 
 def _separated(function: Function, decl: Decl) -> Function:
     """The function with the values of one local apart; itself where there are none."""
-    counter = any(isinstance(s, For) and s.var == decl.name for s in statements(function.body))
-    taken = names_known(function) | set(re.findall(r"\w+", function.source))
-    separating = _Separating(decl, counter, taken)
+    separating = _Separating.of(function, decl)
     made = replace(function, body=separating.declared(function.body))
     if not separating.found:
         return function
     if any(s is decl for s in statements(made.body)) and hidden(made):
-        separating = _Separating(decl, counter, taken, renames=True)
+        separating = _Separating.of(function, decl, renames=True)
         made = replace(function, body=separating.declared(function.body))
     # Where its values are in no one another's way, they keep the local's name.
     same = replace(made, body=transform(made.body, lambda n: _with_one_name(n, separating.names, decl.name)))
     return made if any(s is decl for s in statements(made.body)) or hidden(same) else same
 
 
-def plain_locals(function: Function) -> list[Decl]:
-    """Plain locals, each the only one of its name, that are known by nothing but that."""
+def separated_in(function: Function, decl: Decl, keys: Collection[str]) -> Function:
+    """The function with the values apart that a local has in loops behind which none of them is needed.
+
+    Args:
+        function: that declares it.
+        decl: its declaration, which stays.
+        keys: of the loops; what is not in the local's scope means another variable.
+    """
+    separating = _Separating.of(function, decl, renames=True)
+    made = replace(function, body=separating.in_loops(function.body, keys))
+    return made if separating.found else function
+
+
+def plain_locals(function: Function, *, private: bool = False) -> list[Decl]:
+    """Plain locals, each the only one of its name, that are known by nothing but that.
+
+    ``private``: or by a directive of OpenMP that gives each thread one of its own.
+    """
     within = list(statements(function.body))
     if any(isinstance(s, OpaqueStmt) and _JUMPS.search(s.text) for s in within):
         return []
@@ -124,7 +135,8 @@ def plain_locals(function: Function) -> list[Decl]:
     known += Counter(p.name for p in function.params)
     # What text names, a `return` too, has to find it where it stands.
     texts = [s.text for s in within if isinstance(s, OpaqueStmt)]
-    texts += [text for s in within if isinstance(s, For) for text in s.pragmas]
+    pragmas = [text for s in within if isinstance(s, For) for text in s.pragmas]
+    texts += [_PRIVATE.sub(" ", text) if private else text for text in pragmas]
     taken = exposed_names(function) | words(" ".join(texts))
     return [
         d
@@ -138,11 +150,11 @@ def plain_locals(function: Function) -> list[Decl]:
 
 def _is_plain(kind: str, language: str) -> bool:
     """Whether a type is one of numbers, of pointers to them, or in C a name that may be one."""
-    pointed = kind.removesuffix("*").rstrip().removeprefix("const ")
-    if pointed != kind and _NUMBER.fullmatch(pointed):
-        return True
-    plain = _PLAIN if language in ("c", "opencl") else _NUMBER
-    return _LASTS.search(kind) is None and plain.fullmatch(kind) is not None
+    if kind.endswith("*"):
+        kind, language = kind[:-1].rstrip().removeprefix("const "), "c++"
+    # In C++ a first value and a later one may be different things for any other type than a number.
+    plain = _LASTS.search(kind) is None and _PLAIN.fullmatch(kind) is not None
+    return plain and (language in ("c", "opencl") or is_number(kind))
 
 
 def _with_one_name(node: Any, names: set[str], name: str) -> Any:
@@ -164,6 +176,7 @@ class _Separating:
         decl: its declaration.
         counter: whether it counts loops; other locals are only separated inside of loops.
         taken: names that are no new one.
+        asked: whether something behind the region asks for it.
         renames: whether loops that count by themselves have a counter of another name: the local itself stays.
         found: whether any values could be apart.
         names: the new ones.
@@ -172,26 +185,45 @@ class _Separating:
     decl: Decl
     counter: bool
     taken: set[str]
+    asked: bool
     renames: bool = False
     found: bool = False
     names: set[str] = field(default_factory=set)
     _name: str = field(init=False)
     _counter: str = field(init=False)
 
+    @classmethod
+    def of(cls, function: Function, decl: Decl, *, renames: bool = False) -> _Separating:
+        """For a local of a function."""
+        counter = any(isinstance(s, For) and s.var == decl.name for s in statements(function.body))
+        taken, asked = names_known(function) | words(function.source), decl.name in function.read_after
+        return cls(decl, counter, taken, asked, renames=renames)
+
     def __post_init__(self) -> None:
         self._name = self.decl.name
-        self._counter = self._fresh() if self.renames else self._name
+        self._counter = self._fresh() if self.renames and self.counter else self._name
 
     def declared(self, body: Body) -> Body:
         """Statements that have the declaration in them or below."""
         for number, stmt in enumerate(body):
             if stmt is self.decl:
-                rest = self._apart(body[number + 1 :], live=False, leaves=None)
+                rest = self._apart(body[number + 1 :], live=self.asked, leaves=None)
                 first = self.decl.init
-                used = not (first is None or is_pure(first)) or self._uses(rest)
+                used = self.asked or not (first is None or is_pure(first)) or self._uses(rest)
                 self.found |= not used
                 return (*body[:number], *((stmt,) if used else ()), *rest)
         return tuple(self._below(stmt, self.declared) for stmt in body)
+
+    def in_loops(self, body: Body, keys: Collection[str], known: bool = False) -> Body:
+        """Statements with some loops, behind the declaration, in which values are apart that nothing else needs."""
+        made: list[Stmt] = []
+        for stmt in body:
+            known |= stmt is self.decl
+            if known and isinstance(stmt, For) and stmt.key in keys:
+                made += self._apart((stmt,), live=False, leaves=None)
+            else:
+                made.append(self._below(stmt, partial(self.in_loops, keys=keys, known=known)))
+        return tuple(made)
 
     def _apart(self, body: Body, *, live: bool, leaves: bool | None) -> Body:
         """Statements in a row.
@@ -233,7 +265,7 @@ class _Separating:
         return tuple(self._with_name(s, self._counter) for s in body) if self.renames else body
 
     def _fresh(self) -> str:
-        name = next(f"{self._name}_{i}" for i in range(2, 1 << 20) if f"{self._name}_{i}" not in self.taken)
+        name = unused(self._name, self.taken | {self._name})
         self.taken.add(name)
         return name
 

@@ -30,7 +30,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import length, number, upper_end
+from tuner.spaces.source.operators.bounds import add, length, number, upper_end
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -50,6 +50,7 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import (
     map_expressions,
+    mentions,
     names_in,
     opaque_words,
     statements,
@@ -58,7 +59,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "behind"]
 
 _FIT = "subscripts fit"
 _LASTS = re.compile(r"\b(?:static|extern|volatile|thread_local|_Thread_local|__thread)\b")
@@ -84,11 +85,6 @@ def _with_joined(function: Function, name: str) -> Function:
     return replace(function, body=_joined(function.body, name, ends=function.whole))
 
 
-def _is_asked(name: str, part: tuple[Stmt, ...]) -> bool:
-    """Whether statements name a pointer, in text too."""
-    return name in names_in(part) or name in opaque_words(part)
-
-
 def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[Stmt, ...]:
     """A list of statements in which a pointer steps on behind all that it leads to.
 
@@ -101,7 +97,7 @@ def _joined(body: tuple[Stmt, ...], name: str, *, ends: bool = False) -> tuple[S
     ahead = 0
     ends = ends or any(isinstance(stmt, Decl) and stmt.name == name for stmt in body)
     for at, stmt in enumerate(body):
-        step, asked = _step(stmt, name), _is_asked(name, body[at + 1 :])
+        step, asked = _step(stmt, name), mentions(body[at + 1 :], name)
         if isinstance(step, int):
             ahead += step
         elif step is None or asked or not ends or not is_pure(step):
@@ -146,21 +142,10 @@ def _moved(part: Any, name: str, by: Expr) -> Any:
         if expr == Unary("*", Name(name)):
             return Index(Name(name), by)
         if isinstance(expr, Index) and expr.base == Name(name):
-            return Index(Name(name), _sum(by, expr.index))
+            return Index(Name(name), add(by, expr.index))
         return expr
 
     return map_expressions(part, change)
-
-
-def _sum(left: Expr, right: Expr) -> Expr:
-    if Number("0") in (left, right):
-        return right if left == Number("0") else left
-    if isinstance(right, Unary) and right.op == "-":
-        return Binary("-", left, right.operand)
-    both = (left, right)
-    if all(isinstance(each, Number) and each.text.isdigit() for each in both):
-        return Number(str(sum(int(each.text) for each in both if isinstance(each, Number))))
-    return Binary("+", left, right)
 
 
 def _step(stmt: Stmt, name: str) -> int | Expr | None:
@@ -208,7 +193,7 @@ def index_pointer(function: Function, args: Args) -> Function:
         raise Refused(f"{name} is no pointer that steps on")
     at = next((i for i, stmt in enumerate(loop.body) if _step(stmt, name) is not None), -1)
     body = (*loop.body[:at], *loop.body[at + 1 :])
-    step = _step(loop.body[at], name) if at >= 0 and not _is_asked(name, loop.body[at + 1 :]) else None
+    step = _step(loop.body[at], name) if at >= 0 and not mentions(loop.body[at + 1 :], name) else None
     if step is None or _is_set(body, name) or not _elements_only(body, name):
         raise Refused(f"{name} does not step on once, at the end of loop {loop.key}")
     if isinstance(step, Expr) and not _is_steady(function, loop, step):
@@ -218,7 +203,8 @@ def index_pointer(function: Function, args: Args) -> Function:
         raise Refused(f"loop {loop.key} counts in an unsigned type")
     offset = _times(length(loop, Name(loop.var)), step)
     made = replace(loop, body=_moved(body, name, offset))
-    return replace_statement(function, loop, [made, *_behind(function, loop, name, step)])
+    grown = Assign("+=", Name(name), _times(length(loop, upper_end(loop)), step))
+    return replace_statement(function, loop, [made, *behind(function, loop, name, grown)])
 
 
 def _is_steady(function: Function, loop: For, step: Expr) -> bool:
@@ -239,18 +225,16 @@ def _times(count: Expr, step: int | Expr) -> Expr:
     return far if step > 0 else Unary("-", far)
 
 
-def _behind(function: Function, loop: For, name: str, step: int | Expr) -> list[Stmt]:
-    """The step over all that the loop went through, where anything asks for the pointer again."""
+def behind(function: Function, loop: For, name: str, grown: Assign) -> list[Stmt]:
+    """What a variable grows by while a loop runs, behind the loop, where anything asks for the variable again."""
     body, at = place_in_body(function, loop)
     own = any(isinstance(s, Decl) and s.name == name for s in body[:at])
     # A region may be come to again.
-    if (own or (body is function.body and function.whole)) and not _is_asked(name, body[at + 1 :]):
+    if (own or (body is function.body and function.whole)) and not mentions(body[at + 1 :], name):
         return []
-    end = upper_end(loop)
-    stepping = ExprStmt(Assign("+=", Name(name), _times(length(loop, end), step)))
     if any(_has_iterations(each, loop) for each in all_loops(function)):
-        return [stepping]
-    return [If(Binary("<", loop.start, end), (stepping,), ())]
+        return [ExprStmt(grown)]
+    return [If(Binary("<", loop.start, upper_end(loop)), (ExprStmt(grown),), ())]
 
 
 def _has_iterations(around: For, loop: For) -> bool:

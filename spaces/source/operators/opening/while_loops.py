@@ -51,13 +51,13 @@ from tuner.spaces.source.walks import (
     assigned_names,
     declared_names,
     inner_bodies,
+    mentions,
     names_in,
     offered,
     opaque_words,
     statements,
     substitute,
     subtrees,
-    written_names,
 )
 
 __all__ = ["OPERATORS"]
@@ -280,7 +280,7 @@ def _is_used_after(function: Function, stmt: Stmt, name: str) -> bool:
     """Whether a variable's value behind a statement may be used, in it again too."""
 
     def mentioned(part: Sequence[Stmt]) -> bool:
-        return any(_mentions(s, name) for s in part)
+        return any(mentions(s, name) for s in part)
 
     def visit(body: Body) -> bool | None:
         """Whether it is used behind the statement; ``None`` where that is not in here."""
@@ -312,13 +312,9 @@ def _reads_first(loop: For, name: str) -> bool:
                 return name in names_in(value)
             case Decl(name=target) if target == name:
                 return False
-        if _mentions(stmt, name):
+        if mentions(stmt, name):
             return True
     return False
-
-
-def _mentions(stmt: Stmt, name: str) -> bool:
-    return name in names_in(stmt) | written_names(stmt) | opaque_words(stmt)
 
 
 OPERATORS = (

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from tuner.spaces.source.directives import unread
-from tuner.spaces.source.kinds import Refused, all_types_of, is_integer, plain_type, types_of
+from tuner.spaces.source.directives import plain_text, unread
+from tuner.spaces.source.kinds import Refused, all_types_of, is_integer, is_number, plain_type, types_of
 from tuner.spaces.source.lexical import words
+from tuner.spaces.source.number_types import number_types, without_names
 from tuner.spaces.source.syntax import Assign, Cast, Decl, For, Function, Name
 from tuner.spaces.source.walks import names_in, statements, subtrees
 from tuner.spaces.source.widths import is_whole
@@ -23,17 +24,9 @@ __all__ = ["require_plain_sums", "require_same_for_all"]
 
 _THREADS_OWN = frozenset({"_Thread_local", "thread_local", "__thread"})
 _UNSTEADY = _THREADS_OWN | {"volatile", "_Atomic", "atomic"}
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _THREADPRIVATE = re.compile(r"\bthreadprivate\s*\(([^)]*)\)")
 _OF_THE_LIBRARY = frozenset({"errno", "signgam"})
 """Variables of the C library that each thread has its own of, or that functions change unseen."""
-
-_NUMBER = re.compile(
-    r"(?:(?:un)?signed|char|short|int|long|float|double|_?[bB]ool|_Float16|size_t|ptrdiff_t|ssize_t|u?int\d+_t)"
-    r"(?: (?:(?:un)?signed|char|short|int|long|double))*"
-)
-_SUMMED = re.compile(r"float|(?:long )?double|(?!_?[bB]ool)" + _NUMBER.pattern)
-_DEEPEST = 4
 
 
 def require_same_for_all(function: Function, loop: For) -> None:
@@ -74,14 +67,14 @@ def require_plain_sums(function: Function, loop: For, sums: Iterable[str]) -> No
     """
     types = types_of(function)
     for name in sums:
-        kind = _meant(types.get(name, ""), function.source)
+        kind = without_names(types.get(name, ""), number_types(function.source))
         values = [
             n.value
             for n in subtrees(loop.body)
             if isinstance(n, Assign) and isinstance(n.target, Name) and n.target.id == name
         ]
         cut = is_integer(kind) and not all(is_whole(value, types) for value in values)
-        if "*" in types.get(name, "") or cut or not _SUMMED.fullmatch(plain_type(kind)):
+        if "*" in types.get(name, "") or cut or not is_number(kind) or "ool" in kind:
             raise Refused(
                 f"parts of {name}, that threads which share loop {loop.key} would have, do not add up to it"
             )
@@ -91,23 +84,15 @@ def _require_plain(function: Function, loop: For, used: Iterable[str]) -> None:
     """In C++ an operator, a declaration and a conversion of a class may do anything."""
     given = set(re.findall(r"\b(?:typename|class)\s+(\w+)\s*[,>=]", function.source))
     for kind in used:
-        meant = plain_type(_meant(kind, function.source).replace("&", " "))
-        if meant not in given and not _NUMBER.fullmatch(meant) and not meant.startswith("std::complex<"):
+        meant = plain_type(without_names(kind, number_types(function.source)).replace("&", " "))
+        if meant not in given and not is_number(meant) and not meant.startswith("std::complex<"):
             raise Refused(f"loop {loop.key} has values of {meant}, whose operations may be functions")
-
-
-def _meant(kind: str, source: str) -> str:
-    """A type with names that the source gives to other types replaced."""
-    names = _type_names(source)
-    for _ in range(_DEEPEST):
-        kind = " ".join(names.get(word, word) for word in kind.split())
-    return kind
 
 
 @lru_cache(maxsize=64)
 def _kinds_outside(source: str, names: frozenset[str]) -> frozenset[str]:
     """Those classes of the source of which a variable of the file may be that has one of these names."""
-    plain = _COMMENT.sub(" ", source.replace("\\\n", " "))
+    plain = plain_text(source)
     classes = re.findall(r"\b(?:struct|class|union)\s+(\w+)", plain)
     return frozenset(
         kind
@@ -117,18 +102,9 @@ def _kinds_outside(source: str, names: frozenset[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=64)
-def _type_names(source: str) -> dict[str, str]:
-    """Names of types that are each declared once."""
-    plain = _COMMENT.sub(" ", source.replace("\\\n", " "))
-    found = [(name, kind) for kind, name in re.findall(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;", plain)]
-    found += re.findall(r"\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;", plain)
-    return {name: kind for name, kind in found if sum(n == name for n, _ in found) == 1}
-
-
-@lru_cache(maxsize=64)
 def _unsteady(source: str) -> frozenset[str]:
     """Words of declarations of which each thread has its own, or that change by themselves; and some more words."""
-    plain = _COMMENT.sub(" ", source.replace("\\\n", " "))
+    plain = plain_text(source)
     lists = _THREADPRIVATE.findall(plain)
     lists += re.findall(rf"\b(?:{'|'.join(sorted(_UNSTEADY))})\b([^;]*)", plain)
     return frozenset().union(*map(words, lists))

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.accesses import added_to
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -41,7 +42,6 @@ from tuner.spaces.source.syntax import (
     Assign,
     Block,
     Decl,
-    Expr,
     ExprStmt,
     For,
     Function,
@@ -55,7 +55,6 @@ from tuner.spaces.source.walks import (
     inner_bodies,
     names_in,
     opaque_words,
-    statements,
     subtrees,
     transform,
     written_names,
@@ -264,21 +263,12 @@ def _sums(loop: For, *, allowed: bool) -> list[str]:
     names = dict.fromkeys(
         n.target.id for n in assigned if isinstance(n.target, Name) and n.target.id not in own
     )
-    whole = [s for s in statements(loop.body) if _adds_to(s) in names]
+    added = added_to(loop.body)
     for name in names:
-        adding = [s for s in whole if _adds_to(s) == name]
-        uses = sum(isinstance(n, Name) and n.id == name for n in subtrees(loop.body))
-        if not allowed or len(adding) != uses or name in names_in((loop.start, loop.limit)):
+        plain = name in added and all(n.op == "+=" for n in added[name])
+        if not allowed or not plain or name in names_in((loop.start, loop.limit)):
             raise Refused(f"threads that share loop {loop.key} would all write to {name}")
     return list(names)
-
-
-def _adds_to(stmt: Stmt) -> str:
-    """The variable of ``x += value;``, whose value does without it; empty for any other statement."""
-    if not isinstance(stmt, ExprStmt) or not isinstance(stmt.expr, Assign) or stmt.expr.op != "+=":
-        return ""
-    target: Expr = stmt.expr.target
-    return target.id if isinstance(target, Name) and target.id not in names_in(stmt.expr.value) else ""
 
 
 def _require_independent(function: Function, loop: For, sums: list[str]) -> None:
@@ -287,10 +277,11 @@ def _require_independent(function: Function, loop: For, sums: list[str]) -> None
     Sums are looked at as if each iteration had its own part, for the freedom to reorder holds for sums in arrays too,
     which threads would spoil for one another.
     """
-    part = fresh_name(function, "part")
+    part, added = fresh_name(function, "part"), added_to(loop.body)
+    adding = {id(n) for name in sums for n in added[name]}
 
     def alone(node: Any) -> Any:
-        if isinstance(node, ExprStmt) and isinstance(node.expr, Assign) and _adds_to(node) in sums:
+        if isinstance(node, ExprStmt) and isinstance(node.expr, Assign) and id(node.expr) in adding:
             return Decl("double", part, (), node.expr.value)
         return node
 

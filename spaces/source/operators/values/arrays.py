@@ -152,7 +152,8 @@ def _pack_sites(function: Function, loop: For) -> Iterator[Site]:
             yield site | {"constraints": limits, "assumes": ["elements exist"]}
 
 
-def _local_array(function: Function, args: Args) -> Decl:
+def _rows(function: Function, args: Args) -> Decl:
+    """A local array of which all is known, of two dimensions or more."""
     name = argument(args, "array")
     found = only_declaration(function, name)
     if found is None or not found.dims or found.init is not None:
@@ -166,6 +167,8 @@ def _local_array(function: Function, args: Args) -> Decl:
     if whole != uses * depth:
         raise Refused(f"{name} is used as a whole")
     require_known(function.body, "the function")
+    if depth < 2:
+        raise Refused(f"{name} has no rows")
     return found
 
 
@@ -174,9 +177,7 @@ def pad(function: Function, args: Args) -> Function:
 
     Takes ``array``; one of ``parameters``.
     """
-    decl = _local_array(function, args)
-    if len(decl.dims) < 2:
-        raise Refused(f"{decl.name} has no rows")
+    decl = _rows(function, args)
     made, (size,) = define(function, args, 1)
     longer = replace(decl, dims=(*decl.dims[:-1], Binary("+", decl.dims[-1], size)))
     body = transform(made.body, lambda n: longer if n == decl else n)
@@ -188,9 +189,7 @@ def swap_layout(function: Function, args: Args) -> Function:
 
     Takes ``array``.
     """
-    decl = _local_array(function, args)
-    if len(decl.dims) < 2:
-        raise Refused(f"{decl.name} has one dimension only")
+    decl = _rows(function, args)
     swapped = replace(decl, dims=(*decl.dims[:-2], decl.dims[-1], decl.dims[-2]))
     depth = len(decl.dims)
 

@@ -23,14 +23,14 @@ from tuner.spaces.source.operators.base import (
     fresh_name,
     knowing_members,
     loop_of,
-    place_in_body,
     reassociating,
     replace_statement,
     require_leave,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, length, require_no_wrap, upper_end
-from tuner.spaces.source.operators.values.vectors import LANES, type_of
+from tuner.spaces.source.operators.opening.walking_pointers import behind
+from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -42,13 +42,13 @@ from tuner.spaces.source.syntax import (
     Field,
     For,
     Function,
-    If,
     Index,
     Name,
     Number,
     Stmt,
 )
 from tuner.spaces.source.walks import exchanged, names_in, subtrees, written_names
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS"]
 
@@ -84,7 +84,9 @@ def from_counter(function: Function, args: Args) -> Function:
         *_with(statements[found.at + 1 :], found, after, _count(loop, found, 1)),
     ]
     changed = replace(loop, body=tuple(body))
-    return replace_statement(function, loop, [changed, *_at_end(function, loop, found)])
+    times = Cast(found.kind, length(loop, upper_end(loop)))
+    grown = Assign(f"{found.op}=", Name(name), Binary("*", times, found.by))
+    return replace_statement(function, loop, [changed, *behind(function, loop, name, grown)])
 
 
 def _with(statements: tuple[Stmt, ...], found: _Progression, name: str, value: Expr) -> list[Stmt]:
@@ -106,17 +108,6 @@ def _count(loop: For, found: _Progression, more: int) -> Expr:
         one = Number("1.0f" if found.kind == "float" else "1.0")
         times = Binary("+", times, one) if more else times
     return Binary(found.op, Name(found.name), Binary("*", times, found.by))
-
-
-def _at_end(function: Function, loop: For, found: _Progression) -> list[Stmt]:
-    """What the variable is behind the loop, where anything asks."""
-    body, at = place_in_body(function, loop)
-    if body is function.body and found.name not in names_in(body[at + 1 :]):
-        return []
-    end = upper_end(loop)
-    times = Cast(found.kind, length(loop, end))
-    grown = Assign(f"{found.op}=", Name(found.name), Binary("*", times, found.by))
-    return [If(Binary("<", loop.start, end), (ExprStmt(grown),), ())]
 
 
 def _progressions(function: Function, loop: For) -> Iterator[_Progression]:

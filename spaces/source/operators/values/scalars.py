@@ -26,7 +26,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
 )
-from tuner.spaces.source.operators.values.vectors import LANES, type_of
+from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.places import member_paths, place_of, places_in
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -45,6 +45,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import exchanged, index_chain, names_in, root_of, subtrees, written_names
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS", "references"]
 

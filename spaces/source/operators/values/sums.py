@@ -5,11 +5,10 @@ That is another order of additions. May not decide whether that is allowed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tuner.spaces.source.accesses import own_variables, update_of
+from tuner.spaces.source.accesses import added_to, own_variables, update_of
 from tuner.spaces.source.kinds import types_of, writable
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -41,7 +40,6 @@ from tuner.spaces.source.operators.values.vectors import (
     WIDENS,
     Lanes,
     splat,
-    type_of,
     vector_statement,
     vector_type,
     with_lanes,
@@ -64,6 +62,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
+from tuner.spaces.source.widths import type_of
 
 __all__ = ["OPERATORS"]
 
@@ -206,24 +205,7 @@ def _scalar_sums(function: Function, loop: For) -> list[str]:
     """Variables of the function alone that a loop does nothing with but add to them, each a fraction."""
     kinds = types_of(function)
     own = own_variables(function, loop)
-    updates = [u for n in subtrees(loop.body) if isinstance(n, Assign) and (u := update_of(n)) is not None]
-    added: Counter[str] = Counter()
-    for update in updates:
-        # In its long form it names the place twice.
-        if isinstance(update.target, Name) and update.target.id not in names_in(update.value):
-            added[update.target.id] += 1
-    uses = Counter(n.id for n in subtrees(loop.body) if isinstance(n, Name))
-    stores = [n for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)]
-    written = Counter(expression_text(n.target) for n in stores)
-    long = Counter(expression_text(n.target) for n in stores if n.op == "=" and update_of(n) is not None)
-    found = [
-        name
-        for name, times in added.items()
-        if name in own
-        and type_of(Name(name), kinds) in LANES
-        and written[name] == times
-        and uses[name] == times + long[name]
-    ]
+    found = [n for n in added_to(loop.body) if n in own and type_of(Name(n), kinds) in LANES]
     if not found:
         raise Refused(f"loop {loop.key} adds nothing up in a variable")
     return found

@@ -24,7 +24,6 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
-    Field,
     For,
     Function,
     Index,
@@ -35,6 +34,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import index_chain, names_in, subtrees
+from tuner.spaces.source.widths import type_of
 
 __all__ = [
     "LANES",
@@ -43,7 +43,6 @@ __all__ = [
     "element_size",
     "element_type",
     "splat",
-    "type_of",
     "vector_statement",
     "vector_type",
     "with_lanes",
@@ -172,10 +171,6 @@ def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool
     raise Refused(f"{expression_text(expr)} has no vector form")
 
 
-def _is_whole(expr: Expr) -> bool:
-    return isinstance(expr, Number) and _WHOLE.fullmatch(expr.text) is not None
-
-
 def _as_element(expr: Expr, kind: str, lanes: Lanes) -> Expr:
     """A whole number as an element where what it is reckoned with, or becomes, is of their type: ``2 * x``."""
     match expr:
@@ -244,38 +239,6 @@ def _element(expr: Index, lanes: Lanes, *, write: bool) -> tuple[Expr, bool]:
         raise Refused(f"{expression_text(expr)} is not next to its neighbour's")
     const = "" if write or base.id not in lanes.const else "const "
     return Unary("*", Cast(f"{const}{lanes.vector} *", Unary("&", expr))), True
-
-
-def type_of(expr: Expr, kinds: Mapping[str, str]) -> str:
-    """The floating-point type of an expression whose parts all have it; else nothing."""
-    match expr:
-        case Name(id=name):
-            return plain_type(kinds.get(name, "")) if "*" not in kinds.get(name, "") else ""
-        case Number(text=text):
-            if "." not in text or text[-1:] in ("l", "L"):
-                return ""
-            return "float" if text[-1:] in ("f", "F") else "double"
-        case Index():
-            base, _ = index_chain(expr)
-            if isinstance(base, Field):
-                return plain_type(base.type)
-            return plain_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
-        case Field(type=kind):
-            return kind
-        case Unary(op="-", operand=operand):
-            return type_of(operand, kinds)
-        case Cast(type=kind):
-            return kind
-        case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
-            found = {type_of(part, kinds) for part in (left, right) if not _is_whole(part)}
-            return found.pop() if len(found) == 1 else ""
-        case Call(function=name, arguments=arguments, own=""):
-            found = {type_of(a, kinds) for a in arguments}
-            # Those of C++'s library have the type of their arguments.
-            kind = "float" if name.endswith("f") and not name.endswith("erf") else "double"
-            one = len(found) == 1 and (name.startswith("std::") or found == {kind})
-            return found.pop() if one else ""
-    return ""
 
 
 def element_type(function: Function, loop: For) -> str:
