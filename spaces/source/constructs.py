@@ -119,7 +119,7 @@ def construct(node: Opaque | OpaqueStmt) -> str:
         # Between parentheses it would be statements.
         return f"{_NAMES['initializer_list']}: {_shortened(node.text)!r}"
     text = f"x = ({node.text});" if isinstance(node, Opaque) else node.text
-    root = parse_file(f"void f(void) {{\n{text}\n}}".encode(), "c++")
+    root = parse_file(f"void f(void) {{\n{text}\n}}".encode(), "c++", part=True)
     function = next(function_nodes(root), None)
     block = function[1].child_by_field_name("body") if function is not None else None
     inner = block.named_children if block is not None else []
@@ -130,7 +130,7 @@ def construct(node: Opaque | OpaqueStmt) -> str:
         at = at.named_children[0]
     if at is not None and at.type == "for_statement" and not _is_unknown(at):
         # Its head counts: what C's grammar cannot read lies in its body.
-        root = parse_file(root.text or b"", "c")
+        root = parse_file(root.text or b"", "c", part=True)
     if at is None or root.has_error:
         return _unreadable(root, node.text)
     name = _NAMES.get(at.type, f"a construct of the kind {at.type.replace('_', ' ')!r}")

@@ -176,7 +176,7 @@ class Outlined:
 
     def _is_loop(self, text: str) -> bool:
         """Whether a text is one loop or block, which may stand everywhere; an ``if`` could take an ``else``."""
-        root = parse_file(f"void f(void)\n{{\n{text}\n}}\n".encode(), self.language)
+        root = parse_file(f"void f(void)\n{{\n{text}\n}}\n".encode(), self.language, part=True)
         body = root.children[0].child_by_field_name("body")
         found = [] if body is None else [c for c in body.named_children if "comment" not in c.type]
         if len(found) != 1:

@@ -77,11 +77,12 @@ def _parser(language: str) -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(grammar.language()))
 
 
-def parse_file(text: bytes, language: str) -> Node:
+def parse_file(text: bytes, language: str, *, part: bool = False) -> Node:
     """The root of the concrete syntax tree; ``language`` is ``c``, or anything else that C++ grammar reads.
 
     Variables may have lost the parentheses around them, labels that nothing leads to are left out, and alignments stand
-    before their declarations, which changes no place in the text but theirs.
+    before their declarations, which changes no place in the text but theirs. What is ``part`` of a function keeps its
+    labels.
     """
     parser = _parser("c" if language == "c" else "c++")
     if b"__attribute__" in text:
@@ -89,7 +90,7 @@ def parse_file(text: bytes, language: str) -> Node:
     for _ in range(_MOST_READINGS):
         root = parser.parse(text).root_node
         plain = without_parentheses(root, text) if MAY_BE_CAST.search(text) else text
-        plain = _without_labels(root, plain) if _MAY_BE_LABEL.search(plain) else plain
+        plain = _without_labels(root, plain) if not part and _MAY_BE_LABEL.search(plain) else plain
         if plain == text:
             break
         text = plain
@@ -141,7 +142,7 @@ def statement_nodes(text: str, language: str, *, before: str = "") -> list[Node]
         language: that they are written in.
         before: declarations in front of the function, a semicolon behind each.
     """
-    root = parse_file(f"{before}void f(void) {{ {text} }}".encode(), language)
+    root = parse_file(f"{before}void f(void) {{ {text} }}".encode(), language, part=True)
     found = next(function_nodes(root), None)
     whole = not root.has_error and len(root.named_children) == 1 + before.count(";")
     body = found[1].child_by_field_name("body") if found is not None and whole else None

@@ -161,7 +161,7 @@ def _pointer_to_rows(node: Node, inner: Node) -> list[Stmt]:
 
 def _declared(text: str) -> list[Decl]:
     """Declarations that stand in a text alone; none where it is anything else."""
-    root = parse_file(f"void f(void) {{ {text} }}".encode(), "c++")
+    root = parse_file(f"void f(void) {{ {text} }}".encode(), "c++", part=True)
     if root.has_error:
         return []
     body = next(function_nodes(root))[1].child_by_field_name("body")

@@ -372,3 +372,35 @@ def test_loops_that_count_down_reach_where_they_begin(tmp_path: Path) -> None:
     assert found["a"]["shape"] == ["hi", 33]
     assert found["b"]["shape"] == ["n + 1"]
     assert (found["hi"]["value"], found["n"]["value"], found["lo"]["value"]) == ("hi", "n", 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "a", "b"),
+    [
+        ("while (n--) *a++ = *b++ + *b++;", "n", "2 * n"),
+        (
+            "for (int i = 0; i < n; i++) { double x = *b++, y = *b++, z = *b++; *a++ = x + y + z; }",
+            "n",
+            "3 * n",
+        ),
+        ("for (int i = n; i-- > 0;) a[i] = b[2 * i + 1];", "n", "n, 2"),
+        ("int i = n; while (--i >= 0) a[i] = b[i];", "n", "n"),
+        ("int i = n; do { a[i] = b[i]; } while (i-- > 0);", "n + 1", "n + 1"),
+        ("int i = 0; do { a[i] = b[i]; i++; } while (i < n);", "n", "n"),
+        ("for (; n--; b++) a[n] = *b;", "n", "n"),
+        ("for (int i = 7; i >= 0; i--) { a[i] = b[0] + b[7]; b += 8; }", "8", "64"),
+        (
+            "for (int y = 0; y < n; y++) { for (int x = 0; x < 4; x++) *a++ = *b++; b += 3; }",
+            "4 * n",
+            "7 * n",
+        ),
+    ],
+)
+def test_loops_that_run_out_and_pointers_that_step_several_times(
+    body: str, a: str, b: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "k.c"
+    path.write_text(f"void f(int n, double *a, const double *b)\n{{\n    {body}\n}}\n")
+    text = first_spec(path, entry="f", folder=tmp_path).text
+    shapes = dict(re.findall(r"name: (\w+),.* shape: \[([^\]]*)\]", text))
+    assert shapes == {"a": a, "b": b}

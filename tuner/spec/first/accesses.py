@@ -90,6 +90,10 @@ class Visitor:
             # The comparison and the step of its own pointer say nothing.
             for child in (*inner[:-4], *inner[-2:]):
                 self._visit(child, "read", frame, depth)
+        elif kind == "ForStmt" and len(inner) == 5:
+            # A step of the head comes behind the body.
+            for child in (*inner[:3], inner[4], inner[3]):
+                self._visit(child, "read", frame, depth)
         elif kind == "CallExpr":
             self._call(inner, frame, depth)
         elif kind == "UnaryExprOrTypeTraitExpr":

@@ -16,6 +16,7 @@ from tuner.spec.reading.trees import (
     assigned_only,
     changed_in,
     conjuncts,
+    first_values,
     inner_nodes,
     peeled,
     referenced,
@@ -69,6 +70,7 @@ class Frame:
         self.walked = walked(function.tree)
         self._times: dict[str, Polynomial] = {}
         """How often loops go round, by their identity."""
+        self._first_values = first_values(function.tree)
         self._assigned = assigned_only(function.tree)
         """Values that variables without an initial value are given."""
 
@@ -83,7 +85,7 @@ class Frame:
     def learn_bounds(self) -> None:
         """Finds out how far counters go, and which sizes say so (``bound_names``)."""
         for node in walk(self.function.tree):
-            if node.get("kind") in ("ForStmt", "WhileStmt"):
+            if node.get("kind") in ("ForStmt", "WhileStmt", "DoStmt"):
                 self._bound(node)
             elif node.get("kind") == "BinaryOperator" and node.get("opcode") == "=":
                 self._assign(referenced(peeled(inner_nodes(node)[0])))
@@ -98,6 +100,7 @@ class Frame:
                 least = self._lesser(value)
                 if least is not None:
                     self.bounds.setdefault(node["id"], least)
+        self._walk_pointers()
 
     def _assign(self, name: str) -> None:
         """Of `i3 = 2 * j3 - 1;` the value, of a variable that is given one of several numbers the largest."""
@@ -118,29 +121,38 @@ class Frame:
 
     def _bound(self, loop: Node) -> None:
         inner = inner_nodes(loop)
-        condition = peeled(
-            inner[2] if loop["kind"] == "ForStmt" and len(inner) > 2 else inner[0] if inner else {}
-        )
+        place = {"ForStmt": 2, "DoStmt": 1}.get(loop["kind"], 0)
+        condition = peeled(inner[place] if len(inner) > place else {})
         # Of `i < begin + TILE && i < n` the second says how far it goes.
         parts = sorted(conjuncts(condition), key=self._moves)
         found = self._of_loops[loop["id"]] = {}
         for part in parts:
             self._count(part, loop, found)
             self._limit(part, loop, found)
-        self._walk(loop, found)
+            self._run_out(part, loop, found)
+        self._count_rounds(loop, found)
         self.enter(loop)
 
-    def _walk(self, loop: Node, found: dict[str, Polynomial]) -> None:
-        """How far pointers get that go on by a constant in a loop, from where they are before the loops around it."""
+    def _count_rounds(self, loop: Node, found: dict[str, Polynomial]) -> None:
         begun = self._begun(loop)
         times = [bound - begun[counter] for counter, bound in found.items() if counter in begun]
         if len(times) == 1 and not moves(times[0]):
-            self._times[loop["id"]] = times[0]
-        for name, (loops, change) in self.walked.items():
-            step = self.step(change)
-            if loop["id"] == loops[-1] and step is not None and all(each in self._times for each in loops):
-                last = math.prod((self._times[each] for each in loops), start=constant(1)) - constant(1)
-                found[name] = last * step + constant(1)
+            self._times.setdefault(loop["id"], times[0])
+
+    def _walk_pointers(self) -> None:
+        """How far pointers get that go on by constants in loops, from where they are before the loops around them."""
+        for name, places in self.walked.items():
+            steps = [step for _, change in places if (step := self.step(change)) is not None]
+            if len(steps) < len(places) or not all(
+                each in self._times for loops, _ in places for each in loops
+            ):
+                continue
+            total = constant(1)
+            for (loops, _), step in zip(places, steps, strict=True):
+                times = math.prod((self._times[each] for each in loops), start=constant(1))
+                total += (times - constant(1)) * step
+            # In the last round; there each place adds its own.
+            self._of_loops[places[0][0][0]][name] = total
 
     def step(self, change: Node) -> Polynomial | None:
         """What is added where a pointer is changed; ``None`` where that is no positive number."""
@@ -194,7 +206,29 @@ class Frame:
             return
         if self._reaches(counter, first + constant(1), loop, found):
             above = condition["opcode"] == ">"
-            self._begins(counter, low + constant(1) if low is not None and above else low)
+            low = low + constant(1) if low is not None and above else low
+            self._begins(counter, low)
+            if low is not None and not moves(first - low):
+                self._times[loop["id"]] = first + constant(1) - low
+
+    def _run_out(self, condition: Node, loop: Node, found: dict[str, Polynomial]) -> None:
+        """Of `while (n--)`, `while (--n > 0)` and `for (i = n; i-- > 0;)`: it goes from what there is down to zero."""
+        inner = inner_nodes(condition)
+        compared = condition.get("kind") == "BinaryOperator" and condition.get("opcode") in (">", ">=", "!=")
+        step = peeled(inner[0]) if compared else condition
+        if step.get("opcode") != "--" or (compared and self.polynomial(inner[1]) != constant(0)):
+            return
+        counter = referenced(peeled(inner_nodes(step)[0]))
+        first = self._begun(loop).get(counter)
+        if first is None and counter in self._first_values:
+            first = self.polynomial(self._first_values[counter])
+        elif first is None:
+            first = self.values.get(counter)
+        if first is not None and loop["kind"] == "DoStmt":
+            first = first + constant(1)
+        if first is not None and self._reaches(counter, first, loop, found):
+            self._begins(counter, constant(0))
+            self._times[loop["id"]] = first
 
     def _reaches(self, counter: str, bound: Polynomial, loop: Node, found: dict[str, Polynomial]) -> bool:
         """Notes how far a counter goes, where no other counter moves that."""

@@ -18,6 +18,7 @@ __all__ = [
     "changed_in",
     "changes",
     "conjuncts",
+    "first_values",
     "inner_nodes",
     "only_read_whole",
     "peeled",
@@ -120,22 +121,28 @@ def assigned_only(tree: Node) -> dict[str, list[Node]]:
     return {name: values for name, values in found.items() if name in begun}
 
 
-def walked(tree: Node) -> dict[str, tuple[tuple[str, ...], Node]]:
-    """Pointers that change at one place alone, in loops, where something is added: those loops and that place.
+def walked(tree: Node) -> dict[str, list[tuple[tuple[str, ...], Node]]]:
+    """Pointers that something is added to within one loop, and that change in no other way: loops and place of each.
 
     Loops are meant in which the pointer is not declared, the innermost last.
     """
     declared: dict[str, tuple[str, ...]] = {}
-    found: dict[str, tuple[tuple[str, ...], Node]] = {}
-    times: Counter[str] = Counter()
+    found: dict[str, list[tuple[tuple[str, ...], Node]]] = {}
     for node, parents in paths(tree):
         loops = tuple(p["id"] for p in reversed(parents) if p.get("kind") in _REPEATING)
         if node.get("kind") == "VarDecl":
             declared[node["id"]] = loops
         elif changes(node):
             name = referenced(peeled(inner_nodes(node)[0]))
-            times[name] += 1
-            if node["opcode"] in ("++", "+=") and "*" in plain_type(node):
-                found[name] = loops, node
-    around = {name: tuple(e for e in f[0] if e not in declared.get(name, ())) for name, f in found.items()}
-    return {name: (loops, found[name][1]) for name, loops in around.items() if loops and times[name] == 1}
+            adds = node["opcode"] in ("++", "+=") and "*" in plain_type(node)
+            around = tuple(each for each in loops if each not in declared.get(name, ()))
+            found.setdefault(name, []).append((around if adds else (), node))
+    outermost = {name: {loops[:1] for loops, _ in places} for name, places in found.items()}
+    return {n: places for n, places in found.items() if len(outermost[n]) == 1 and () not in outermost[n]}
+
+
+def first_values(tree: Node) -> dict[str, Node]:
+    """What local variables are declared with that change at one place alone."""
+    times = Counter(referenced(peeled(inner_nodes(node)[0])) for node in walk(tree) if changes(node))
+    declared = (node for node in walk(tree) if node.get("kind") == "VarDecl" and inner_nodes(node))
+    return {node["id"]: inner_nodes(node)[-1] for node in declared if times[node["id"]] == 1}
