@@ -14,7 +14,7 @@ from tuner.spaces.source.walks import map_expressions, subtrees
 
 __all__ = ["Stepped", "without_increments"]
 
-_INCREMENT = re.compile(r"(?:(\+\+|--)\s*([A-Za-z_]\w*)|([A-Za-z_]\w*)\s*(\+\+|--))")
+_INCREMENT = re.compile(r"(?:(\+\+|--)\s*\(?\s*([A-Za-z_]\w*)\s*\)?|\(?\s*([A-Za-z_]\w*)\s*\)?\s*(\+\+|--))")
 _EITHER = ("&&", "||", ",")
 """What may leave out the right-hand side, or orders the sides."""
 

@@ -64,6 +64,7 @@ __all__ = ["OPERATORS"]
 
 _LOOP = re.compile(r"(while|do|for)\b")
 _LEAVES = frozenset({"break", "continue", "goto", "return"})
+_SIGNLESS = re.compile(r"\b(?:unsigned|u(?:char|short)|uint\d+_t)\b")
 _ZERO, _ONE = Number("0"), Number("1")
 Body = tuple[Stmt, ...]
 
@@ -117,7 +118,7 @@ def own_counter(function: Function, args: Args) -> Function:
     if not is_used_outside(function, loop.var):
         raise Refused(f"loop {loop.key} has a counter of its own")
     kind = _counter_kind(function, loop.var)
-    if loop.op not in ("<", "<=", ">", ">=") or not loop.by_one or is_unsigned(kind):
+    if loop.op not in ("<", "<=", ">", ">=") or not loop.by_one or is_unsigned(kind) or is_narrow(kind):
         raise Refused(f"loop {loop.key} does not count by one in a signed type")
     own = fresh_name(function, loop.var)
     made = replace(loop, type=kind, var=own, body=substitute(loop.body, loop.var, Name(own)))
@@ -161,12 +162,13 @@ def _counted(function: Function, stmt: OpaqueStmt) -> list[Stmt]:
     if loop.first:
         # However the first test ends.
         name = fresh_name(apart, f"{loop.var}_rounds")
-        made.append(Decl(f"const {kind}", name, (), maximum(rounds, _ONE)))
+        made.append(Decl(f"const {'int' if is_narrow(kind) else kind}", name, (), maximum(rounds, _ONE)))
         rounds = Name(name)
     first = subtract(Name(loop.var), Number(str(loop.seen))) if loop.seen else Name(loop.var)
     value = subtract(first, Name(count)) if loop.down else add(first, Name(count))
     body = substitute(loop.body, loop.var, value)
-    (again,) = Keys(function).again((For(loop.var, kind, count, _ZERO, "<", rounds, _ONE, body),))
+    own = "int" if is_narrow(kind) else kind
+    (again,) = Keys(function).again((For(loop.var, own, count, _ZERO, "<", rounds, _ONE, body),))
     made.append(again)
     if not any(isinstance(s, Decl) for s in loop.before) and _is_used_after(function, stmt, loop.var):
         ended = rounds if loop.first else maximum(rounds, _ZERO)
@@ -236,8 +238,8 @@ def _counter_kind(function: Function, name: str) -> str:
     kind = types_of(function).get(name, "")
     if not _is_own(function, name):
         raise Refused(f"{name} is no plain variable of the function")
-    if not is_integer(kind) or is_narrow(kind):
-        raise Refused(f"{name} does not count in whole numbers that stay below the largest")
+    if not is_integer(kind):
+        raise Refused(f"{name} does not count in whole numbers")
     return " ".join(w for w in kind.split() if w not in ("const", "register"))
 
 
@@ -269,7 +271,11 @@ def _require_steady(function: Function, loop: CountingLoop | WalkingLoop, *, onc
 
 
 def _require_sign(loop: CountingLoop, kind: str) -> None:
-    """Refuses what wraps around: unsigned counters that are decremented at zero before they are compared."""
+    """Refuses what wraps around: unsigned counters that are decremented at zero before they are compared, and short
+    ones that are larger than zero at no time or whose limit may be too large for them.
+    """
+    if is_narrow(kind) and not (loop.down and (loop.test != "!=" or _SIGNLESS.search(kind))):
+        raise Refused(f"{loop.var} may wrap around")
     plain = not loop.changes and loop.test != ">="
     after = loop.changes == "after" and not loop.first
     if is_unsigned(kind) and not (loop.down and not loop.first and (plain or after)):
