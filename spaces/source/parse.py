@@ -59,6 +59,9 @@ _BEHIND = re.compile(
 """An attribute between a variable's name and its value; before the type, which says the same, grammars know it."""
 
 _MAY_BE_LABEL = re.compile(rb"^\s*\w+\s*:(?!:)|[;{}]\s*\w+\s*:(?!:)", re.MULTILINE)
+_MAY_NAME_LABELS = re.compile(rb"^\s*(?:#|%:)\s*(?:include|define|if)", re.MULTILINE)
+"""What is not preprocessed may lead to a label through a macro."""
+_ATTRIBUTE = re.compile(rb"\s*(?:__attribute|\[\[)")
 _MOST_READINGS = 8
 """A variable that is read as one may lay others bare."""
 
@@ -90,7 +93,8 @@ def parse_file(text: bytes, language: str, *, part: bool = False) -> Node:
     for _ in range(_MOST_READINGS):
         root = parser.parse(text).root_node
         plain = without_parentheses(root, text) if MAY_BE_CAST.search(text) else text
-        plain = _without_labels(root, plain) if not part and _MAY_BE_LABEL.search(plain) else plain
+        if not part and _MAY_BE_LABEL.search(plain) and not _MAY_NAME_LABELS.search(plain):
+            plain = _without_labels(root, plain)
         if plain == text:
             break
         text = plain
@@ -111,7 +115,8 @@ def _without_labels(root: Node, text: bytes) -> bytes:
             around = around.parent
         colon = next((c for c in node.children if c.type == ":"), label)
         within = text[around.start_byte : around.end_byte]
-        if len(re.findall(rb"\b%s\b" % re.escape(label.text or b""), within)) == 1:
+        named = len(re.findall(rb"\b%s\b" % re.escape(label.text or b""), within)) > 1
+        if not named and not _ATTRIBUTE.match(text, colon.end_byte):
             made[label.start_byte : colon.end_byte] = b" " * (colon.end_byte - label.start_byte)
     return bytes(made)
 

@@ -40,6 +40,15 @@ def test_labels_that_something_leads_to_stay(before: str) -> None:
     assert edits_of(program_of(TEXT.replace("BEFORE", before), "f"))["vectorize"] == 0
 
 
+def test_labels_that_a_macro_may_name_or_that_have_attributes_stay() -> None:
+    text = TEXT.replace("BEFORE", "CHECK(n)")
+    assert edits_of(program_of(f'#include "check.h"\n{text}', "f"))["vectorize"] == 0
+    text = TEXT.replace("BEFORE", "").replace("begin:", "").replace("each:", "")
+    program = program_of(text.replace("end:;", "end: __attribute__((unused));"), "f")
+    (made,) = apply_edits(program, [STRIP]).variant.files
+    assert "end: __attribute__((unused));" in made.text
+
+
 def test_only_the_functions_own_names_are_of_its_labels() -> None:
     """Another function may have a label of that name, or anything else."""
     other = "int begin;\nvoid g(void) { goto each; each:; }\n"

@@ -57,6 +57,7 @@ WALKS += [
     "double *p; for (p = a; p < a + n; p++) {P}",
     "double *p; for (p = a; p != a + n; ++p) {P}",
     "const double *q = b; double *p = a; while (n--) {P *p++ += *q++;}",
+    "double *p = a; for (double *q = a; q < a + n; q++) {P q[0] += 1;}",
 ]
 
 
@@ -115,6 +116,13 @@ def test_they_do_the_same(loop: str, tmp_path: Path) -> None:
         "double *p = a, *e = a + n; while (p < e) { *p++ = 1; e--; }",
         "double *p = a, *e = a + n; while (p != e) { *p = 1; p += 2; }",
         "int i = n;\n#pragma unroll\nwhile (i-- > 0) a[i] = 1;",
+        "int i = n;\n#pragma unroll\n// as often as that\nwhile (i-- > 0) a[i] = 1;",
+        "int i = 0; unsigned u = m; do { a[i] = 1; i++; } while (i < u);",
+        "int i = 0; double u = m; do { a[i] = 1; i++; } while (i < u);",
+        "int i = 0; do { a[i] = 1; i++; } while (i < n - i);",
+        "double *p = a; int *e = (int *)(a + n); while ((void *)p < (void *)e) { *p = 1; p++; }",
+        "double *p; int s = 1; for (p = a; p < a + n; p += s) { *p = 1; s = 2; }",
+        "int i; for (i = 0; i < n; i++) { a[i] = 1; n = n - 1; }",
     ],
 )
 def test_other_loops_stay_as_they_are(loop: str) -> None:
@@ -131,4 +139,16 @@ def test_such_loops_in_their_bodies_count_in_their_heads_too(tmp_path: Path) -> 
     program, made, edits = opened(text)
     assert len(edits) == 1
     assert edits_of(made)["strip_mine"] == 2
+    assert not same(program, "f", [applied(made, edits)], tmp_path, trials=100)
+
+
+@needs.cc
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "loop", ["while (n-- > 0) a[n] = b[n];", "do { a[n + 8] = b[n + 8]; } while (--n > 0);"]
+)
+def test_a_counter_that_is_used_behind_a_region_ends_as_it_did(loop: str, tmp_path: Path) -> None:
+    region = f"    // EVOLVE-BLOCK-START\n    {loop}\n    // EVOLVE-BLOCK-END\n"
+    program, made, edits = opened(f"{HEAD}{{\n{region}    a[5] += n;\n}}\n")
+    assert edits
     assert not same(program, "f", [applied(made, edits)], tmp_path, trials=100)

@@ -15,7 +15,18 @@ from tuner.spaces.source.number_types import number_types
 from tuner.spaces.source.operators.bounds import add, subtract
 from tuner.spaces.source.parse import node_text, statement_nodes
 from tuner.spaces.source.reading import parse_statements, without_continues
-from tuner.spaces.source.syntax import Assign, Block, Expr, ExprStmt, Function, Name, Number, OpaqueStmt, Stmt
+from tuner.spaces.source.syntax import (
+    Assign,
+    Block,
+    Decl,
+    Expr,
+    ExprStmt,
+    Function,
+    Name,
+    Number,
+    OpaqueStmt,
+    Stmt,
+)
 from tuner.spaces.source.walks import names_in, written_names
 
 if TYPE_CHECKING:
@@ -124,7 +135,8 @@ def read_loop(function: Function, text: str) -> CountingLoop | WalkingLoop | Non
     if found is None:
         return None
     first = node.type == "do_statement"
-    if "*" in types_of(function).get(found.var, ""):
+    kinds = types_of(function) | {s.name: s.type for s in begun if isinstance(s, Decl)}
+    if "*" in kinds.get(found.var, ""):
         return _walking(found, body, begun, first=first)
     return _counting(found, body, begun, first=first)
 

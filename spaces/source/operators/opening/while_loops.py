@@ -13,7 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tuner.spaces.source.changes import exposed_names
-from tuner.spaces.source.kinds import Refused, is_integer, is_narrow, is_pure, is_unsigned, types_of
+from tuner.spaces.source.kinds import (
+    Refused,
+    is_integer,
+    is_narrow,
+    is_pure,
+    is_unsigned,
+    plain_type,
+    types_of,
+)
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.base import (
     Args,
@@ -34,18 +42,16 @@ from tuner.spaces.source.syntax import (
     Assign,
     Binary,
     Block,
+    Comment,
     Decl,
     Expr,
     ExprStmt,
-    Field,
     For,
     Function,
-    Index,
     Name,
     Number,
     OpaqueStmt,
     Stmt,
-    Unary,
 )
 from tuner.spaces.source.walks import (
     assigned_names,
@@ -107,8 +113,8 @@ def own_counter(function: Function, args: Args) -> Function:
         raise Refused(f"loop {loop.key} has a counter of its own")
     if "*" in types_of(function).get(loop.var, ""):
         step = ExprStmt(Assign("+=", Name(loop.var), loop.step))
-        if not loop.upward or loop.op not in ("<", "!="):
-            raise Refused(f"loop {loop.key} does not count upwards")
+        if not loop.upward or loop.op not in ("<", "!=") or not isinstance(loop.step, Number):
+            raise Refused(f"loop {loop.key} does not count upwards by a number")
         begin = ExprStmt(Assign("=", Name(loop.var), loop.start))
         walk = WalkingLoop(
             var=loop.var, limit=loop.limit, first=False, before=(begin,), body=(*loop.body, step)
@@ -124,8 +130,19 @@ def own_counter(function: Function, args: Args) -> Function:
     made = replace(loop, type=kind, var=own, body=substitute(loop.body, loop.var, Name(own)))
     require_simple_loop(function, replace(loop, type=kind, op="<"))
     _require_no_leave(loop.body, loop.var)
-    if loop.var in names_in((loop.start, loop.limit)):
-        raise Refused(f"a bound of loop {loop.key} is its counter")
+    for bound in (loop.start, loop.limit):
+        # They are looked at behind the loop.
+        counted = CountingLoop(
+            var=loop.var,
+            down=False,
+            test="<",
+            limit=bound,
+            first=False,
+            changes="",
+            before=(),
+            body=loop.body,
+        )
+        _require_steady(function, counted)
     if loop.upward:
         last = maximum(loop.start, add(loop.limit, _ONE) if loop.op == "<=" else loop.limit)
     else:
@@ -142,7 +159,7 @@ def _counter_sites(function: Function, _: bool) -> Iterator[Site]:
 
 def _counted(function: Function, stmt: OpaqueStmt) -> list[Stmt]:
     around, at = place_in_body(function, stmt)
-    before = around[at - 1] if at else None
+    before = next((s for s in reversed(around[:at]) if not isinstance(s, Comment)), None)
     if isinstance(before, OpaqueStmt) and before.text.startswith("#"):
         raise Refused("a directive is for a loop that counts in its test")
     loop = read_loop(function, stmt.text)
@@ -154,7 +171,7 @@ def _counted(function: Function, stmt: OpaqueStmt) -> list[Stmt]:
     loop = replace(loop, body=body)
     kind = _counter_kind(apart, loop.var)
     _require_no_leave(loop.body, loop.var)
-    _require_steady(apart, loop, once=loop.first)
+    _require_steady(apart, loop)
     _require_sign(loop, kind)
     count = fresh_name(apart, f"{loop.var}_count")
     rounds: Expr = loop.rounds()
@@ -197,10 +214,10 @@ def _walked(apart: Function, stmt: Stmt, loop: WalkingLoop, key: str) -> list[St
     name, *within = loop.var, *loop.before
     *body, step = loop.body
     kind = types_of(apart).get(name, "")
-    if kind.count("*") != 1 or kind.rstrip("* ").split()[-1:] == ["void"] or not _is_own(apart, name):
+    if kind.count("*") != 1 or plain_type(kind) == "void" or not _is_own(apart, name):
         raise Refused(f"{name} is no plain pointer of the function")
     _require_no_leave(tuple(body), name)
-    _require_steady(apart, loop, once=True)
+    _require_steady(apart, loop)
     assert isinstance(step, ExprStmt)
     assert isinstance(step.expr, Assign)
     by = step.expr.value
@@ -259,15 +276,28 @@ def _require_no_leave(body: Body, name: str) -> None:
         raise Refused(f"the loop that counts in {name} is left from inside")
 
 
-def _require_steady(function: Function, loop: CountingLoop | WalkingLoop, *, once: bool) -> None:
-    """Refuses bounds that the loop may change; where they are looked at ``once``, they are the function's own."""
-    plain = is_pure(loop.limit) and not any(
-        isinstance(n, Index | Field | Unary) for n in subtrees(loop.limit)
-    )
-    changed = assigned_names(loop.body) | declared_names(loop.body, all_counters=True)
-    names = names_in(loop.limit)
-    if not plain or not names.isdisjoint(changed) or (once and not all(_is_own(function, n) for n in names)):
+def _require_steady(function: Function, loop: CountingLoop | WalkingLoop) -> None:
+    """Refuses bounds that the loop may change, or that are compared in another type than the counter's."""
+    parts = list(subtrees(loop.limit))
+    changed = assigned_names(loop.body) | declared_names(loop.body, all_counters=True) | {loop.var}
+    names = {n.id for n in parts if isinstance(n, Name)}
+    plain = all(isinstance(n, Name | Number | Binary | str) for n in parts) and is_pure(loop.limit)
+    if (
+        not plain
+        or not names.isdisjoint(changed)
+        or not all(n.isupper() or _is_own(function, n) for n in names)
+    ):
         raise Refused(f"the bound of the loop that counts in {loop.var} may change inside it")
+    types = types_of(function)
+    kinds = {n: types.get(n, "int" if n.isupper() else "") for n in names}
+    pointers = [kind for kind in kinds.values() if "*" in kind]
+    walks = isinstance(loop, WalkingLoop)
+    same = all(plain_type(kind) == plain_type(types.get(loop.var, "")) for kind in pointers)
+    numbers = [kind for kind in kinds.values() if "*" not in kind]
+    whole = all(is_integer(kind) and (walks or not is_unsigned(kind)) for kind in numbers)
+    texts = [n.text for n in parts if isinstance(n, Number)]
+    if len(pointers) != walks or not same or not whole or not all(t.isdigit() for t in texts):
+        raise Refused(f"the bound of the loop that counts in {loop.var} is of another type")
 
 
 def _require_sign(loop: CountingLoop, kind: str) -> None:
@@ -303,10 +333,14 @@ def _is_used_after(function: Function, stmt: Stmt, name: str) -> bool:
             )
         return None
 
-    return visit(function.body) is not False or any(
-        isinstance(s, OpaqueStmt) and name in words(s.text)
-        for s in statements(function.body)
-        if s is not stmt
+    return (
+        name in function.read_after
+        or visit(function.body) is not False
+        or any(
+            isinstance(s, OpaqueStmt) and name in words(s.text)
+            for s in statements(function.body)
+            if s is not stmt
+        )
     )
 
 
