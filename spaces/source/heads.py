@@ -30,6 +30,7 @@ from tuner.spaces.source.walks import mentions, names_in, statements, subtrees, 
 __all__ = ["with_begins", "with_counters"]
 
 _HEAD = re.compile(r"\bfor\s*\(([^;(){}]*);([^;{}]*);([^;{}()]*)\)")
+_GOING_ON = re.compile(r"\bfor\s*\((\w+) = \1;")
 _STEP = re.compile(r"\s*(?:(?P<a>[A-Za-z_]\w*)\s*(?:\+\+|--|[+-]=.*)|(?:\+\+|--)\s*(?P<b>[A-Za-z_]\w*))\s*")
 _AHEAD = re.compile(r"\s*(?P<var>[A-Za-z_]\w*)\s*\+\s*(?P<by>\d+|[A-Za-z_]\w*)\s*<=(?P<limit>.+)", re.DOTALL)
 
@@ -69,6 +70,8 @@ def with_counters(function: Function) -> Function | None:
 
 
 def _goes_on(stmt: Stmt) -> bool:
+    if isinstance(stmt, OpaqueStmt):
+        return _GOING_ON.search(stmt.text) is not None
     return isinstance(stmt, For) and not stmt.type and stmt.start == Name(stmt.var)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ __all__ = [
 LIGHT_SHOWN = 20.0
 """A bound farther away says nothing: the kernel is bound by something else."""
 LONGEST_LINE = 160
+_BETWEEN = re.compile(r"; (?=(?:[^']*'[^']*')*[^']*$)")
+"""Between the items of a list; source text in quotes has semicolons of its own."""
 FRONT_SHOWN = 12
 DEVICES_SHOWN = 8
 
@@ -302,7 +305,8 @@ def print_check(report: CheckReport) -> None:
     print(f"{report.name}: {'ok' if report.ok else 'the baseline fails'}")
     for label, line in report.lines:
         # A list that no terminal shows in a line stands in as many as it has items.
-        for number, part in enumerate(line.split("; ") if len(line) > LONGEST_LINE else [line]):
+        parts = _BETWEEN.split(line) if len(line) > LONGEST_LINE else [line]
+        for number, part in enumerate(parts):
             print(f"  {'' if number else label:12} {part}")
     for warning in report.warnings:
         print(f"  warning      {warning}")
