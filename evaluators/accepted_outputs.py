@@ -27,12 +27,12 @@ class AcceptedOutputs:
     Most candidates give one of few different outputs, bit for bit. Keeps copies, the least lately used dropped first.
 
     Args:
-        limit_bytes: of all copies together; an eighth of what memory is free where none is given.
+        limit_bytes: of all copies together; a sixteenth of what memory is free where none is given.
         per_key: how many different outputs of one expectation are kept.
     """
 
     def __init__(self, *, limit_bytes: int | None = None, per_key: int = 4) -> None:
-        self._limit_bytes = limit_bytes or max(_LEAST_BYTES, (available_bytes() or 0) // 8)
+        self._limit_bytes = limit_bytes or max(_LEAST_BYTES, (available_bytes() or 0) // 16)
         self._per_key = per_key
         self._kept: OrderedDict[Hashable, list[tuple[Array, Comparison]]] = OrderedDict()
         self.held_bytes = 0

@@ -31,6 +31,7 @@ __all__ = [
     "Workload",
     "check_problem",
     "hidden_sizes",
+    "initial_kinds",
     "make_planned",
     "make_workload",
     "plan_workloads",
@@ -327,9 +328,7 @@ def _role(purpose: str, number: int) -> tuple[str, int]:
 def _other_distributions(task: Task) -> tuple[str, ...]:
     """The distributions that change anything for this task, without ``given``."""
     varied = [a.initial for a in task.arguments if a.is_array and _has_values(a) and not a.fixed]
-    kinds = {
-        part.kind for each in varied for part in (each, *each.options.values()) if isinstance(part, Initial)
-    }
+    kinds = {kind for each in varied for kind in initial_kinds(each)}
     if "recording" in kinds:
         return (PERTURBED,) if any(_may_vary(a) and "float" in a.dtype for a in task.arguments) else ()
     if kinds & {"uniform", "normal"}:
@@ -337,6 +336,11 @@ def _other_distributions(task: Task) -> tuple[str, ...]:
     if "randint" in kinds:
         return ("structured", "extreme")
     return ("structured",) if kinds & {"permutation", "csr"} else ()
+
+
+def initial_kinds(initial: Initial) -> set[str]:
+    """How values are made, those of members among them."""
+    return {part.kind for part in (initial, *initial.options.values()) if isinstance(part, Initial)}
 
 
 def _maker(

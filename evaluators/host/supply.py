@@ -25,6 +25,7 @@ from tuner.evaluators.workloads import (
     Plan,
     Workload,
     check_problem,
+    initial_kinds,
     make_planned,
     plan_workloads,
     timed_sets,
@@ -298,7 +299,9 @@ class Supply(supply.Supply[Bundle]):
         def made_again() -> list[Workload]:
             return [make_planned(self._task, plan, scalars) for plan in plans]
 
-        remade = made_again if later else None
+        # What Python makes need not be the same again.
+        python = any("python" in initial_kinds(a.initial) for a in self._task.arguments)
+        remade = made_again if later and not python else None
         if not originals:
             self._oracle.fill(bundle, workloads, specified, again=again, remade=remade)
             return

@@ -120,7 +120,9 @@ def require_steady_bounds(function: Function, loop: For) -> None:
     # What C++ hands over by its name may be taken by reference.
     pointed = pointed | (names_in(tuple(c.arguments for c in calls)) if function.language != "c" else set())
     members = any(isinstance(n, Field) for n in subtrees(bounds))
-    if not (elsewhere or members or not pointed.isdisjoint(names_in(bounds))):
+    # A pointer may lead to a variable of the file; names in capitals are constants.
+    of_file = any(n not in types and not n.isupper() for n in names_in(bounds))
+    if not (elsewhere or members or of_file or not pointed.isdisjoint(names_in(bounds))):
         return
     if calls:
         raise Refused(f"a call in loop {loop.key} may change what a bound is made of")
@@ -128,6 +130,8 @@ def require_steady_bounds(function: Function, loop: For) -> None:
         if not isinstance(node, Assign):
             continue
         target = root_of(node.target)
+        if target == node.target and isinstance(target, Name) and target.id not in pointed:
+            continue
         # A name that is not known may be a pointer too, or stand for something else.
         if not isinstance(target, Name) or (target.id not in given and "*" in types.get(target.id, "*")):
             raise Refused(f"a pointer in loop {loop.key} may lead to what a bound is made of")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
-from same_results import STRIPS, WRAPPING, program_of, same, variants_of
+from same_results import STRIPS, WRAPPING, edits_of, program_of, same, variants_of
 
 from tuner.spaces.source.edits import EditRefused, apply_edits
 
@@ -163,3 +163,25 @@ def test_a_bound_that_a_function_may_take_by_reference_is_not_steady() -> None:
     copies = {"op": "unroll_copies", "function": "f", "loop": "i", "count": 2}
     with pytest.raises(EditRefused, match="may change what a bound is made of"):
         apply_edits(program_of(text, "f", "c++"), [copies])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "static int g = 9, *q = &g;\nvoid f(int n, double *a)\n{{\n    {loop}{{ q[0] -= 1; a[i] += 1; }}\n}}\n",
+        "extern int g;\nvoid change(void);\nvoid f(int n, double *a)\n{{\n    {loop}{{ change(); a[i] += 1; }}\n}}\n",
+    ],
+)
+def test_variables_of_the_file_that_a_loop_may_change_bound_no_loop(text: str) -> None:
+    own = edits_of(program_of(text.format(loop="for (int i = 0; i < n; i++) "), "f"))
+    assert edits_of(
+        program_of(text.format(loop="for (int i = 0; i < g; i++) "), "f")
+    ).keys() <= own.keys() - {
+        "strip_mine",
+        "unroll_copies",
+    }
+
+
+def test_a_bound_that_is_a_fraction_is_none() -> None:
+    text = "double sqrt(double);\nvoid f(int n, double *a)\n{\n    for (int i = 0; i < sqrt(n); i++) a[i] += 1;\n}\n"
+    assert edits_of(program_of(text, "f")).keys() <= {"unroll", "restrict"}

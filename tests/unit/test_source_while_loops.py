@@ -48,6 +48,7 @@ COUNTS += [
     "int i; for (i = 2; i < n; i++) {B}",
     "int i; for (i = m; i <= n; i++) {B}",
 ]
+COUNTS += ["int i = 5; for (int k = 0; k < i; k++) { i = 3; for (; i-- > 0;) {B} }"]
 WALKS = [
     f"{begin}{loop}"
     for begin in ("double *p = a; double *e = a + n; ", "double *p = a - n, *e = a - 1; ")
@@ -120,6 +121,12 @@ def test_they_do_the_same(loop: str, tmp_path: Path) -> None:
         "int i = 0; unsigned u = m; do { a[i] = 1; i++; } while (i < u);",
         "int i = 0; double u = m; do { a[i] = 1; i++; } while (i < u);",
         "int i = 0; do { a[i] = 1; i++; } while (i < n - i);",
+        "unsigned u = m; int i = 5; for (; i < u; i++) a[i] = 1;",
+        "int i = 5; for (; i < (unsigned)m; i++) a[i] = 1;",
+        "int i = 5; for (; i < n * 0.75; i++) a[i] = 1;",
+        "int *q = &n, i = 0; for (; i < n; i++) { q[0] -= 1; a[i] = 1; } a[7] = i;",
+        "int i; for (i = 0; i < sqrt(n); i++) a[i] = 1;",
+        'int n2 = n;\n_Pragma("unroll") while (n2-- > 0) a[n2] = 1;',
         "double *p = a; int *e = (int *)(a + n); while ((void *)p < (void *)e) { *p = 1; p++; }",
         "double *p; int s = 1; for (p = a; p < a + n; p += s) { *p = 1; s = 2; }",
         "int i; for (i = 0; i < n; i++) { a[i] = 1; n = n - 1; }",

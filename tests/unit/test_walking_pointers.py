@@ -52,6 +52,10 @@ CLOSED = {
     "perhaps not": "for (int i = 0; i < n; i++) p[i] = q[0] > 2 && *q++ > 5;",
     "one of two": "for (int i = 0; i < n; i++) p[i] = i % 2 ? *q++ : 3;",
     "by what is no number": "for (int i = 0; i < n; i += 1 + n / 3) p[i] = q[i];",
+    "a shorter loop": (
+        "int m = n; for (int i = 0; i < m; i++) {"
+        " m -= 4; for (int j = 0; j < m; j++) { *p += 1; p++; } p[0] += q[i]; }"
+    ),
     "handed on": "for (int i = 0; i < n; i++) { p[i] = g(q); q++; }",
 }
 STRIP = {"op": "strip_mine", "parameters": [{"name": "T", "values": [4], "default": 4}]}

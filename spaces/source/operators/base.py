@@ -48,6 +48,7 @@ from tuner.spaces.source.operators.operator import (
 )
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
+    Call,
     Cast,
     Comment,
     Decl,
@@ -122,6 +123,9 @@ __all__ = [
     "where_it_applies",
 ]
 
+_OF_FRACTIONS = re.compile(
+    r"(?:std::)?(?:sqrt|cbrt|floor|ceil|round|trunc|pow|hypot|exp2?|log(?:2|10)?|fabs|fmin|fmax|fmod)[fl]?"
+)
 _FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
 _MOST_NODES = 3000
 _MOST_COPIED = 4000
@@ -331,7 +335,9 @@ def _require_plain_bounds(function: Function, loop: For) -> None:
         types.get(n.id, "") if isinstance(n, Name) else n.type for n in parts if not isinstance(n, Number)
     ]
     numbers = [n.text for n in parts if isinstance(n, Number)]
-    if any(is_floating(k) for k in kinds) or any(_FRACTION.search(n) for n in numbers):
+    calls = [n.function for n in subtrees((loop.start, loop.limit)) if isinstance(n, Call)]
+    fractions = any(map(is_floating, kinds)) or any(map(_FRACTION.search, numbers))
+    if fractions or any(map(_OF_FRACTIONS.fullmatch, calls)):
         raise Refused(f"a bound of loop {loop.key} is no whole number")
     signless = any(is_unsigned(k) for k in kinds) or any(n[-1] in "uU" for n in numbers)
     if signless and loop.start != Number("0") and not is_unsigned(counter_type(function, loop)):

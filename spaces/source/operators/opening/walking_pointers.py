@@ -240,7 +240,8 @@ def behind(function: Function, loop: For, name: str, grown: Assign) -> list[Stmt
 def _has_iterations(around: For, loop: For) -> bool:
     """Whether a loop runs only where the one around it has an iteration of the same bounds."""
     same = (around.start, around.op, around.limit) == (loop.start, loop.op, loop.limit)
-    return same and around is not loop and any(part is loop for part in statements(around.body))
+    steady = names_in((loop.start, loop.limit)).isdisjoint(written_names(around.body))
+    return same and steady and around is not loop and any(part is loop for part in statements(around.body))
 
 
 def _join_sites(function: Function, _: bool) -> Iterator[Site]:

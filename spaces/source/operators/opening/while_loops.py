@@ -160,7 +160,7 @@ def _counter_sites(function: Function, _: bool) -> Iterator[Site]:
 def _counted(function: Function, stmt: OpaqueStmt) -> list[Stmt]:
     around, at = place_in_body(function, stmt)
     before = next((s for s in reversed(around[:at]) if not isinstance(s, Comment)), None)
-    if isinstance(before, OpaqueStmt) and before.text.startswith("#"):
+    if isinstance(before, OpaqueStmt) and before.text.startswith(("#", "_Pragma")):
         raise Refused("a directive is for a loop that counts in its test")
     loop = read_loop(function, stmt.text)
     if loop is None:
@@ -345,7 +345,9 @@ def _is_used_after(function: Function, stmt: Stmt, name: str) -> bool:
 
 
 def _reads_first(loop: For, name: str) -> bool:
-    """Whether a round of a loop may use the value that the one before left."""
+    """Whether a round of a loop, or its head, may use the value that the one before left."""
+    if loop.var == name or name in names_in((loop.limit, loop.step)):
+        return True
     for stmt in loop.body:
         match stmt:
             case ExprStmt(expr=Assign(op="=", target=Name(id=target), value=value)) if target == name:
