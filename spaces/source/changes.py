@@ -122,7 +122,8 @@ def require_steady_bounds(function: Function, loop: For) -> None:
     members = any(isinstance(n, Field) for n in subtrees(bounds))
     # A pointer may lead to a variable of the file; names in capitals are constants.
     of_file = any(n not in types and not n.isupper() for n in names_in(bounds))
-    if not (elsewhere or members or of_file or not pointed.isdisjoint(names_in(bounds))):
+    led_to = elsewhere or members or not pointed.isdisjoint(names_in(bounds))
+    if not (led_to or of_file):
         return
     if calls:
         raise Refused(f"a call in loop {loop.key} may change what a bound is made of")
@@ -131,6 +132,9 @@ def require_steady_bounds(function: Function, loop: For) -> None:
             continue
         target = root_of(node.target)
         if target == node.target and isinstance(target, Name) and target.id not in pointed:
+            continue
+        if not led_to and isinstance(target, Name) and is_floating(types.get(target.id, "")):
+            # Whole numbers are not where fractions are stored.
             continue
         # A name that is not known may be a pointer too, or stand for something else.
         if not isinstance(target, Name) or (target.id not in given and "*" in types.get(target.id, "*")):
