@@ -37,7 +37,7 @@ _LISTS = "-M"
 _READ = "files.that.were.read"
 """Where clang writes which files those are (``-MF``)."""
 _LISTING = ("-MD", "-MF", _READ, "-MT", "all")
-_PREPROCESSES = "-E"
+_PREPROCESSES, _TRANSLATES = "-E", "-S"
 _PRECOMPILED = "headers.pch"
 _NOT_BLANK = re.compile(rb"[^\n]")
 
@@ -124,34 +124,37 @@ class Question:
         """The same by a parse of what stands behind the headers, where those can be precompiled."""
         data = self.files[0].data
         end = length_of_beginning(data)
-        if not end or _PREPROCESSES in self.asks or self.words[-1] not in ("c", "c++"):
+        asked = end and _PREPROCESSES not in self.asks and self.words[-1] in ("c", "c++")
+        headers = self._headers(data[:end]) if asked else None
+        if headers is None:
             return None
-        headers = self._headers(data[:end])
         # Blanks in the place of the beginning: what stands behind it keeps its place.
         rest = _NOT_BLANK.sub(b" ", data[:end]) + data[end:]
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
             options = ("-Xclang", "-fno-validate-pch", "-include-pch", headers.place)
-            said, state = self._run(scratch, rest, options) if headers.made else ((-1, b"", b""), ())
-        status, output, errors = said
+            (status, output, errors), state = self._run(scratch, rest, options)
         # In a fork they are gone once its parent is.
         if status < 0 or headers.place.encode() in errors:
             return None
-        # What is told of the headers, and which ones they are, is told as of the source's own folder.
+        # Names of files in the folder of the headers are told, and read, as of the source's own.
         own = f"{headers.folder.name}/"
-        said = status, *(each.replace(own.encode(), b"") for each in (output, errors))
+        said = status, output.replace(own.encode(), b""), errors.replace(own.encode(), b"")
         return said, tuple(each for each in state if not f"{each[0]}/".startswith(own))
 
-    def _headers(self, beginning: bytes) -> _Headers:
-        """What the source begins with, precompiled now where it was not or has changed."""
+    def _headers(self, beginning: bytes) -> _Headers | None:
+        """What the source begins with, precompiled now where it was not or has changed; nothing where it cannot be."""
         key = (beginning, self.clang, self.words, self.folders, self.empty, self._first, self.files[1:])
         found = _HEADERS.get(key)
+        if found is None and _TRANSLATES in self.asks:
+            # As it is asked of all sources of a project, and of most nothing else is.
+            return None
         if found is None or not _is_current(found.state):
             folder = ScratchFolder("precompiled")
             header = replace(self, asks=(), words=(*self.words[:-1], f"{self.words[-1]}-header"), extra="")
             said, state = header._run(folder.name, beginning, ("-o", _PRECOMPILED))
             found = _Headers(folder=folder, made=said[0] == 0, state=state)
             _HEADERS.put(key, found)
-        return found
+        return found if found.made else None
 
     @property
     def _first(self) -> str:

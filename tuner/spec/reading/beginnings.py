@@ -26,9 +26,9 @@ def length_of_beginning(text: bytes) -> int:
     pending = False
     while step := _STEP.match(text, at):
         at, word = step.end(), step["word"]
-        if word is not None and word not in _WORDS:
+        if word and word not in _WORDS:
             break
-        depth += _DEPTHS.get(word, 0)
+        depth += _DEPTHS.get(word or b"", 0)
         pending |= word == b"include"
         if pending and depth == 0:
             end, pending = at, False
