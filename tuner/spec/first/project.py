@@ -163,18 +163,18 @@ def _with_missing(reader: SourceReader, name: str) -> SourceReader:
                 continue
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:
-                raise _of_another_dialect(reader, name, error) from None
+                raise _of_another_dialect(reader, error) from None
             value = MISSING_BLOCK if reader.language == "opencl" else 1
             reader = replace(reader, macros={**reader.macros, missing[1]: value})
     return reader
 
 
-def _of_another_dialect(reader: SourceReader, name: str, error: BaselineError) -> BaselineError:
+def _of_another_dialect(reader: SourceReader, error: BaselineError) -> BaselineError:
     """The error, with the dialect of C++ in which the source has none where no dialect is said."""
     said = any(flag.startswith("-std=") for flag in reader.flags)
     for dialect in _DIALECTS if reader.language == "c++" and not said else ():
         try:
-            next(reader.with_flags([f"-std={dialect}"]).trees(name), None)
+            reader.with_flags([f"-std={dialect}"]).llvm()
         except BaselineError:
             continue
         return BaselineError(f"{error.message}; as {dialect} it does", f"tuner init --std {dialect}")
