@@ -37,7 +37,7 @@ def check_variables(reader: SourceReader, task: Task, given: Sequence[ArgumentMo
     arguments = {argument.name: argument for argument in task.arguments}
     places = {argument.name: ("arguments", i) for i, argument in enumerate(given)}
     addresses = {argument.name for argument in given if argument.by == "address"}
-    kinds = reader.types([each for v in variables for each in (f"&{v.name}", v.name)]) if variables else []
+    kinds = reader.types([each for v in variables for each in (f"&{v.name}", v.name)])
     for variable, kind, itself in zip(variables, kinds[::2], kinds[1::2], strict=True):
         path: Path = places[variable.name]
         if isinstance(kind, str) or isinstance(itself, str):

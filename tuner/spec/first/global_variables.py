@@ -312,7 +312,7 @@ def _types(names: Mapping[str, WholeName], reader: SourceReader) -> dict[str, Va
         reader: of the sources.
     """
     asked = [each for whole in names.values() for each in (f"&{whole.name}", whole.name)]
-    found = reader.types(asked) if asked else []
+    found = reader.types(asked)
     made: dict[str, Variable | None] = dict.fromkeys(names)
     for (short, whole), kind, itself in zip(names.items(), found[::2], found[1::2], strict=True):
         if isinstance(kind, CType) and isinstance(itself, CType):

@@ -14,7 +14,6 @@ from tuner.spec.doubts import has_openmp
 from tuner.spec.first.compile_commands import Compiled, path_from
 from tuner.spec.first.device import MISSING_BLOCK
 from tuner.spec.models import KernelModel
-from tuner.spec.reading.lookup import functions_of, text_after_macros
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.sources import folder_reader, out_of_reach, read_sources
 from tuner.spec.yaml_places import Document, View
@@ -128,7 +127,8 @@ def opened(project: Project) -> Opened:
         include=sources.include,
         flags=(*(as_if_openmp() if openmp else ()), *project.flags, *project.library),
     )
-    reader = _with_missing(reader)
+    # The kernel will be asked for, and whoever calls it.
+    reader = _with_missing(reader, (project.entry or "main").partition("<")[0])
     return Opened(reader=reader, headers=headers, openmp=openmp)
 
 
@@ -144,17 +144,16 @@ def read_source(path: Path) -> Source:
         raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
 
 
-def _with_missing(reader: SourceReader) -> SourceReader:
+def _with_missing(reader: SourceReader, name: str) -> SourceReader:
     """The reader with a value for macros that C sources use and that only a build defines.
 
     And without what clang takes for an error by default alone, as of declarations that were left out before
     1999, or pointers to structures that begin alike: other compilers take it, and pass over options of that form that
     they do not know.
     """
-    names = functions_of(text_after_macros(reader))
-    for _ in range(_MOST_MISSING if names else 0):
+    for _ in range(_MOST_MISSING):
         try:
-            reader.functions(names[0])
+            next(reader.exposing(name).trees(name), None)
             break
         except BaselineError as error:
             warning = _WARNING_ELSEWHERE.search(error.message)
@@ -164,18 +163,18 @@ def _with_missing(reader: SourceReader) -> SourceReader:
                 continue
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:
-                raise _of_another_dialect(reader, names[0], error) from None
+                raise _of_another_dialect(reader, error) from None
             value = MISSING_BLOCK if reader.language == "opencl" else 1
             reader = replace(reader, macros={**reader.macros, missing[1]: value})
     return reader
 
 
-def _of_another_dialect(reader: SourceReader, name: str, error: BaselineError) -> BaselineError:
+def _of_another_dialect(reader: SourceReader, error: BaselineError) -> BaselineError:
     """The error, with the dialect of C++ in which the source has none where no dialect is said."""
     said = any(flag.startswith("-std=") for flag in reader.flags)
     for dialect in _DIALECTS if reader.language == "c++" and not said else ():
         try:
-            reader.with_flags([f"-std={dialect}"]).functions(name)
+            reader.with_flags([f"-std={dialect}"]).llvm()
         except BaselineError:
             continue
         return BaselineError(f"{error.message}; as {dialect} it does", f"tuner init --std {dialect}")

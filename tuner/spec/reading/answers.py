@@ -7,20 +7,22 @@ what is asked.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from tuner.core.errors import BaselineError
+from tuner.core.scratch import ScratchFolder
 from tuner.core.source_text import source_bytes
 from tuner.core.types import Source
 from tuner.spaces.source.memo import Kept
+from tuner.spec.reading.beginnings import length_of_beginning
 from tuner.spec.reading.clang_forks import Said, run_clang
 from tuner.spec.reading.nodes import Node
-from tuner.spec.reading.precompiled_sources import PRECOMPILED, State, state_of
 
 __all__ = ["EMPTY", "Question", "not_accepted", "trees_of"]
 
@@ -35,14 +37,43 @@ _LISTS = "-M"
 _READ = "files.that.were.read"
 """Where clang writes which files those are (``-MF``)."""
 _LISTING = ("-MD", "-MF", _READ, "-MT", "all")
-_NAMED = "-ast-dump-filter="
-"""A question for some declarations."""
+_PREPROCESSES, _TRANSLATES = "-E", "-S"
+_PRECOMPILED = "headers.pch"
+_NOT_BLANK = re.compile(rb"[^\n]")
 
 _BEGIN = re.compile(r"\S")
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
+State = tuple[tuple[str, int, int], ...]
+"""Path, time of the last change and size of headers and their folders; of what is not there the size is -1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Headers:
+    """What clang has made of the headers that sources begin with: it parses them once for all that begin alike.
+
+    Source: https://clang.llvm.org/docs/PCHInternals.html
+
+    Attributes:
+        folder: with that.
+        made: whether it accepts them alone.
+        state: of all that was read.
+    """
+
+    folder: ScratchFolder
+    made: bool
+    state: State
+
+    @property
+    def place(self) -> str:
+        """The file that it made."""
+        return f"{self.folder.name}/{_PRECOMPILED}"
+
+
 _KNOWN: Kept[tuple[int, bytes, bytes, State]] = Kept(64)
 """Answers with their output packed."""
+_HEADERS: Kept[_Headers] = Kept(4)
+"""Of some megabytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,79 +104,102 @@ class Question:
         Raises:
             MachineError: it does not answer.
         """
-        changes = any(_CHANGES.search(file.text.replace("\\\n", "")) for file in self.files)
-        if changes or _LISTS in self.asks:
+        if _LISTS in self.asks or any(_CHANGES.search(f.text.replace("\\\n", "")) for f in self.files):
             return self._asked()[0]
-        key = (self._parse, self.asks, self.extra)
-        found = _KNOWN.get(key)
-        if found is not None and state_of([path for path, *_ in found[3]]) == found[3]:
+        found = _KNOWN.get(self)
+        if found is not None and _is_current(found[3]):
             return found[0], zlib.decompress(found[1]), found[2]
-        answer, state = self._of_precompiled() or self._asked()
+        answer, state = self._asked_of_rest() or self._asked()
         packed = zlib.compress(answer[1], level=1)
         if len(packed) + len(answer[2]) <= _KEPT_BYTES:
-            _KNOWN.put(key, (answer[0], packed, answer[2], state))
+            _KNOWN.put(self, (answer[0], packed, answer[2], state))
         return answer
 
-    @property
-    def _parse(self) -> Hashable:
-        """What a parse of the source depends on."""
-        files = tuple((file.name, file.text) for file in self.files)
-        return self.clang, self.words, self.folders, self.empty, files
+    def _asked(self) -> tuple[Said, State]:
+        """The answer, and the state of what it is made of."""
+        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
+            return self._run(scratch, self.files[0].data)
+
+    def _asked_of_rest(self) -> tuple[Said, State] | None:
+        """The same by a parse of what stands behind the headers, where those can be precompiled."""
+        data = self.files[0].data
+        end = length_of_beginning(data)
+        asked = end and _PREPROCESSES not in self.asks and self.words[-1] in ("c", "c++")
+        headers = self._headers(data[:end]) if asked else None
+        if headers is None:
+            return None
+        # Blanks in the place of the beginning: what stands behind it keeps its place.
+        rest = _NOT_BLANK.sub(b" ", data[:end]) + data[end:]
+        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
+            options = ("-Xclang", "-fno-validate-pch", "-include-pch", headers.place)
+            (status, output, errors), state = self._run(scratch, rest, options)
+        # In a fork they are gone once its parent is.
+        if status < 0 or headers.place.encode() in errors:
+            return None
+        # Names of files in the folder of the headers are told, and read, as of the source's own.
+        own = f"{headers.folder.name}/"
+        said = status, output.replace(own.encode(), b""), errors.replace(own.encode(), b"")
+        return said, tuple(each for each in state if not f"{each[0]}/".startswith(own))
+
+    def _headers(self, beginning: bytes) -> _Headers | None:
+        """What the source begins with, precompiled now where it was not or has changed; nothing where it cannot be."""
+        key = (beginning, self.clang, self.words, self.folders, self.empty, self._first, self.files[1:])
+        found = _HEADERS.get(key)
+        if found is None and _TRANSLATES in self.asks:
+            # As it is asked of all sources of a project, and of most nothing else is.
+            return None
+        if found is None or not _is_current(found.state):
+            folder = ScratchFolder("precompiled")
+            header = replace(self, asks=(), words=(*self.words[:-1], f"{self.words[-1]}-header"), extra="")
+            said, state = header._run(folder.name, beginning, ("-o", _PRECOMPILED))
+            found = _Headers(folder=folder, made=said[0] == 0, state=state)
+            _HEADERS.put(key, found)
+        return found if found.made else None
 
     @property
     def _first(self) -> str:
         return PurePath(self.files[0].name).name
 
-    def _of_precompiled(self) -> tuple[Said, State] | None:
-        """The answer of a source that was parsed before, to what asks for some of its declarations."""
-        if not any(word.startswith(_NAMED) for word in self.asks) or self.words[-1] not in ("c", "c++"):
-            return None
-
-        def written(folder: str) -> tuple[str, Callable[[], State]]:
-            self._write(folder)
-            return self._first, lambda: self._read(folder)
-
-        words = [*self.words[:-2], *_LISTING, *self.folders, *self.words[-2:]]
-        source = PRECOMPILED.found(self._parse, self.clang, words, written)
-        if source is None:
-            return None
-        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
-            self._write(scratch)
-            asks = [*self.asks, *self.words[:-2], *self.folders, *self.words[-2:]]
-            said = source.ask(self.clang, asks, source_bytes(self.extra), scratch)
-        return None if said is None else (said, source.state)
-
-    def _asked(self) -> tuple[Said, State]:
-        """The answer, and the state of what it is made of."""
-        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
-            self._write(scratch)
-            with Path(scratch, self._first).open("ab") as first:
-                first.write(source_bytes(self.extra))
-            listing = () if _LISTS in self.asks else _LISTING
-            words = [*self.asks, *self.words[:-2], *listing, *self.folders, *self.words[-2:], self._first]
-            said = run_clang(self.clang, words, scratch)
-            state = self._read(scratch)
-        PRECOMPILED.parsed(self._parse, len(self.files[0].text) + sum(size for *_, size in state))
-        return said, state
-
-    def _write(self, folder: str) -> None:
+    def _run(self, folder: str, data: bytes, options: Sequence[str] = ()) -> tuple[Said, State]:
+        """What clang says in a folder of a text in the place of the first file's, and the state of what it read."""
         for file in self.files:
             Path(folder, PurePath(file.name).name).write_bytes(file.data)
         for name in self.empty:
             header = Path(folder, EMPTY, name)
             header.parent.mkdir(parents=True, exist_ok=True)
             header.touch()
+        Path(folder, self._first).write_bytes(data + source_bytes(self.extra))
+        listing = () if _LISTS in self.asks else _LISTING
+        words = [*self.asks, *self.words[:-2], *listing, *self.folders, *options, *self.words[-2:]]
+        said = run_clang(self.clang, [*words, self._first], folder)
+        return said, self._read(folder)
 
     def _read(self, folder: str) -> State:
         """The state of the headers that a run in a folder has read."""
         listed = Path(folder, _READ)
-        read = _headers(listed.read_text("utf-8", "replace")) if listed.exists() else []
+        read = _listed_headers(listed.read_text("utf-8", "replace")) if listed.exists() else []
         # A header that appears beside the others, or in a folder before theirs, may be the one that is meant then.
         folders = (word for word in self.folders if Path(word).is_absolute())
-        return state_of([*read, *{str(Path(each).parent) for each in read}, *folders])
+        return _state_of([*read, *{str(Path(each).parent) for each in read}, *folders])
 
 
-def _headers(listed: str) -> list[str]:
+def _state_of(paths: Iterable[str]) -> State:
+    found = []
+    for path in paths:
+        try:
+            stat = os.stat(path)
+        except OSError:
+            found.append((path, 0, -1))
+        else:
+            found.append((path, stat.st_mtime_ns, stat.st_size))
+    return tuple(found)
+
+
+def _is_current(state: State) -> bool:
+    return _state_of(path for path, *_ in state) == state
+
+
+def _listed_headers(listed: str) -> list[str]:
     """The paths of a rule of make; what is relative lies beside the source, and is part of the question."""
     names = re.findall(r"(?:\\.|\$\$|[^\s\\$])+", listed.partition(":")[2].replace("\\\n", " "))
     plain = (re.sub(r"\\(.)|\$(\$)", r"\1\2", name) for name in names)

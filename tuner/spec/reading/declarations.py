@@ -149,7 +149,7 @@ def with_numbers(function: Function, reader: SourceReader) -> Function:
     names = sorted({str(each["name"]) for each in meant if each and each["id"] not in own})
     # The sum makes clang say the value, of C and of C++ alike.
     lines = [f"enum {{ {_ENUMERATOR}{i}_ = {name} + 0LL }};" for i, name in enumerate(names)]
-    found = reader.probed(_ENUMERATOR, lines)[0] if names else {}
+    found = reader.probed(_ENUMERATOR, lines)[0]
     numbers = {names[i]: value for i, tree in found.items() if (value := _value(tree))}
 
     def number(node: Node) -> Node:

@@ -42,18 +42,14 @@ def precompiled(clang: str, flags: Sequence[str]) -> tuple[str, ...]:
         flags: of the source; those that name files or folders play no part.
     """
     with _LOCK:
-        return _made(_folder(os.getpid()), clang, without_paths(flags)) or INCLUDED
+        # Each process has its own: a fork may live longer than its parent, which removes what it made.
+        return _made(os.getpid(), clang, without_paths(flags))[0]
 
 
 @cache
-def _folder(_process: int) -> ScratchFolder:
-    """One of each process: a fork may live longer than its parent, which removes its own."""
-    return ScratchFolder("headers")
-
-
-@cache
-def _made(folder: ScratchFolder, clang: str, flags: tuple[str, ...]) -> tuple[str, ...]:
-    header, place = Path(SEARCHED[1], _HEADER), Path(folder.name, f"{_made.cache_info().misses}.pch")
+def _made(_process: int, clang: str, flags: tuple[str, ...]) -> tuple[tuple[str, ...], ScratchFolder]:
+    folder = ScratchFolder("headers")
+    header, place = Path(SEARCHED[1], _HEADER), Path(folder.name, "headers.pch")
     words = [*CUDA_WORDS, *flags, *SEARCHED, "-w", "-c", "-Xclang", "-emit-pch", "-x", "cuda", str(header)]
     status, *_ = run_clang(clang, [*words, "-o", str(place)], folder.name)
-    return ("-Xclang", "-include-pch", "-Xclang", str(place)) if status == 0 else ()
+    return ("-Xclang", "-include-pch", "-Xclang", str(place)) if status == 0 else INCLUDED, folder

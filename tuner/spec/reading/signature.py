@@ -283,6 +283,8 @@ class SourceReader:
         Raises:
             BaselineError: the source does not compile; of CUDA what is wrong is passed over.
         """
+        if not probes:
+            return {}, {}
         # An empty line ends a comment that a backslash goes on with.
         lines = "\n".join(probes)
         extra = f'\n\n{before}\n#line 1 "{_LINES}"\n{lines}\n{after}\n'
@@ -311,7 +313,7 @@ class SourceReader:
     def _resolve(self, aliases: list[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
         lines = [f"extern {alias} {_PROBE}{number}_;" for number, alias in enumerate(aliases)]
-        trees = self.probed(_PROBE, lines)[0] if aliases else {}
+        trees = self.probed(_PROBE, lines)[0]
         texts = {aliases[number]: plain_type(tree) for number, tree in trees.items()}
         # What an alias of a vector stands for keeps OpenCL's own names of its elements.
         return {n: (UNSIGNED.get(bare(text), bare(text)), width_of(text)) for n, text in texts.items()}

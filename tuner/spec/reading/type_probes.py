@@ -52,8 +52,6 @@ class TypeScope:
         Raises:
             MachineError: there is no clang, or it does not answer.
         """
-        if not declarations:
-            return []
         probes = [_probe(i, name, text) for i, (name, text) in enumerate(declarations)]
         found, wrong = self.reader.probed(_PROBE, probes, before=_NUMBER + self._before, after=self._after)
         kinds = []
