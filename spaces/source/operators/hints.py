@@ -31,7 +31,6 @@ from tuner.spaces.source.operators.base import (
     require_independent,
     require_known,
     require_leave,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, rounds_of, upper_end
 from tuner.spaces.source.operators.devices.threads import is_return
@@ -42,6 +41,7 @@ from tuner.spaces.source.operators.loop_pragmas import (
     is_under_directive,
     of_width,
 )
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import (
     Block,
     Call,

@@ -27,7 +27,6 @@ from tuner.spaces.source.operators.base import (
     loops_of,
     parameter,
     replace_statement,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.devices.guards import is_always_read
@@ -38,6 +37,7 @@ from tuner.spaces.source.operators.devices.threads import (
     read_only,
     works_with_group,
 )
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import (
     Binary,
     Block,

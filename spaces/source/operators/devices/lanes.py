@@ -23,7 +23,6 @@ from tuner.spaces.source.operators.base import (
     parameter,
     require_known,
     require_leave,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, joined
 from tuner.spaces.source.operators.devices.guards import is_harmless, truth
@@ -38,6 +37,7 @@ from tuner.spaces.source.operators.devices.threads import (
     uniform_names,
     with_launch,
 )
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
     Assign,

@@ -25,7 +25,6 @@ from tuner.spaces.source.operators.base import (
     knowing_members,
     parameters,
     require_known,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, joined, minimum, subtract, upper_end
 from tuner.spaces.source.operators.devices.guards import is_counted, is_harmless, truth
@@ -43,6 +42,7 @@ from tuner.spaces.source.operators.devices.threads import (
     uniform_names,
 )
 from tuner.spaces.source.operators.devices.tiles import Tile, find_tile, is_tile
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -30,7 +30,6 @@ from tuner.spaces.source.operators.base import (
     parameters,
     perfect_nest,
     replace_statement,
-    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled, is_fully_unrolled
@@ -44,6 +43,7 @@ from tuner.spaces.source.operators.loops.push import (
     pieces,
     with_runs,
 )
+from tuner.spaces.source.operators.simple_loops import simple_nest
 from tuner.spaces.source.operators.teams.teams import directives_of
 from tuner.spaces.source.operators.values.vectors import (
     LANES,

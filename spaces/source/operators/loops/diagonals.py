@@ -35,10 +35,10 @@ from tuner.spaces.source.operators.base import (
     parameters,
     perfect_nest,
     replace_statement,
-    simple_nest,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
 from tuner.spaces.source.operators.loop_pragmas import independent, of_width
+from tuner.spaces.source.operators.simple_loops import simple_nest
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -27,14 +27,16 @@ from tuner.spaces.source.operators.base import (
     perfect_nest,
     replace_statement,
     require_known,
-    require_own_counter,
     require_rectangular,
-    require_simple_loop,
     sibling_after,
+)
+from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
+from tuner.spaces.source.operators.simple_loops import (
+    require_own_counter,
+    require_simple_loop,
     simple_nest,
     split_of,
 )
-from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.operators.teams.teams import directives_of
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import Decl, For, Function, Name, Number, Stmt

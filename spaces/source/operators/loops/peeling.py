@@ -29,9 +29,9 @@ from tuner.spaces.source.operators.base import (
     loop_of,
     replace_statement,
     require_short,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import Binary, For, Function, Name, Number, Stmt, Ternary
 from tuner.spaces.source.walks import written_names
 

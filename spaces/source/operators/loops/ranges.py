@@ -25,9 +25,9 @@ from tuner.spaces.source.operators.base import (
     loops_of,
     replace_statement,
     require_short,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Index, Name, Number, Ternary
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 

@@ -23,10 +23,10 @@ from tuner.spaces.source.operators.base import (
     loop_of,
     opener,
     replace_statement,
-    require_simple_loop,
     where_it_applies,
 )
 from tuner.spaces.source.operators.bounds import rounds_of
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import Block, Decl, Expr, For, Function, Index, Name, Number, Stmt
 from tuner.spaces.source.walks import (
     declared_names,

@@ -34,7 +34,6 @@ from tuner.spaces.source.operators.base import (
     loop_of,
     parameters,
     replace_statement,
-    require_simple_loop,
     sibling_after,
 )
 from tuner.spaces.source.operators.bounds import add, extreme, maximum, minimum, subtract, upper_end
@@ -46,6 +45,7 @@ from tuner.spaces.source.operators.loops.lags import (
     slope_of,
     sweeps_of,
 )
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.places import place_of
 from tuner.spaces.source.syntax import (
     Assign,

@@ -34,10 +34,10 @@ from tuner.spaces.source.operators.base import (
     parameter,
     replace_statement,
     require_known,
-    split_of,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, upper_end
 from tuner.spaces.source.operators.loops.push import Inner, Point, Run, expand
+from tuner.spaces.source.operators.simple_loops import split_of
 from tuner.spaces.source.operators.teams.teams import directives_of
 from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.places import Path, place_of, places_in

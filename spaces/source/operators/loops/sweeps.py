@@ -22,9 +22,9 @@ from tuner.spaces.source.operators.base import (
     loop_of,
     loops_where,
     replace_statement,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, upper_end
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import Decl, For, Function, Name, Number
 from tuner.spaces.source.walks import names_in, substitute, written_names

@@ -32,10 +32,10 @@ from tuner.spaces.source.operators.base import (
     perfect_nest,
     replace_statement,
     require_rectangular,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, subtract, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import Binary, Decl, Expr, For, Function, If, Name, Number, Stmt, Ternary
 from tuner.spaces.source.walks import substitute
 

@@ -19,10 +19,10 @@ from tuner.spaces.source.operators.base import (
     loops_where,
     opener,
     replace_statement,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, subtract
 from tuner.spaces.source.operators.opening.pointers import whole_type
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Name, Number
 from tuner.spaces.source.walks import substitute
 

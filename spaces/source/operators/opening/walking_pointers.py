@@ -28,9 +28,9 @@ from tuner.spaces.source.operators.base import (
     opener,
     place_in_body,
     replace_statement,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, length, number, upper_end
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -33,11 +33,11 @@ from tuner.spaces.source.operators.base import (
     opener,
     place_in_body,
     replace_statement,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, number, subtract
 from tuner.spaces.source.operators.opening.separate_values import plain_locals
 from tuner.spaces.source.operators.opening.while_heads import CountingLoop, WalkingLoop, read_loop
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -34,8 +34,8 @@ from tuner.spaces.source.operators.base import (
     parameter,
     perfect_nest,
     replace_statement,
-    require_simple_loop,
 )
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.operators.teams.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.places import has_members
 from tuner.spaces.source.syntax import (

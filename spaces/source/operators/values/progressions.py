@@ -26,10 +26,10 @@ from tuner.spaces.source.operators.base import (
     reassociating,
     replace_statement,
     require_leave,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, length, require_no_wrap, upper_end
 from tuner.spaces.source.operators.opening.walking_pointers import behind
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.syntax import (
     Assign,

@@ -33,10 +33,10 @@ from tuner.spaces.source.operators.base import (
     parameter,
     replace_statement,
     require_independent,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, inline_constants, left_over, minimum, upper_end
 from tuner.spaces.source.operators.loop_pragmas import is_fully_unrolled
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     Lanes,

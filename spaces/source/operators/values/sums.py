@@ -31,10 +31,10 @@ from tuner.spaces.source.operators.base import (
     require_copies,
     require_independent,
     require_leave,
-    require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
+from tuner.spaces.source.operators.simple_loops import require_simple_loop
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     WIDENS,
