@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from two_arrays import task_of
@@ -12,6 +13,7 @@ from tuner.core.racing import FEWEST_CALLS, Race, least_calls
 from tuner.core.types import (
     Build,
     BuildRequest,
+    Initial,
     Measurement,
     Resolved,
     Source,
@@ -39,9 +41,13 @@ def text(ns: int, where: str = ALL) -> str:
 class Bench:
     """One kernel as its own candidate."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, inputs: Initial | None = None) -> None:
         variant = Variant(files=(Source(name="f.c", text=source),))
         self.task = task_of(variant, n=N, arrays=("x", "y"), small=19, seed=0)
+        if inputs is not None:
+            given, *others = self.task.arguments
+            arguments = (dataclasses.replace(given, initial=inputs), *others)
+            self.task = dataclasses.replace(self.task, arguments=arguments)
         self.evaluation: HostEvaluation = HostBackend().prepare(self.task, workers=1)
         self.built = self.build(source, trial=0)
         report = self.evaluation.set_baseline(self.built, PLAIN)
@@ -127,10 +133,9 @@ def test_what_only_some_inputs_leave_alone_is_known_of_each(count: list[int]) ->
         assert found == {2, 4}
 
 
-def test_timed_inputs_ask_the_reference_where_an_output_differs_from_the_baselines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """In double precision, which takes several times as long; what the baseline gives is right."""
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many workloads each run of the reference in double precision was for."""
     asked: list[int] = []
     inner = Oracle._double
 
@@ -139,6 +144,11 @@ def test_timed_inputs_ask_the_reference_where_an_output_differs_from_the_baselin
         return inner(oracle, workloads)
 
     monkeypatch.setattr(Oracle, "_double", counted)
+    return asked
+
+
+def test_timed_inputs_ask_the_reference_where_an_output_differs_from_the_baselines(asked: list[int]) -> None:
+    """In double precision, which takes several times as long; what the baseline gives is right."""
     five, rounded = (text(LONG_NS).replace("2 *", factor) for factor in ("5 *", "5.0000005f *"))
     with Bench(five) as bench:
         asked.clear()
@@ -148,6 +158,18 @@ def test_timed_inputs_ask_the_reference_where_an_output_differs_from_the_baselin
         for _ in range(2):
             assert bench.time(other, calls=2, number=1).status is Status.OK
             assert asked == [verified, 2]
+
+
+def test_inputs_that_python_makes_are_not_made_again_for_the_reference(
+    asked: list[int], tmp_path: Path
+) -> None:
+    """Without a seed they would be others."""
+    (tmp_path / "made.py").write_text("import numpy\n\ndef made(n):\n    return numpy.random.rand(n)\n")
+    options = {"file": str(tmp_path / "made.py"), "function": "made"}
+    with Bench(text(LONG_NS), Initial(kind="python", options=options)) as bench:
+        asked.clear()
+        assert bench.time(bench.built, calls=2, number=1).status is Status.OK
+        assert len(asked) == 2
 
 
 STORED = (
