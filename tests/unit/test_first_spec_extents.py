@@ -404,3 +404,18 @@ def test_loops_that_run_out_and_pointers_that_step_several_times(
     text = first_spec(path, entry="f", folder=tmp_path).text
     shapes = dict(re.findall(r"name: (\w+),.* shape: \[([^\]]*)\]", text))
     assert shapes == {"a": a, "b": b}
+
+
+def test_a_table_that_is_looked_up_by_some_bits_holds_what_they_can_be(tmp_path: Path) -> None:
+    text = """
+#include <stdint.h>
+void crc(const uint8_t *p, int n, const uint32_t *table, uint32_t *out) {
+    uint32_t c = ~0u;
+    while (n--) c = table[(c ^ *p++) & 0xff] ^ (c >> 8);
+    *out = ~c;
+}
+"""
+    found = written(tmp_path, text, "crc")
+    assert [found[name]["shape"] for name in ("p", "table", "out")] == [["n"], [256], [1]]
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert check_spec(spec, faults=False).ok

@@ -28,6 +28,7 @@ _LARGE = 1000
 """A size by which extents are compared."""
 _NARROW = {"unsigned char": 1 << 8, "uint8_t": 1 << 8, "unsigned short": 1 << 16, "uint16_t": 1 << 16}
 """How many values types have, of which elements are indices as those of bytes are of a histogram's bins."""
+_MOST_MASKED = 1 << 20
 _MAX_CALLS = 3
 _LOOPS = {
     "ForStmt": slice(0, -1),
@@ -253,8 +254,13 @@ def _base(place: Node) -> str:
 
 
 def narrow(index: Node) -> int | None:
-    """What an array has to hold whose index is an element of a narrow type itself: all that it can be."""
+    """What an array has to hold whose index is of a narrow type, or masked by a number: all that it can be."""
     index = peeled(index)
+    if index.get("kind") == "BinaryOperator" and index.get("opcode") == "&":
+        # `table[(c ^ *p++) & 0xff]`
+        parts = map(peeled, inner_nodes(index))
+        masks = [int(part["value"]) for part in parts if part.get("kind") == "IntegerLiteral"]
+        return masks[0] + 1 if len(masks) == 1 and 0 < masks[0] < _MOST_MASKED else None
     kind = index.get("type", {}) if index.get("kind") == "ArraySubscriptExpr" else {}
     names = (str(kind.get(key, "")).replace("const ", "") for key in ("qualType", "desugaredQualType"))
     return next((_NARROW[name] for name in names if name in _NARROW), None)
