@@ -75,7 +75,8 @@ class Simulation:
         self._judged: frozenset[str] = frozenset()
         self.too_large = ""
         """Why a baseline's barriers were not looked at before the device ran it; empty where they were."""
-        self._limit_s = MOST_S
+        self._most_s = min(MOST_S, task.measure.limit_s)
+        self._limit_s = self._most_s
 
     def examine_baseline(
         self, build: Build, resolved: Resolved, workloads: Sequence[Workload]
@@ -87,7 +88,7 @@ class Simulation:
         Returns:
             Warnings, and notes for the record.
         """
-        self._judged, self._limit_s = frozenset(), MOST_S
+        self._judged, self._limit_s = frozenset(), self._most_s
         if oclgrind_version() is None or self._device.simulated:
             return (), {"oclgrind": "not installed"}
         if self._task.kernel.language == SPIRV:
@@ -105,7 +106,7 @@ class Simulation:
         if not report.ran:
             return (), {"oclgrind": f"not simulated: {report.note}"}
         # One that never ends would otherwise cost a search more than many builds and timings.
-        self._limit_s = min(MOST_S, max(_LEAST_S, _SLOWER * report.seconds))
+        self._limit_s = min(self._most_s, max(_LEAST_S, _SLOWER * report.seconds))
         self._judged = frozenset(_ALWAYS if report.seconds < _CHEAP_S else _AT_THE_END)
         return (), {"oclgrind": "clean"}
 

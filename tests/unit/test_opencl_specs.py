@@ -245,6 +245,8 @@ def test_a_first_spec_sees_through_the_sources_macros(tmp_path: Path) -> None:
     assert {a.name: a.role.value for a in spec.task.arguments}["c"] == "output"
     assert "block: [TS, TS]" in text
     assert [p.name for p in spec.tunables.parameters] == ["TS"]
+    # Its loop goes over n in every work-item: a first size of 1024 would keep PoCL and Oclgrind busy for long.
+    assert spec.task.problems[0].sizes == {"n": 256}
 
 
 def test_guards_say_how_far_work_items_go(tmp_path: Path) -> None:

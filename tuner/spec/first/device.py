@@ -172,12 +172,9 @@ class _Writer:
         if not self._sizes:
             return []
         size = {1: _ONE, 2: _TWO}.get(self._axes, _THREE)
-        if len(self._sizes) > self._axes > 1:
-            # A size beside those of the grid is a loop in every work-item.
-            size = _LOOPED
-        elif self._axes == 1 and loops_over(self._sizes[:1], self._body):
-            # Work that grows with the square of the size.
-            size = LOOPED_ALONE
+        if len(self._sizes) > self._axes > 1 or loops_over(self._sizes[: self._axes], self._body):
+            # Every work-item goes over a size: work grows by one more power of it.
+            size = LOOPED_ALONE if self._axes == 1 else _LOOPED
         if self._scale != 1:
             size = max(int(float(f"{self._scale * size:.1e}")), 1)
         sizes = in_memory(dict.fromkeys(self._sizes, size), self._bytes)

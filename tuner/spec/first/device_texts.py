@@ -47,7 +47,7 @@ def loops_over(sizes: Sequence[str], text: str) -> bool:
         all_of_them = r"get_global_(?:id|size)|gridDim|blockIdx"
         if re.search(all_of_them, start + step) or re.search(r"=\s*(?:i|gid|idx|tid|index)\b", start):
             continue
-        if any(re.search(rf"<=?\s*{re.escape(size)}\b", condition) for size in sizes):
+        if any(re.search(rf"<=?[\s(]*{re.escape(size)}\b", condition) for size in sizes):
             return True
     return False
 
