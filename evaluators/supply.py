@@ -13,8 +13,9 @@ from typing import Generic, TypeVar
 from tuner.core.canonical import digest_json
 from tuner.core.errors import SpecError
 from tuner.core.types import Task, Value
+from tuner.evaluators.rounding import Other
 from tuner.evaluators.verification import same_bytes
-from tuner.evaluators.workloads import Plan, Workload, make_planned, timed_sets
+from tuner.evaluators.workloads import Plan, Workload, drawn_anew, initial_kinds, make_planned, timed_sets
 
 __all__ = ["Supply"]
 
@@ -95,6 +96,14 @@ class Supply(Generic[Made]):
         first = make_planned(self._task, plans_of(count=1)[0], runtime)
         plans = plans_of(count=count(first))
         return plans, [first, *(make_planned(self._task, plan, runtime) for plan in plans[1:])]
+
+    def _other(self, plans: Sequence[Plan], scalars: Mapping[str, Value]) -> Other | None:
+        """Makes workloads with other values; nothing where Python makes them, in a process for each."""
+        if any("python" in initial_kinds(a.initial) for a in self._task.arguments):
+            return None
+        return lambda draw, place: make_planned(
+            self._task, drawn_anew(self._task, plans[place], draw), scalars
+        )
 
     def _originals(self, plans: Sequence[Plan], workloads: Sequence[Workload]) -> list[Workload]:
         """The same workloads with the baseline's run-time scalars; none where inputs depend on those.

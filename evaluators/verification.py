@@ -4,7 +4,8 @@ The rule: with r the expected value and c the candidate's, c passes when
 
     |c - r| <= max(atol * rms(r) + rtol * |r|, 4 * the baseline's own largest error)
 
-where rms is taken over the finite values of r in those elements that the kernel changes (in all where it changes
+where that error is, of outputs of few elements, the largest on inputs like these (:mod:`tuner.evaluators.rounding`);
+rms is taken over the finite values of r in those elements that the kernel changes (in all where it changes
 none), so that what else lies in the array does not decide what passes. Where both are integers
 (or booleans) c has to equal r. NaN and infinities: with finite r, a c that is not finite always fails. Where r is not
 finite, the policy ``excluded`` compares nothing (such inputs were promised not to occur), and ``propagate`` wants NaN
@@ -44,7 +45,7 @@ class Expectation:
     Attributes:
         name: of the argument.
         values: float64 or complex128; integers or booleans where they have to match exactly.
-        own_error: the baseline's largest error against ``values``, absolute and finite.
+        own_error: the baseline's largest error, absolute and finite.
         before: what the array was before the call, of the same shape; ``None`` where all of it is written.
         rms: root mean square of the finite values, with ``before`` of those that differ from it, if any does.
         all_finite: whether every value is finite.
@@ -154,7 +155,12 @@ def own_error(reference: Array, baseline_output: Array) -> float:
 
 
 def expect(
-    name: str, reference: Array, baseline_output: Array | None = None, before: Array | None = None
+    name: str,
+    reference: Array,
+    baseline_output: Array | None = None,
+    before: Array | None = None,
+    *,
+    known_error: float = 0.0,
 ) -> Expectation:
     """The expectation for an output of a workload.
 
@@ -164,10 +170,11 @@ def expect(
             integers are then expected exactly. Kept as it is and not copied, but where the baseline overflowed.
         baseline_output: what the baseline gave, for its own error; none where it is itself the reference.
         before: what the array was before the call; none where all of it is written.
+        known_error: the baseline's largest on inputs like these.
     """
     if baseline_output is None:
         return Expectation(name=name, values=reference, before=before)
-    error, values = own_error(reference, baseline_output), reference
+    error, values = max(own_error(reference, baseline_output), known_error), reference
     if values.dtype.kind in "fc" and baseline_output.dtype.kind in "fc":
         overflowed = ~np.isfinite(baseline_output)
         overflowed &= np.isfinite(values)

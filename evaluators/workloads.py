@@ -30,6 +30,7 @@ __all__ = [
     "Plan",
     "Workload",
     "check_problem",
+    "drawn_anew",
     "hidden_sizes",
     "initial_kinds",
     "make_planned",
@@ -58,6 +59,7 @@ class Workload:
         arrays: the initial content of every array argument, C-contiguous; outputs and scratch are zero-filled.
         outputs: what a recording holds of the arrays that the kernel may write, of structures by member; empty where
             nothing is recorded.
+        distribution: of the floating inputs.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Workload:
     scalars: Mapping[str, int | float]
     arrays: Mapping[str, NDArray[Any]]
     outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    distribution: str = "given"
 
     @property
     def numbers(self) -> dict[str, NDArray[Any]]:
@@ -157,7 +160,14 @@ def make_workload(
         else:
             scalars[argument.name] = _scalar(argument, maker)
     name = f"{_label(problem)}, {distribution}"
-    return Workload(name=name, problem=problem, scalars=scalars, arrays=arrays, outputs=outputs)
+    return Workload(
+        name=name,
+        problem=problem,
+        scalars=scalars,
+        arrays=arrays,
+        outputs=outputs,
+        distribution=distribution,
+    )
 
 
 def check_problem(task: Task, problem: Problem, runtime_scalars: Mapping[str, Value]) -> int:
@@ -279,12 +289,23 @@ def timed_sets(
         Plan(
             name=f"{_label(problem)}, timed set {i}",
             problem=problem,
-            distribution=PERTURBED if i and vary and any(map(_may_vary, task.arguments)) else "given",
+            distribution=_again(task) if i and vary else "given",
             seed=seed_for(task.seed, f"{role}/timed/{problem_index}/{i}", number),
             timed_problem=problem_index,
         )
         for i in range(count)
     )
+
+
+def drawn_anew(task: Task, plan: Plan, draw: int) -> Plan:
+    """A plan for other values of the same distribution, which no candidate gets; recorded ones are perturbed."""
+    distribution = _again(task) if plan.distribution == "given" else plan.distribution
+    return replace(plan, seed=seed_for(task.seed, f"drawn/{plan.name}", draw), distribution=distribution)
+
+
+def _again(task: Task) -> str:
+    """The distribution of further values as given: what was recorded has no fresh ones."""
+    return PERTURBED if any(map(_may_vary, task.arguments)) else "given"
 
 
 def hidden_sizes(

@@ -157,7 +157,14 @@ class Supply(supply.Supply[Group]):
             asked = self._originals(plans, workloads) or workloads
         runs = self._run(asked)
         expected = self._reference.settle(
-            runs.first, runs.second, lambda: self._double(asked), asked, [p.as_specified for p in plans]
+            runs.first,
+            runs.second,
+            self._double,
+            asked,
+            [p.as_specified for p in plans],
+            rerun=lambda others: self._run(others).first,
+            other=self._other(plans, runtime if asked is workloads else self._base),
+            call_s=sum(runs.call_s),
         )
         return Group(
             key=key,

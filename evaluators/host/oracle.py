@@ -16,6 +16,7 @@ from tuner.evaluators.host.bundles import POISON, Bundle, holds, make_bundle
 from tuner.evaluators.host.expected import Expected
 from tuner.evaluators.host.reference import OTHER_POISON, Outputs, Reference, baseline_failed, masked
 from tuner.evaluators.host.runner import CandidateFailed, Runner
+from tuner.evaluators.rounding import Other
 from tuner.evaluators.verification import Expectation, same_bytes
 from tuner.evaluators.workloads import Workload
 
@@ -50,6 +51,7 @@ class Oracle(Reference):
         *,
         again: bool = True,
         remade: Callable[[], Sequence[Workload]] | None = None,
+        other: Other | None = None,
     ) -> None:
         """Sets what a bundle's outputs have to be, and how long the baseline takes.
 
@@ -61,6 +63,7 @@ class Oracle(Reference):
                 says something: it did not always give the same so far, or left elements alone.
             remade: makes the workloads once more. The reference is asked only when an output differs from the
                 baseline's then; none where the largest error is wanted, or whether the two agree.
+            other: makes one of them with other values, by which it is known how far rounding goes.
 
         Raises:
             BaselineFailed: it does not run, differs between equal runs, or disagrees with the Python reference.
@@ -69,13 +72,14 @@ class Oracle(Reference):
         self.step(f"waiting for the kernel as given, of which a call may take {limit_s:g} s ({_LIMIT})")
         first, second, took = self._baseline(bundle, again=again)
         bundle.call_s = took
+        settle = partial(
+            self.settle, first, second, self._double, rerun=self._rerun, other=other, call_s=sum(took)
+        )
         if remade is not None and self.kind in ("float64", "baseline"):
-            bundle.expected = self._later(first, second, workloads, remade)
+            bundle.expected = self._later(first, second, workloads, remade, settle)
         if not bundle.expected:
             self.step("comparing what the kernel as given gives with the reference")
-            bundle.expected = self.settle(
-                first, second, lambda: self._double(workloads), workloads, specified
-            )
+            bundle.expected = settle(workloads, specified)
 
     def _later(
         self,
@@ -83,6 +87,7 @@ class Oracle(Reference):
         second: Sequence[Outputs],
         workloads: Sequence[Workload],
         remade: Callable[[], Sequence[Workload]],
+        settle: Callable[[Sequence[Workload], Sequence[bool]], list[dict[str, Expected]]],
     ) -> list[dict[str, Expected]]:
         """As :meth:`settle`, when an output first differs from the baseline's; nothing where two runs of it differ.
 
@@ -93,7 +98,7 @@ class Oracle(Reference):
         def settled() -> list[dict[str, Expected]]:
             # What a recording holds was compared with the baseline in the verification.
             made = [replace(workload, outputs={}) for workload in remade()]
-            return self.settle(first, second, lambda: self._double(made), made, [False] * len(made))
+            return settle(made, [False] * len(made))
 
         def find(number: int, name: str) -> Expectation:
             return settled()[number][name].expectation
@@ -116,6 +121,16 @@ class Oracle(Reference):
                 }
             )
         return expected
+
+    def _rerun(self, workloads: Sequence[Workload]) -> list[Outputs]:
+        """The baseline's outputs on inputs that no candidate gets."""
+        bundle = make_bundle(
+            self._task, workloads, ["start"] * len(workloads), key="other", align=self._align
+        )
+        try:
+            return self._baseline(bundle, again=False)[0]
+        finally:
+            bundle.close()
 
     def _baseline(self, bundle: Bundle, *, again: bool) -> tuple[list[Outputs], list[Outputs], list[float]]:
         """Outputs over two different fillings, and the shorter time of each call."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from tuner.evaluators.host.bundles import POISON, equal_bits, holds
 from tuner.evaluators.host.expected import Expected
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.python_reference import run_reference
-from tuner.evaluators.verification import Expectation, expect, judge, same_bytes
+from tuner.evaluators.rounding import Other, Rounding, sane_error
+from tuner.evaluators.verification import OWN_ERROR_FACTOR, Expectation, expect, judge, same_bytes
 from tuner.evaluators.workloads import Workload
 
 __all__ = [
@@ -36,9 +37,11 @@ __all__ = [
 Array = NDArray[Any]
 Outputs = dict[str, Array]
 
+Given = TypeVar("Given")
+Run = Callable[[Sequence[Workload]], Sequence[Given]]
+
 OTHER_POISON = 0xA5
 """What the second run of a baseline finds its outputs filled with."""
-_SANE, _SANE_HALF = 1e-2, 1e-1
 
 
 class BaselineFailed(BaselineError):
@@ -89,6 +92,7 @@ class Reference:
     def __init__(self, task: Task, *, has_double: bool) -> None:
         self._task = task
         self._has_double = has_double
+        self._rounding = Rounding()
         self.findings = Findings()
 
     def notes(self) -> dict[str, Any]:
@@ -112,9 +116,13 @@ class Reference:
         self,
         first: Sequence[Outputs],
         second: Sequence[Outputs],
-        wide: Callable[[], Sequence[Outputs | None]],
+        wide: Run[Outputs | None],
         workloads: Sequence[Workload],
         specified: Sequence[bool],
+        *,
+        rerun: Run[Outputs],
+        other: Other | None,
+        call_s: float,
     ) -> list[dict[str, Expected]]:
         """What the outputs of workloads have to be.
 
@@ -124,16 +132,24 @@ class Reference:
             wide: gives the float64 build's outputs, ``None`` where it fails; asked only where they are wanted.
             workloads: on which these are.
             specified: for which of them the baseline has to agree with a Python reference.
+            rerun: gives the baseline's outputs on other inputs.
+            other: makes a workload with other values; none where there are none.
+            call_s: of the baseline on all workloads together, in seconds.
 
         Raises:
             BaselineFailed: the baseline differs between equal runs, or disagrees with the Python reference.
         """
         kind = self.kind
-        references: Sequence[Outputs | None] = [None] * len(workloads)
-        if kind == "python":
-            references = run_reference(self._task, workloads)
-        elif kind == "float64":
-            references = wide()
+        references = self._references(workloads, wide)
+        errors: Sequence[Mapping[str, float]] = [{} for _ in workloads]
+        if other is not None:
+            errors = self._rounding.errors(
+                workloads,
+                list(zip(map(_written, first), references, strict=True)),
+                other=other,
+                run=lambda others: self._pairs(others, wide, rerun),
+                call_s=call_s,
+            )
         expected = []
         for number, workload in enumerate(workloads):
             memory = self.memory_of(workload)
@@ -157,7 +173,7 @@ class Reference:
                 reference = masked(reference, masks)
                 if kind == "python" and specified[number]:
                     self._agree(number, workload.name, baseline, reference, before, "reference")
-            found = self._expectations(workload.name, reference, baseline, before)
+            found = self._expectations(workload.name, reference, baseline, before, errors[number])
             self._steady(number, workload.name, again, baseline, found)
             for name, expectation in found.items() if specified[number] else ():
                 # Inputs of extreme magnitude are judged by their own error; here they would hide the usual one.
@@ -170,6 +186,26 @@ class Reference:
                 }
             )
         return expected
+
+    def _references(
+        self, workloads: Sequence[Workload], wide: Run[Outputs | None]
+    ) -> Sequence[Outputs | None]:
+        """Of results in higher precision; ``None`` where there is none, as in a recording."""
+        if self.kind == "python":
+            return run_reference(self._task, workloads)
+        return wide(workloads) if self.kind == "float64" else [None] * len(workloads)
+
+    def _pairs(
+        self, workloads: Sequence[Workload], wide: Run[Outputs | None], rerun: Run[Outputs]
+    ) -> list[tuple[Outputs, Outputs | None]]:
+        """The baseline's and the reference's outputs on inputs that nothing else is compared on."""
+        known = dict(self.findings.fallbacks)
+        try:
+            return list(zip(rerun(workloads), self._references(workloads, wide), strict=True))
+        except BaselineError:
+            return []
+        finally:
+            self.findings.fallbacks = known
 
     def memory_of(self, workload: Workload) -> Outputs:
         """Recorded memory before the call, of numbers that are compared by their size."""
@@ -204,13 +240,22 @@ class Reference:
         return roles[0] if roles else ArgumentRole.OUTPUT
 
     def _expectations(
-        self, label: str, reference: Outputs | None, baseline: Outputs, before: Outputs
+        self,
+        label: str,
+        reference: Outputs | None,
+        baseline: Outputs,
+        before: Outputs,
+        errors: Mapping[str, float],
     ) -> dict[str, Expectation]:
         """By the reference where there is one that can be believed, else by the baseline itself."""
         if reference is not None:
-            found = {n: expect(n, reference[n], b, before.get(n)) for n, b in baseline.items()}
-            strange = [(n, _strange(e, baseline[n])) for n, e in found.items() if self.kind == "float64"]
-            why = next((f"{name} {text}" for name, text in strange if text), "")
+            known = {n: errors.get(n, 0.0) for n in baseline}
+            found = {
+                n: expect(n, reference[n], b, before.get(n), known_error=known[n])
+                for n, b in baseline.items()
+            }
+            strange = (_strange(e, baseline[n], known[n]) for n, e in found.items())
+            why = next(filter(None, strange), "") if self.kind == "float64" else ""
             if not why:
                 return found
             self.findings.fallbacks[label] = f"the float64 build's {why}"
@@ -279,13 +324,26 @@ def masked(outputs: Outputs, masks: Mapping[str, NDArray[np.bool_] | None]) -> O
     return found
 
 
-def _strange(expectation: Expectation, baseline: Array) -> str:
-    """Why a float64 result cannot be the same computation; empty when it can."""
+def _strange(expectation: Expectation, baseline: Array, known: float) -> str:
+    """Why a float64 result cannot be the same computation; empty when it can.
+
+    Args:
+        expectation: by that result.
+        baseline: what the baseline gave.
+        known: its largest error on inputs like these.
+    """
+    name = expectation.name
     if baseline.dtype.kind in "biu":
         same = np.array_equal(expectation.values, baseline)
-        return "" if same else "differs from the baseline's integers"
+        return "" if same else f"{name} differs from the baseline's integers"
     if not expectation.all_finite and (np.isfinite(baseline) & ~np.isfinite(expectation.values)).any():
-        return "is not finite where the baseline is"
-    sane = _SANE_HALF if baseline.dtype == np.float16 else _SANE
+        return f"{name} is not finite where the baseline is"
     error, scale = expectation.own_error, expectation.rms
-    return f"is off by {error:.3g} where values are about {scale:.3g}" if error > sane * scale else ""
+    if error <= max(sane_error(scale, baseline.dtype), OWN_ERROR_FACTOR * known):
+        return ""
+    return f"{name} is off by {error:.3g} where values are about {scale:.3g}"
+
+
+def _written(outputs: Outputs) -> Outputs:
+    """Those outputs of which no element may be what memory was filled with."""
+    return {n: a for n, a in outputs.items() if not holds(a, POISON).any()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from tuner.evaluators.workloads import (
     Plan,
     Workload,
     check_problem,
-    initial_kinds,
     make_planned,
     plan_workloads,
     timed_sets,
@@ -300,15 +300,16 @@ class Supply(supply.Supply[Bundle]):
             return [make_planned(self._task, plan, scalars) for plan in plans]
 
         # What Python makes need not be the same again.
-        python = any("python" in initial_kinds(a.initial) for a in self._task.arguments)
-        remade = made_again if later and not python else None
+        other = self._other(plans, scalars)
+        remade = made_again if later and other is not None else None
+        fill = partial(self._oracle.fill, again=again, remade=remade, other=other)
         if not originals:
-            self._oracle.fill(bundle, workloads, specified, again=again, remade=remade)
+            fill(bundle, workloads, specified)
             return
         placements = ["start"] * len(originals)
         made = make_bundle(self._task, originals, placements, key=f"{bundle.key}/base", align=self._align)
         try:
-            self._oracle.fill(made, originals, specified, again=again, remade=remade)
+            fill(made, originals, specified)
             bundle.expected, bundle.call_s = made.expected, made.call_s
         finally:
             made.close()

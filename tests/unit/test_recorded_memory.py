@@ -145,7 +145,9 @@ def application_changed_more(loaded: LoadedSpec) -> None:
     given = [{name: array.copy() for name, array in made.outputs.items()}]
 
     def settle(workload: Workload) -> None:
-        Reference(loaded.task, has_double=False).settle(given, given, lambda: [None], [workload], [True])
+        Reference(loaded.task, has_double=False).settle(
+            given, given, lambda _: [None], [workload], [True], rerun=lambda _: [], other=None, call_s=0.0
+        )
 
     settle(made)
     other = {name: array.copy() for name, array in made.outputs.items()}
