@@ -1,4 +1,4 @@
-"""A pipeline with one thing undone: each edit against the nearest start taken back, each other pass left out.
+"""A pipeline with less in it: each edit against the nearest start taken back, each pass left out, or all that may go.
 
 May not run LLVM, nor decide which of them is worth trying.
 """
@@ -6,14 +6,16 @@ May not run LLVM, nor decide which of them is worth trying.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tuner.spaces.passes import PassSpace, Token, edit_script
 from tuner.spaces.pipeline import Pipeline
 
-__all__ = ["half_undone", "undone"]
+__all__ = ["half_undone", "shortest", "undone"]
+
+Item = TypeVar("Item")
 
 _WHOLE = "default"
 """A whole optimisation level stands for itself: without it nothing would be left to compare with."""
@@ -51,8 +53,7 @@ def undone(space: PassSpace, text: str) -> Iterator[Undone]:
     if text == space.base:
         return
     whole = _tokens(space.catalogue.explicit(Pipeline.parse(text)))
-    scripts = [(start, edit_script(_tokens(start), whole)) for start in space.starts]
-    start, script = min(scripts, key=lambda s: len(s[1]))
+    start, script = _nearest(space, text)
     old = _tokens(start)
     made = _applied(old, script)
     known = {_text(whole)}
@@ -82,12 +83,64 @@ def half_undone(space: PassSpace, text: str) -> list[str]:
     """
     if text == space.base:
         return []
-    whole = _tokens(space.catalogue.explicit(Pipeline.parse(text)))
-    start, script = min(((s, edit_script(_tokens(s), whole)) for s in space.starts), key=lambda s: len(s[1]))
+    start, script = _nearest(space, text)
     middle = len(script) // 2
     halves = [script[:middle], script[middle:]] if middle else []
     texts = [_text([token for token, _ in _applied(_tokens(start), half)]) for half in halves]
     return [one for one in texts if _runs(space, one)]
+
+
+def shortest(space: PassSpace, text: str, same: Callable[[str], bool]) -> str:
+    """The pipeline with as much as may be left out: of its edits against the nearest start, then of all passes.
+
+    Larger parts go first, halves of them where the whole may not (Zeller and Hildebrandt, "Simplifying and isolating
+    failure-inducing input", 2002).
+
+    Args:
+        space: with the catalogue.
+        text: a pipeline of it.
+        same: whether another one, which LLVM can run by the catalogue, does as well; asked once for each.
+    """
+    known: dict[str, bool] = {text: True}
+
+    def good(tokens: Sequence[Token]) -> bool:
+        made = _text(tokens)
+        if made not in known:
+            known[made] = _runs(space, made) and same(made)
+        return known[made]
+
+    if good(_tokens(Pipeline.parse(space.base))):
+        return space.base
+    tokens, (start, script) = _tokens(space.catalogue.explicit(Pipeline.parse(text))), _nearest(space, text)
+    if [token for token, _ in _applied(_tokens(start), script)] == tokens:
+        script = _least(script, lambda some: good([token for token, _ in _applied(_tokens(start), some)]))
+        tokens = [token for token, _ in _applied(_tokens(start), script)]
+    known[_text(tokens)] = True
+    # A whole level is one pass, and without it nothing of it would be left.
+    own = [at for at, (_, node) in enumerate(tokens) if node.name != _WHOLE]
+    left = _least(own, lambda some: good([t for at, t in enumerate(tokens) if at in some or at not in own]))
+    return _text([token for at, token in enumerate(tokens) if at in left or at not in own])
+
+
+def _least(items: Sequence[Item], good: Callable[[Sequence[Item]], bool]) -> Sequence[Item]:
+    """What is left of items when all that may go has gone, in parts that get shorter."""
+    size = len(items)
+    while size:
+        at = 0
+        while at < len(items):
+            rest = [*items[:at], *items[at + size :]]
+            if good(rest):
+                items = rest
+            else:
+                at += size
+        size //= 2
+    return items
+
+
+def _nearest(space: PassSpace, text: str) -> tuple[Pipeline, Sequence[Mapping[str, Any]]]:
+    """The start that has fewest edits to a pipeline, and these."""
+    whole = _tokens(space.catalogue.explicit(Pipeline.parse(text)))
+    return min(((s, edit_script(_tokens(s), whole)) for s in space.starts), key=lambda s: len(s[1]))
 
 
 _Made = Sequence[tuple[Token, Mapping[str, Any] | None]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -172,6 +173,46 @@ def test_passes_of_the_winner(scale_spec: SpecWriter, tmp_path: Path) -> None:
     assert worths[0].ratio is not None
     assert worths[0].ratio[0] == pytest.approx(1.25, rel=0.03)
     assert audit(tmp_path / "a.run", backend=backend).clean
+
+
+@pytest.mark.parametrize("devices", [0, 3])
+def test_passes_that_change_no_code_are_left_out_of_the_winner(
+    scale_spec: SpecWriter, tmp_path: Path, devices: int
+) -> None:
+    listing = (GOLDEN / "llvm23_passes.txt").read_text()
+    o3 = (GOLDEN / "llvm23_o3.txt").read_text().strip()
+
+    def counts(resolved: Resolved) -> bool:
+        return "newgvn" in (resolved.pipeline or "")
+
+    def code(resolved: Resolved) -> Any:
+        return [dict(resolved.macros), counts(resolved)]
+
+    backend = SimulatedBackend(
+        seconds=lambda r: 1e-3 * (0.8 if counts(r) else 1.0),
+        same_code=code,
+        catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
+    )
+
+    def make(task: Task) -> Executor:
+        return ThreadExecutor(lambda: backend.prepare(task, workers=1), ["simulated"] * devices, builders=2)
+
+    spec = scale_spec(evaluations=40, passes="{base: 'default<O3>', max_edits: 10}", strategy="auto")
+    stop = InterruptAt("shorten")
+    more = {"executor": make} if devices else {"observers": [stop], "interruption": stop.interruption}
+    found = run_of(spec, tmp_path / "a.run", backend=backend, **more)
+    if not devices:
+        assert found.interrupted
+        found = resume(tmp_path / "a.run", backend=backend)
+    assert found.summary.improved
+    assert re.fullmatch(
+        r"(default<O3>,)?function\(newgvn\)(,default<O3>)?", str(found.summary.configuration["passes"])
+    )
+    assert len(found.summary.shortened) > len("function(newgvn),default<O3>")
+    # Without its one pass it is the baseline's pipeline, which is taken back as a whole.
+    assert not [w for w in found.summary.ablation if w.item["kind"] == "pass"]
+    assert audit(tmp_path / "a.run", backend=backend).clean
+    assert audit(tmp_path / "a.run", rebuild=True, backend=backend).clean
 
 
 @pytest.mark.integration

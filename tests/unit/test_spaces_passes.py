@@ -14,6 +14,7 @@ from tuner.spaces.parameters import Parameter
 from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.pipeline import Pipeline
 from tuner.spaces.space import Space
+from tuner.spaces.undoing import shortest
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LISTING = (GOLDEN / "llvm23_passes.txt").read_text()
@@ -279,3 +280,30 @@ def test_pipelines_in_configurations():
     assert {c["passes"] for c in space.sample(rng(), 4)} == {"default<O3>"}
     assert space.sample(rng(), 1, passes=O3)[0]["passes"] == O3
     assert space.normalise(chosen) == chosen
+
+
+@pytest.mark.parametrize("needed", [(), ("newgvn",), ("newgvn", "loop-fusion")])
+def test_the_shortest_pipeline_has_what_it_needs_and_no_more(needed):
+    space, draw = PassSpace(CATALOGUE), rng(3)
+    extra = "".join(f"function({name})," for name in needed)
+    asked = []
+
+    def same(text):
+        asked.append(text)
+        return all(name in text for name in needed)
+
+    for _ in range(10):
+        before = space.crossover(space.random(draw), f"{extra}default<O3>" if needed else space.base, draw)
+        if not same(before):
+            continue
+        left = shortest(space, before, same)
+        assert same(left)
+        assert space.explain(left) == ""
+        # Not one of its passes can go.
+        leaves = [leaf.node.name for leaf in Pipeline.parse(left).leaves() if leaf.node.name != "default"]
+        assert sorted(leaves) == sorted(needed) or "default" not in left
+    assert len(asked) > 10
+    assert (
+        shortest(space, "function(newgvn),default<O3>", lambda text: False) == "function(newgvn),default<O3>"
+    )
+    assert shortest(space, "function(newgvn),default<O3>", lambda text: True) == "default<O3>"

@@ -34,6 +34,7 @@ from tuner.driver.plan.actions import (
     Reduce,
     SetBaseline,
     Share,
+    Shorten,
     Simplify,
     Verify,
     Weigh,
@@ -141,6 +142,8 @@ def _replay_event(state: RunState, lineup: Lineup, event: Recorded, found: Repla
         _replay_judge(state, lineup, action, event, found)
     elif isinstance(action, Simplify) and event.kind == "simplify":
         _replay_simplify(state, lineup, action, event, found, blob)
+    elif isinstance(action, Shorten) and event.kind == "shorten":
+        _replay_shorten(state, lineup, event, found)
     elif isinstance(action, Dissect) and event.kind == "dissect":
         _replay_dissect(state, lineup, event, found)
     else:
@@ -268,6 +271,15 @@ def _replay_judge(state: RunState, lineup: Lineup, action: Judge, event: Recorde
     message = "the cost model judges otherwise from the same trials"
     difference = Difference(seq=event.seq, kind="judge", message=message)
     (found.ties if near(derived, recorded, TIE) else found.differences).append(difference)
+
+
+def _replay_shorten(state: RunState, lineup: Lineup, event: Recorded, found: Replay) -> None:
+    _check_seen(state, event, found)
+    found.decisions += 1
+    said = iter(event.body["same"])
+    derived = lineup.shorten(lambda variant, resolved: next(said, False))
+    if any(event.body[name] != value for name, value in derived.items()):
+        found.differs(event, "another pipeline is left when what does not change the code is left out")
 
 
 def _replay_dissect(state: RunState, lineup: Lineup, event: Recorded, found: Replay) -> None:

@@ -148,6 +148,7 @@ class Summary:
             values are the search's, unlike the claim, which is about time and confirmed.
         simplest: the trial that looked faster than the best and could not be told apart, as
             :func:`tuner.driver.plan.simplest.passed_over` says it.
+        shortened: the best's pipeline as it was searched with, where passes of it changed no code; empty otherwise.
         ablation: what each setting and each pass of the winner is worth, where that was measured.
         failures: the commonest reason of each status with which trials failed.
         refusals: what operators refused in the source, where nothing in it is claimed.
@@ -182,6 +183,7 @@ class Summary:
     pareto: tuple[FrontPoint, ...] = ()
     rivals: tuple[Mapping[str, Any], ...] = ()
     simplest: Mapping[str, Any] | None = None
+    shortened: str = ""
     ablation: tuple[Worth, ...] = ()
     failures: tuple[Failure, ...] = ()
     refusals: Mapping[str, Any] | None = None
@@ -254,6 +256,7 @@ class Summary:
             **({"advised": {"tried": self.advised[0], "best": self.advised[1]}} if self.advised[0] else {}),
             "cost_model": None if self.savings is None else self.savings.to_json(),
             **({"simplest": dict(self.simplest)} if self.simplest else {}),
+            **({"shortened": self.shortened} if self.shortened else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
             **({"extended": self.extended} if self.extended else {}),
             **({"failures": [f.to_json() for f in self.failures]} if self.failures else {}),
@@ -337,6 +340,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         pareto=pareto(state),
         rivals=tuple((state.start or {}).get("rivals", ())),
         simplest=passed_over(state) if improved else None,
+        shortened=state.shortened.get(best.number, ""),
         ablation=worths(state),
         failures=failures(state.trials.values()),
         refusals=refusals(state, edited=bool(state.variants[best.variant].edits)),

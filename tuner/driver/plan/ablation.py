@@ -1,9 +1,10 @@
 """What each setting and each pass of a confirmed winner is worth: the winner with one taken back, in fresh processes.
 
-Runs after everything that a claim depends on and may not change it. What is left out of the winner is built first:
-where the code stays the same nothing needs timing. The rest is timed beside the winner, in random order. What that may
-cost is a number of processes, so that a run by evaluations alone stays the same however fast the machine is; only a
-run by minutes alone goes by its clock. Pure, like the rest of the plan.
+Runs after everything that a claim depends on and may not change it. Passes without which the winner's object code is
+the same, to the byte, are left out of it for good. What is taken back of the rest is built first: where the code stays
+the same nothing needs timing. The rest is timed beside the winner, in random order. What that may cost is a number of
+processes, so that a run by evaluations alone stays the same however fast the machine is; only a run by minutes alone
+goes by its clock. Pure, like the rest of the plan.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.streams import stream
-from tuner.core.types import Status
-from tuner.driver.plan.actions import Action, BuildWithout, Dissect, Weigh
+from tuner.core.types import BASELINE, Status
+from tuner.driver.plan.actions import Action, BuildWithout, Dissect, Shorten, Weigh
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.run import RunState
+from tuner.spaces.space import PASSES
 
 __all__ = ["Worth", "next_action", "worths"]
 
@@ -38,6 +40,12 @@ LEAST, MOST = 4, 8
 
 CALLS = 4
 """Least calls of one process, and the part of a confirming process's calls: the start of a process costs more."""
+
+SHORTENING_SHARE = 0.3
+"""Part of the time for all of this."""
+
+SHORTENING = 96
+"""Builds that leaving out what changes nothing may take: a pipeline spelt out has a hundred passes."""
 
 BATCH = 16
 """Builds between two looks at the clock."""
@@ -88,6 +96,10 @@ def next_action(state: RunState, calls: tuple[int, ...]) -> Action | None:
         return None
     if found is None:
         left_s = _end_s(state, state.clock_s) - state.clock_s
+        if _is_long(state) and left_s > 0:
+            most = _builds(state)
+            builds = SHORTENING if most is None else min(SHORTENING, most)
+            return Shorten(builds=builds, until_s=state.clock_s + SHORTENING_SHARE * left_s)
         enough = _processes(state) >= 2 * LEAST and left_s >= 2 * LEAST * _cost_s(state)
         return Dissect() if enough else None
     wanted = found.allowed[: _builds(state)][len(found.built) :]
@@ -139,6 +151,13 @@ def _worth(
     )
     ratio = (interval.value, interval.low, interval.high)
     return Worth(item=item, status=Status.OK, ratio=ratio, processes=len(shared))
+
+
+def _is_long(state: RunState) -> bool:
+    """Whether the winner has a pipeline of its own of which it is not known what may be left out."""
+    assert state.chosen is not None
+    own, before = (state.trials[n].proposal.configuration.get(PASSES) for n in (state.chosen, BASELINE))
+    return own != before and state.chosen not in state.shortened
 
 
 def _weigh(state: RunState, found: Dissection, calls: tuple[int, ...]) -> Action | None:

@@ -29,6 +29,7 @@ __all__ = [
     "Reduce",
     "SetBaseline",
     "Share",
+    "Shorten",
     "Simplify",
     "Verify",
     "Weigh",
@@ -200,6 +201,17 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shorten:
+    """Leave out of the confirmed winner's pipeline what does not change its code; leads to ``shorten``.
+
+    With at most so many ``builds``, and until so many active seconds.
+    """
+
+    builds: int
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dissect:
     """List what of the confirmed winner can be taken back; leads to ``dissect``."""
 
@@ -254,6 +266,7 @@ Action = (
     | Final
     | BuildOther
     | Compare
+    | Shorten
     | Dissect
     | BuildWithout
     | Weigh

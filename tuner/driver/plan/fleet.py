@@ -24,6 +24,7 @@ from tuner.driver.plan.actions import (
     Finished,
     Judge,
     Recall,
+    Shorten,
     Verify,
 )
 from tuner.driver.plan.upcoming import (
@@ -65,7 +66,7 @@ def decision(state: RunState) -> Action | None:
     if state.queue:
         return None
     action = final.next_action(state)
-    if isinstance(action, Decide | Dissect):
+    if isinstance(action, Decide | Dissect | Shorten):
         return action
     if state.final_lane is None:
         lane = _freest(state, calibrated=True)

@@ -15,6 +15,7 @@ from tuner.driver.state.claimed import CLAIMS, Claimed
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import FinalSample, Look
+from tuner.spaces.space import PASSES
 
 __all__ = ["APPLY"]
 
@@ -131,6 +132,15 @@ def _apply_compared(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
     state.compared.append(body)
 
 
+def _apply_shorten(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    """What a pipeline does not need is no part of the winner: its code is the same to the byte."""
+    assert state.chosen is not None
+    trial = state.trials[state.chosen]
+    made = {**trial.proposal.configuration, PASSES: body["passes"]}
+    trial.proposal = replace(trial.proposal, configuration=made)
+    state.shortened[state.chosen] = body["before"]
+
+
 def _apply_dissect(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.dissection = Dissection(items=body["items"], begun_s=state.clock_s, built_s=state.clock_s)
 
@@ -153,6 +163,7 @@ APPLY = {
     "verdict": _apply_verdict,
     "other": _apply_other,
     "compared": _apply_compared,
+    "shorten": _apply_shorten,
     "dissect": _apply_dissect,
     "without": _apply_without,
     "weighed": _apply_weighed,

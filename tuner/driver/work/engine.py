@@ -34,6 +34,7 @@ from tuner.driver.plan.actions import (
     Reduce,
     SetBaseline,
     Share,
+    Shorten,
     Simplify,
     Verify,
     Weigh,
@@ -240,6 +241,8 @@ class Engine:
                 return self._build_other(action)
             case Compare():
                 return self._compare(action), {}
+            case Shorten():
+                return self._shorten(action), {}
             case Dissect():
                 body = {"seen": self.state.seq, **self._lineup.dissect(), "clock_s": self._now_s()}
                 return [Event(kind="dissect", body=body)], {}
@@ -359,6 +362,13 @@ class Engine:
             "measurements": [bodies.measurement(m) for m in measurements],
         }
         return [Event(kind="compared", body=body)]
+
+    def _shorten(self, action: Shorten) -> list[Event]:
+        seen = self.state.seq
+        made = self._lesser.shorten(
+            action, lambda: self._now_s() < action.until_s and not self._interrupted()
+        )
+        return [Event(kind="shorten", body={"seen": seen, **made, "clock_s": self._now_s()})]
 
     def _build_without(self, action: BuildWithout) -> list[Event]:
         builds = self._lesser.compile(action.items)

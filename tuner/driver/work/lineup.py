@@ -23,7 +23,8 @@ from tuner.driver.work.screening import Screener
 from tuner.driver.work.taking_back import Item, items_of, simpler
 from tuner.search.inheriting import InheritingSearcher
 from tuner.search.recalling import SOURCE, RecallingSearcher
-from tuner.spaces.space import Space
+from tuner.spaces.space import PASSES, Space
+from tuner.spaces.undoing import shortest
 
 __all__ = ["Lineup"]
 
@@ -104,6 +105,32 @@ class Lineup:
         timed = [t.proposal.configuration for t in self._state.trials.values() if t.status is Status.OK]
         new = [configuration for configuration in found if configuration not in timed]
         return [Proposal(configuration=c, origin=ORIGIN) for c in new[:count]]
+
+    def shorten(self, same: Callable[[Variant, Resolved], bool]) -> dict[str, Any]:
+        """The winner's pipeline without what does not change its code, as a ``shorten`` event holds it.
+
+        Args:
+            same: whether a candidate's code is the winner's.
+        """
+        chosen = self._state.chosen
+        assert chosen is not None
+        trial = self._state.trials[chosen]
+        space, variant = self.space(trial.variant), self.variant(trial.variant)
+        before = str(trial.proposal.configuration[PASSES])
+        found: list[bool] = []
+
+        def keeps(text: str) -> bool:
+            configuration = {**trial.proposal.configuration, PASSES: text}
+            if not space.is_valid(configuration):
+                return False
+            resolved = replace(space.resolve(configuration), launch=variant.launch)
+            found.append(same(variant, resolved))
+            return found[-1]
+
+        assert space.passes is not None
+        passes = shortest(space.passes, before, keeps)
+        self._candidates.pop(chosen, None)
+        return {"before": before, "passes": passes, "same": found}
 
     def dissect(self) -> dict[str, Any]:
         """What of the winner can be taken back, as a ``dissect`` event holds it."""

@@ -1,11 +1,13 @@
-"""Builds of the winner with one thing taken back. May not time anything nor decide what is tried."""
+"""Builds of the winner with less in it. May not time anything nor decide what is tried."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tuner.core.protocols import Evaluation
-from tuner.core.types import Build, BuildRequest, Resolved
+from tuner.core.types import Build, BuildRequest, Resolved, Status, Variant
+from tuner.driver.plan.actions import Shorten
 from tuner.driver.state.run import RunState
 from tuner.driver.work.lineup import Lineup
 
@@ -35,6 +37,23 @@ class Lesser:
         )
         self._builds |= dict(zip(items, builds, strict=True))
         return builds
+
+    def shorten(self, action: Shorten, has_time: Callable[[], bool]) -> dict[str, Any]:
+        """The winner's pipeline without what does not change its object code, as a ``shorten`` event holds it."""
+        known = self._state.trials[self.chosen].build
+        assert known is not None
+        left = action.builds
+
+        def same(variant: Variant, resolved: Resolved) -> bool:
+            nonlocal left
+            left -= 1
+            if left < 0 or not has_time():
+                return False
+            request = BuildRequest(trial=self.chosen, variant=variant, resolved=resolved)
+            (build,) = self._evaluation.build([request])
+            return build.status is Status.OK and build.digest == known["digest"]
+
+        return self._lineup.shorten(same)
 
     def build(self, item: int) -> Build:
         """The build without an item, compiled again where it is not at hand."""
