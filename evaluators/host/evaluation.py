@@ -123,7 +123,11 @@ class HostEvaluation:
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
         """The source by another compiler on this machine."""
         kernel = self._task.kernel
-        request = BuildRequest(trial=BASELINE, variant=kernel.variant, resolved=replace(resolved, flags=()))
+        # Other flags than macros are for the compiler that the search has.
+        macros = tuple(flag for flag in resolved.flags if flag.startswith(("-D", "-U")))
+        request = BuildRequest(
+            trial=BASELINE, variant=kernel.variant, resolved=replace(resolved, flags=macros)
+        )
         try:
             other = ByBuildCompiler(command)
         except SpecError as error:

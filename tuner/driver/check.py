@@ -288,6 +288,9 @@ def _one_size(spec: LoadedSpec) -> str:
     if not sizes or len(task.problems) > 1 or task.verify.problems or task.verify.assume or recorded:
         return ""
     named = ", ".join(f"{k}={v}" for k, v in sizes.items())
+    flags = " ".join(choice for choices in spec.tunables.flags.values() for choice in choices)
+    if all(f"-D{name}={value}" in flags for name, value in sizes.items()):
+        return f", at {named}, which is part of the build"
     return f", at {named} only; what is wrong at other sizes passes: give some in verify.problems"
 
 

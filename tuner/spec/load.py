@@ -60,7 +60,13 @@ from tuner.spec.sections import (
 )
 from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, out_of_reach, read_sources
 from tuner.spec.structured import parts
-from tuner.spec.tunables import Tunables, flag_words, make_parameters, make_tunables
+from tuner.spec.tunables import (
+    Tunables,
+    flag_words,
+    make_parameters,
+    make_tunables,
+    with_sizes_in_flags,
+)
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, read_yaml, suggestion
 
@@ -261,6 +267,7 @@ class _Loader:
     def _load(self, view: View, model: SpecModel, name: str, index: int) -> LoadedSpec:
         refuse_unbuilt(model, view)
         check_models(model, view)
+        model = with_sizes_in_flags(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
         compiler = compiler_of(model, sources.language, backend, view, self.recorded)

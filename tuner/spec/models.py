@@ -197,7 +197,8 @@ class SpaceModel(_Model):
     constraints: list[Arithmetic] = []
     """What must hold; parameters, flag groups (as text) and sizes may be named."""
     flags: dict[Name, Annotated[list[str], Field(min_length=1)]] = {}
-    """Groups of compiler flags of which one choice is taken; the first is the baseline's."""
+    """Groups of compiler flags of which one choice is taken; the first is the baseline's. A size in braces stands for
+    its value: `-DN={N}`."""
     passes: (
         Annotated[PassesModel, BeforeValidator(forms.read_passes), WithJsonSchema(forms.PASSES_SCHEMA)] | None
     ) = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,10 @@ from tuner.spaces.parameters import Parameter
 from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.space import PASSES, Space
 from tuner.spec.initial_values import check_names
-from tuner.spec.models import ParameterModel, SpecModel
+from tuner.spec.models import ArgumentModel, ParameterModel, SpecModel
 from tuner.spec.yaml_places import Path, View
 
-__all__ = ["MAX_VALUES", "Tunables", "flag_words", "make_parameters", "make_tunables"]
+__all__ = ["MAX_VALUES", "Tunables", "flag_words", "make_parameters", "make_tunables", "with_sizes_in_flags"]
 
 MAX_VALUES = 1 << 22
 """Values of one parameter: searchers keep numbers for each."""
@@ -74,6 +75,48 @@ def _measured_part(space: Space, text: str) -> Space:
         return space
     part = space.restricted(configuration for configuration, _ in data.configurations())
     return space if part.count() == space.count() else part
+
+
+def with_sizes_in_flags(model: SpecModel, view: View) -> SpecModel:
+    """The model of a spec whose flags have sizes by name, such as ``-DN={N}``, with their values there.
+
+    They are the same in every build, so the shapes of variables may name them.
+
+    Raises:
+        SpecError: such a size has several values.
+    """
+    sets = [model.problem or {}, *(p.__pydantic_extra__ for p in model.problems or ())]
+    sizes = {name: value for each in reversed(sets) for name, value in each.items()}
+    named = re.compile(rf"\{{({'|'.join(map(re.escape, sizes))})\}}")
+    fixed: dict[str, int] = {}
+    flags: dict[str, list[str]] = {}
+    for group, choices in model.space.flags.items() if sizes else ():
+        for at, choice in enumerate(choices):
+            for name in named.findall(choice):
+                others = (*sets, *model.verify.problems)
+                if any(name in each.names for each in model.verify.assume) or any(
+                    each.get(name, sizes[name]) != sizes[name] for each in others
+                ):
+                    message = f"the size {name} has other values in the problems or under verify"
+                    hint = "a build has one value: leave the size out there"
+                    raise view.error(("space", "flags", group, at), message, hint)
+                fixed[name] = sizes[name]
+        flags[group] = [named.sub(lambda found: str(sizes[found[1]]), choice) for choice in choices]
+    if not fixed:
+        return model
+    space = model.space.model_copy(update={"flags": flags})
+    arguments = [_with_numbers(each, fixed) for each in model.arguments or ()] or None
+    return model.model_copy(update={"space": space, "arguments": arguments})
+
+
+def _with_numbers(argument: ArgumentModel, sizes: Mapping[str, int]) -> ArgumentModel:
+    """A variable whose shape has numbers in the place of sizes."""
+    if argument.variable is not True or argument.shape is None:
+        return argument
+    shape = [
+        parse(str(e.integer(sizes))) if e.names and e.names <= sizes.keys() else e for e in argument.shape
+    ]
+    return argument.model_copy(update={"shape": shape})
 
 
 def make_parameters(model: SpecModel, view: View) -> tuple[Parameter, ...]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from tuner.core.errors import BaselineError, UsageError
-from tuner.core.source_text import lines_of_text
+from tuner.core.source_text import lines_of_text, text_of_file
 from tuner.core.thread_counts import threads_of_programs
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.compile_commands import (
@@ -42,6 +42,7 @@ from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
 from tuner.spec.first.project import Opened, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
+from tuner.spec.first.size_macros import size_macros, with_size_macros
 from tuner.spec.reading.declarations import declared, with_numbers
 from tuner.spec.reading.first_values import call_values
 from tuner.spec.reading.flattening import Flat, flattened
@@ -131,7 +132,14 @@ def first_spec(
         by_address=by_address,
     )
     if language in ("c", "c++"):
-        return host_first_spec(project)
+        sizes = size_macros(text_of_file(path), project.flags)
+
+        def read(values: Mapping[str, int]) -> FirstSpec:
+            left = [flag for flag in project.flags if flag[2:].partition("=")[0] not in values]
+            made = [f"-D{name}={value}" for name, value in values.items()]
+            return host_first_spec(replace(project, flags=(*left, *made)))
+
+        return with_size_macros(host_first_spec(project), sizes, read)
     if loop is not None:
         raise UsageError("--loop is for C and C++", "name the function alone")
     if compiler is not None:
@@ -285,7 +293,10 @@ def _first_kernel(
         file=project.name,
         flat=Flat(function=replace(function, parameters=()), members={}, structures={}, lookup=lookup),
         findings=Findings(uses={}, sizes=[], depth=0),
-        macros=replace(macros_of(reader.files[0].text), missing=tuple(reader.macros)),
+        macros=replace(
+            macros_of(reader.files[0].text).without(flag[2:].partition("=")[0] for flag in project.flags),
+            missing=tuple(reader.macros),
+        ),
         include=list(map(project.written, further.include)),
         sources=list(map(project.written, further.files)),
         defines=tuple(dict.fromkeys((*project.flags, *(f for f in reader.flags if f.startswith("-Wno-"))))),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from tuner.core.reaching import reachable
 
-__all__ = ["Macros", "choices", "macros_of", "names_used", "of_problem", "spread"]
+__all__ = ["Macros", "choices", "macros_of", "names_used", "of_problem", "of_tuning", "spread"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VALUE = r"\(?[ \t]*(\d+)[uUlL]*[ \t]*\)?[ \t]*$"
@@ -52,6 +53,11 @@ class Macros:
     fixed: dict[str, int]
     values: dict[str, list[int]]
     missing: tuple[str, ...] = ()
+
+    def without(self, names: Iterable[str]) -> Macros:
+        """Without those that a build defines."""
+        known = {*names}
+        return replace(self, guarded={n: value for n, value in self.guarded.items() if n not in known})
 
 
 def macros_of(text: str) -> Macros:
@@ -112,6 +118,11 @@ def of_problem(name: str) -> bool:
     [True, True, False, False, False]
     """
     return _PROBLEM.fullmatch(name) is not None and _TUNABLE.fullmatch(name) is None
+
+
+def of_tuning(name: str) -> bool:
+    """Whether a macro is named like a part of how something is computed, such as a tile."""
+    return _TUNABLE.fullmatch(name) is not None
 
 
 def spread(value: int) -> list[int]:
