@@ -132,14 +132,14 @@ def first_spec(
         by_address=by_address,
     )
     if language in ("c", "c++"):
-        sizes = size_macros(text_of_file(path), project.flags)
 
         def read(values: Mapping[str, int]) -> FirstSpec:
             left = [flag for flag in project.flags if flag[2:].partition("=")[0] not in values]
             made = [f"-D{name}={value}" for name, value in values.items()]
             return host_first_spec(replace(project, flags=(*left, *made)))
 
-        return with_size_macros(host_first_spec(project), sizes, read)
+        first = host_first_spec(project)
+        return with_size_macros(first, size_macros(text_of_file(path), project.flags), read)
     if loop is not None:
         raise UsageError("--loop is for C and C++", "name the function alone")
     if compiler is not None:
