@@ -216,7 +216,8 @@ class Catalogue:
                 continue
             info = self.passes.get(name)
             if info is None:
-                return f"unknown pass {name!r}"
+                level = f"; the level is written default<{name}>" if re.fullmatch(r"O[0-3sz]", name) else ""
+                return f"unknown pass {name!r}{level}"
             if info.level == "loop-mssa" and leaf.level != "loop-mssa":
                 return f"{name!r} needs loop-mssa(…) around it"
             # LLVM wraps a pass by itself where a higher level stands, never the other way round.

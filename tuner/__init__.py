@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from tuner.api import Result, confirm, ensure, load, replay, tune
     from tuner.core.errors import TunerError
     from tuner.driver.applications.live import record
@@ -18,6 +19,7 @@ __all__ = [
     "Result",
     "TunerError",
     "Wisdom",
+    "__version__",
     "confirm",
     "ensure",
     "load",
@@ -44,6 +46,8 @@ _WHERE = {
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("remix-tuner")
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+import tuner
+from tuner.cli.run_names import RUNS, Run
 
 if TYPE_CHECKING:
     from tuner.api import Result
@@ -29,7 +31,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"remix-tuner {metadata.version('remix-tuner')}")
+        print(f"remix-tuner {tuner.__version__}")
         raise typer.Exit
 
 
@@ -42,7 +44,7 @@ def _itself(
     pass
 
 
-def write_trials(result: Result, *, optuna: Path | None, parquet: Path | None) -> None:
+def write_trials(result: Result, *, optuna: Path | None, parquet: Path | None, csv: Path | None) -> None:
     """Writes the trials of a run in the formats of other tools; what was written is said on stderr."""
     if optuna is not None:
         from tuner.driver.outcome.journal import write_journal
@@ -53,10 +55,14 @@ def write_trials(result: Result, *, optuna: Path | None, parquet: Path | None) -
         from tuner.driver.outcome.frames import write_parquet
 
         print(f"wrote {write_parquet(result.path, parquet)} trials to {parquet}", file=sys.stderr)
+    if csv is not None:
+        from tuner.driver.outcome.frames import write_csv
+
+        print(f"wrote {write_csv(result.path, csv)} trials to {csv}", file=sys.stderr)
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run record.", show_default=False)],
+    run: Run,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The HTML file; beside the record if left out.")
     ] = None,
@@ -74,7 +80,7 @@ def serve(
     place: Annotated[
         Path,
         typer.Argument(metavar="RUN|DIR", help="A run record, or a folder of them.", show_default=False),
-    ] = Path("tuner-runs"),
+    ] = RUNS,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes any that is free.")
     ] = 8765,

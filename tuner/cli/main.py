@@ -13,7 +13,8 @@ from tuner.cli import applications, building, looking, recorded, recording
 from tuner.cli.amounts import Amount, amount, further_of, whole_amount
 from tuner.cli.as_json import Json, baseline_told, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
-from tuner.cli.recorded import RUNS, Out
+from tuner.cli.recorded import Out
+from tuner.cli.run_names import RUNS
 from tuner.core.errors import UsageError
 from tuner.core.thread_counts import limit_own_threads
 
@@ -253,6 +254,7 @@ def init(
             "that of compile_commands.json where it is not clang."
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that exist.")] = False,
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
@@ -279,8 +281,9 @@ def init(
         return
     further = {target.with_name(name): text for name, text in first.beside.items()}
     for path in (target, *further):
-        if path.exists():
-            raise UsageError(f"{path} exists already", "name another file with -o, or -o - to see it")
+        if path.exists() and not force:
+            hint = "name another file with -o, write over it with --force, or see it with -o -"
+            raise UsageError(f"{path} exists already", hint)
     for path, text_of_it in further.items():
         write_atomically(path, text_of_it.encode())
         print(f"wrote {path}, which calls the template")

@@ -13,19 +13,16 @@ import typer
 from tuner.cli import looking
 from tuner.cli.as_json import Json, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, stop_cleanly
+from tuner.cli.run_names import RUNS, Run
 from tuner.core.errors import TunerError, UsageError
 
 if TYPE_CHECKING:
     from tuner.api import Result
 
-__all__ = ["RUNS", "Out", "add_commands"]
+__all__ = ["Out", "add_commands"]
 
 EXIT_DIFFERENCE = 4
 
-RUNS = Path("tuner-runs")
-"""Where runs are kept unless said otherwise."""
-
-Run = Annotated[Path, typer.Argument(help="A run record.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", help="Folder for run records.")]
 
 
@@ -113,6 +110,9 @@ def show(
     parquet: Annotated[
         Path | None, typer.Option("--parquet", metavar="FILE", help="Write its trials as Parquet.")
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write its trials as CSV.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the result of a run; or write its trials for other tools."""
@@ -120,8 +120,8 @@ def show(
     from tuner.cli import text
 
     result = load(run)
-    if optuna is not None or parquet is not None:
-        looking.write_trials(result, optuna=optuna, parquet=parquet)
+    if (optuna, parquet, csv) != (None, None, None):
+        looking.write_trials(result, optuna=optuna, parquet=parquet, csv=csv)
         if not as_json:
             return
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -266,14 +267,33 @@ def _time(values: tuple[float, float, float], unit: str, scale: float) -> str:
     return f"{value:.4g} {unit} [{low:.4g}, {high:.4g}]"
 
 
+_RUN = "{:<30} {:<16} {:>8}  {:<14} {:>6}  {:<16}  {}"
+
+
 def print_list(results: Iterable[Result], folder: Path) -> None:
-    """One line for each run, as soon as it is there."""
+    """One line for each run, as soon as it is there; of a gain that is only the search's the claim says so."""
     none = True
     for result in results:
+        if none:
+            print(_RUN.format("run", "kernel", "gain", "claim", "trials", "written", "device").rstrip())
         none, outcome = False, result.outcome
-        state = "interrupted" if outcome.interrupted else outcome.summary.claim
-        trials = f"{outcome.summary.trials['total']} trials"
-        print(f"{outcome.path}  {outcome.kernel}  {result.speedup:.3f}x  {state}  {trials}")
+        summary = outcome.summary
+        state = "interrupted" if outcome.interrupted else summary.claim
+        score = None if summary.candidate is None else summary.candidate.score
+        seen = result.speedup if summary.improved or score is None else math.exp(-score)
+        written = datetime.fromtimestamp(result.path.stat().st_mtime).strftime("%Y-%m-%d %H:%M")
+        gain = f"{seen:.2f}x{'' if summary.improved or score is None else '?'}"
+        print(
+            _RUN.format(
+                str(outcome.path),
+                outcome.kernel,
+                gain,
+                state,
+                summary.trials["total"],
+                written,
+                outcome.device,
+            )
+        )
     if none:
         print(f"no runs in {folder}")
 

@@ -58,7 +58,15 @@ from tuner.spec.sections import (
     make_wrapper,
     refuse_unbuilt,
 )
-from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, out_of_reach, read_sources
+from tuner.spec.sources import (
+    Reader,
+    Sources,
+    folder_reader,
+    language_of,
+    mapping_reader,
+    out_of_reach,
+    read_sources,
+)
 from tuner.spec.structured import parts
 from tuner.spec.tunables import (
     Tunables,
@@ -198,6 +206,8 @@ def load_spec(path: str | Path, *, text: str | None = None) -> list[LoadedSpec]:
 
 
 def _read_spec(place: Path) -> str:
+    if language_of(place.name) not in (None, "recorded") and place.is_file():
+        raise SpecError(f"{place} is a source and no spec", f"tuner init {place} writes a first spec for it")
     try:
         return place.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

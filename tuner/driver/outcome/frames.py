@@ -1,7 +1,9 @@
-"""Trials as rows, as a pandas DataFrame and as a Parquet file: units stand in the columns' names."""
+"""Trials as rows, as a pandas DataFrame, as CSV and as a Parquet file: units stand in the columns' names."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -9,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.files import settle
+from tuner.core.files import settle, write_atomically
 from tuner.core.types import Status, Value
 from tuner.driver.outcome.export import check_writable
 from tuner.driver.outcome.result import search_times_s
@@ -22,7 +24,7 @@ from tuner.recorders.record import RunRecord
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["read_rows", "trials_frame", "write_parquet"]
+__all__ = ["read_rows", "trials_frame", "write_csv", "write_parquet"]
 
 INSTALL = "pip install 'remix-tuner[frames]'"
 
@@ -83,6 +85,13 @@ def trials_frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
         import pandas
     except ImportError as error:
         raise MachineError("DataFrames need pandas", f"{INSTALL}, or use result.rows") from error
+    return pandas.DataFrame(
+        {name: pandas.array(values, dtype=type_) for name, (type_, values) in _columns(rows).items()}
+    )
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, list[Any]]]:
+    """Each column's type and values, by name."""
     columns = {name: [row[name] for row in rows] for name in _FIRST}
     columns["speedup"] = [None if row["score"] is None else math.exp(-row["score"]) for row in rows]
     columns["timed_calls"] = [len(row["time_s"]) for row in rows]
@@ -99,7 +108,7 @@ def trials_frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
             columns[f"{prefix}.{name}"] = [
                 str(v) if type_ == "string" and v is not None else v for v in column
             ]
-    return pandas.DataFrame({name: pandas.array(v, dtype=types[name]) for name, v in columns.items()})
+    return {name: (types[name], values) for name, values in columns.items()}
 
 
 _FIRST = ("trial", "status", "stage", "raced")
@@ -121,6 +130,23 @@ def _type_of(values: Sequence[Value | None]) -> str:
     if kinds == {int}:
         return "Int64"
     return "Float64" if kinds <= {int, float} else "string"
+
+
+def write_csv(run: Path, output: Path) -> int:
+    """Writes the trials of a run as CSV, in the columns of :func:`trials_frame`; returns how many.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    check_writable(output)
+    columns = _columns(read_rows(run))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    lines = list(zip(*(values for _, values in columns.values()), strict=True))
+    writer.writerows(lines)
+    write_atomically(output, text.getvalue().encode())
+    return len(lines)
 
 
 def write_parquet(run: Path, output: Path) -> int:

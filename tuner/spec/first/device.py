@@ -186,9 +186,19 @@ class _Writer:
             return []
         small = {1: _ODD[0], 2: _ODD[1]}.get(self._axes, _ODD[2])
         odd = ", ".join(f"{n}: {small + 2 * i}" for i, n in enumerate(self._sizes))
+        if self._guarded:
+            return [
+                Line(f"  problems: [{{{odd}}}]", "check: sizes that no block divides must come out right too")
+            ]
         return [
             Line(f"  # problems: [{{{odd}}}]", "sizes that no block divides, where the kernel can do them")
         ]
+
+    @property
+    def _guarded(self) -> bool:
+        """Whether no work-item beyond a size does anything, also for others of its group."""
+        bounds = axis_sizes(self._body, self._sizes, self._axes, WORK_ITEMS)
+        return len(bounds) == self._axes and not re.search(r"\b(?:__)?local\b", self._body)
 
     def _launch(self, *, local: bool) -> Line:
         grid = [f'"ceil({size} / {block})"' for size, block in zip(self._over, self._blocks, strict=False)]
