@@ -1,0 +1,218 @@
+"""Where the author's files have what the preprocessor made regions of: whole lines, with all directives among them.
+
+A region goes from within a line to within another. What it takes the place of are the lines that these are from, and
+where conditionals, brackets or lines that go on do not end there, those up to their ends. Must not preprocess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tuner.core.source_text import lines_of_text
+from tuner.core.types import Source
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import conditionals, unbalanced
+
+__all__ = ["Region", "placed_regions", "with_spans"]
+
+_NUMBERED = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+("[^"\n]*"))?')
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
+_SYSTEM = -2
+_Line = tuple[int, int]
+"""The number of a file, and of a line of it from 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A region and the lines of a file that it stands for.
+
+    Attributes:
+        file: the number of that file.
+        begin, stop: the first of its lines, from 0, and the one behind the last.
+        head, tail: what stands in the region's place before and behind it.
+        made: the region as it was preprocessed.
+        wrote: the author's lines of that, as many.
+        lines: their numbers, from 0.
+        given: the region as the author wrote it; ``None`` where more than that is replaced.
+    """
+
+    file: int
+    begin: int
+    stop: int
+    head: str
+    tail: str
+    made: str
+    wrote: str
+    lines: tuple[int, ...]
+    given: str | None
+
+
+def with_spans(
+    text: str, regions: Sequence[Region], *, built: bool = True, behind: str = ""
+) -> tuple[str, ...]:
+    """A file's text cut at regions.
+
+    Args:
+        text: the author's.
+        regions: of the file, in order.
+        built: whether they stand there in the place of the author's lines; else these are what is cut out.
+        behind: whole lines that follow the last one.
+    """
+    lines = lines_of_text(text)
+    parts, at = [""], 0
+    for region in regions:
+        if region.begin < at:
+            raise Refused("two regions share a conditional, or a line")
+        parts[-1] += "".join(lines[at : region.begin]) + region.head * built
+        given = "".join(lines[region.begin : region.stop])
+        parts += [region.made, region.tail] if built else [given, ""]
+        at = region.stop
+    if behind:
+        parts[-1] += behind if parts[-1].endswith("\n") else f"\n{behind}"
+    parts[-1] += "".join(lines[at:])
+    return tuple(parts)
+
+
+def placed_regions(
+    parts: Sequence[str], runs: Sequence[tuple[int, int, int]], files: Sequence[Source]
+) -> list[Region]:
+    """The regions of a preprocessed source in the files that they are from.
+
+    Args:
+        parts: of the source, cut at its regions.
+        runs: where its lines are from, as in :class:`~tuner.core.types.Preprocessed`.
+        files: as the author has them.
+
+    Raises:
+        Refused: a region cannot be told apart there.
+    """
+    rows = lines_of_text("".join(parts))
+    places = _places(runs, len(rows))
+    left_out = [row for row, file, _ in runs if file == _SYSTEM]
+    found, at = [], 0
+    for number, part in enumerate(parts):
+        end = at + len(part)
+        if number % 2:
+            found.append(_placed(rows, places, left_out, (at, end), files))
+        at = end
+    return found
+
+
+def _places(runs: Sequence[tuple[int, int, int]], count: int) -> list[_Line]:
+    own = [run for run in runs if run[1] != _SYSTEM]
+    ends = [row for row, *_ in own[1:]] + [count]
+    return [
+        (file, line + i) for (row, file, line), end in zip(own, ends, strict=True) for i in range(end - row)
+    ]
+
+
+def _placed(
+    rows: Sequence[str],
+    places: Sequence[_Line],
+    left_out: Sequence[int],
+    region: tuple[int, int],
+    files: Sequence[Source],
+) -> Region:
+    """One region between two characters of a source's rows."""
+    whole = "".join(rows)
+    begin, end = region
+    first, last = whole.count("\n", 0, begin), whole.count("\n", 0, end)
+    of_lines = end > begin and whole[begin - 1 : begin] == whole[end - 1] == "\n"
+    # Between marks the lines of the marks count: directives may follow them.
+    file, line = places[first - 1] if of_lines else places[first]
+    other, stop = places[last]
+    if file != other or line < 0:
+        raise Refused("a region begins in one file and ends in another")
+    span = range(line + of_lines, stop + (not of_lines))
+    lines = lines_of_text(files[file].text)
+    filled = {place[1] for place, row in zip(places, rows, strict=True) if place[0] == file and row.strip()}
+    wide = span if of_lines else _widened(lines, span, filled)
+    inside = [i for i, place in enumerate(places) if place[0] == file and place[1] in wide]
+    own = range(first, last + (not of_lines))
+    made = range(min([*inside, first]), max([*inside, last - of_lines]) + 1)
+    hidden = of_lines or _INCLUDE.search("".join(lines[wide.start : span.start])) is not None
+    if any(made.start + (not hidden) <= row < made.stop + of_lines for row in left_out):
+        raise Refused(f"a region of {files[file].name} includes a header of the system")
+    text, region_text = "".join(lines[i] for i in wide), whole[begin:end]
+    head = whole[len("".join(rows[: made.start])) : begin]
+    tail = "" if of_lines else whole[end : len("".join(rows[: made.stop]))]
+    head, tail = _as_written(text, head, tail)
+    numbered = _numbered(lines, wide)
+    plain = not numbered and text.startswith(head) and text.endswith(tail)
+    return Region(
+        file=file,
+        begin=wide.start,
+        stop=wide.stop,
+        head=head,
+        tail=(tail if not numbered or tail.endswith("\n") else f"{tail}\n") + numbered,
+        made=region_text,
+        wrote=_wrote(rows, places, own, files, (head, tail)),
+        lines=tuple(places[i][1] if places[i][0] == file else -1 for i in own),
+        given=text[len(head) : len(text) - len(tail)] if plain and wide == span else None,
+    )
+
+
+def _as_written(text: str, head: str, tail: str) -> tuple[str, str]:
+    """What stands before and behind a region in its lines, with the author's blanks."""
+    if not head.strip():
+        head = text[: len(text) - len(text.lstrip(" \t"))] if head else ""
+    behind = text.rpartition("}")[2]
+    return head, behind if behind.split() == tail.split() and tail else tail
+
+
+def _widened(lines: Sequence[str], span: range, filled: Collection[int]) -> range:
+    """Lines with the whole of each conditional among them, and of a macro's arguments or a line that goes on.
+
+    Args:
+        lines: of the file.
+        span: of them.
+        filled: lines of which the preprocessor left something.
+    """
+    text = "".join(lines)
+    begin, stop = span.start, span.stop
+    for directives in conditionals(text):
+        numbers = [text.count("\n", 0, place.start) for place in directives]
+        inside = [begin <= number < stop for number in numbers]
+        if any(inside) and not all(inside):
+            begin = min(begin, numbers[0])
+            stop = max(stop, text.count("\n", 0, directives[-1].stop) + 1)
+    for end in range(stop, len(lines) + 1):
+        within = "".join(lines[begin:end])
+        if not unbalanced(within) and not within.endswith("\\\n"):
+            return range(begin, end)
+        if end in filled:
+            break
+    return range(begin, stop)
+
+
+def _numbered(lines: Sequence[str], span: range) -> str:
+    """A directive with the number of the line behind some, where one of theirs gave that; empty elsewhere."""
+    found = [(i, number) for i in span if (number := _NUMBERED.match(lines[i]))]
+    if not found:
+        return ""
+    at, last = found[-1]
+    name = next((number[2] for _, number in reversed(found) if number[2]), "")
+    return f"#line {int(last[1]) + span.stop - at - 1} {name}".rstrip() + "\n"
+
+
+def _wrote(
+    rows: Sequence[str],
+    places: Sequence[_Line],
+    own: range,
+    files: Sequence[Source],
+    around: tuple[str, str],
+) -> str:
+    """The author's lines of a region's rows, without what stands around it; of an include its row is the line."""
+    texts: dict[int, list[str]] = {}
+    made = []
+    for i in own:
+        file, line = places[i]
+        lines = texts.setdefault(file, lines_of_text(files[file].text) if file >= 0 else [])
+        alone = all(places[j] != places[i] for j in (i - 1, i + 1) if 0 <= j < len(places))
+        made.append(lines[line] if alone and 0 <= line < len(lines) else rows[i])
+    text, (head, tail) = "".join(made), around
+    if text.count("\n") != sum(row.count("\n") for row in rows[own.start : own.stop]):
+        text = "".join(rows[own.start : own.stop])
+    return text.removeprefix(head).removesuffix(tail)
