@@ -164,7 +164,7 @@ class Units:
         assert unit is not None
         at = line - 1 - "".join(unit.parts[:part]).count("\n")
         lines = self._regions[number, part].lines
-        return lines[at] + 1 if 0 <= at < len(lines) else None
+        return lines[at] + 1 if 0 <= at < len(lines) and lines[at] >= 0 else None
 
     def joined(self, number: int, file: SourceFile) -> SourceFile:
         """The same of a source, cut."""
@@ -193,7 +193,7 @@ def units_of(files: Sequence[Source], found: Preprocessed, entry: str, language:
     for unit, runs in zip(cut, found.origins, strict=True):
         home = numbers[unit.name]
         units[home] = unit
-        places = placed_regions(unit.parts, runs, files)
+        places = placed_regions(unit.parts, runs, files, counted=found.counted, numbered=found.numbered)
         owner = next((place.file for place in places), home)
         if any(place.file != owner for place in places):
             raise Refused(f"regions are in {unit.name} and in what it includes")
@@ -201,12 +201,7 @@ def units_of(files: Sequence[Source], found: Preprocessed, entry: str, language:
             units[home] = SourceFile(name=unit.name, parts=("".join(unit.parts),))
             continue
         units[home], units[owner] = None, unit
-        counted = (
-            "#if " + " || ".join(["__COUNTER__"] * found.counted) + "\n#endif\n" if found.counted else ""
-        )
-        built[owner] = SourceFile(
-            name=files[owner].name, parts=with_spans(files[owner].text, places, behind=counted)
-        )
+        built[owner] = SourceFile(name=files[owner].name, parts=with_spans(files[owner].text, places))
         regions |= {(owner, 2 * i + 1): place for i, place in enumerate(places)}
     return Units(files=tuple(units), built=tuple(built), macros=frozenset(found.macros), _regions=regions)
 

@@ -213,9 +213,8 @@ class Program:
         given = self.files[file].parts[part]
         if self.units is None:
             return respelled(text, given, given, types)
-        return self.units.spelled(
-            file, part, text, types, unsteady_macros([f.text for f in (*self.files, *self.entry.headers)])
-        )
+        texts = [*(one.text for one in self.files), *(one.text for one in self.entry.headers)]
+        return self.units.spelled(file, part, text, types, unsteady_macros(texts))
 
 
 _READ: Kept[Program] = Kept(128)

@@ -49,16 +49,13 @@ class Region:
     given: str | None
 
 
-def with_spans(
-    text: str, regions: Sequence[Region], *, built: bool = True, behind: str = ""
-) -> tuple[str, ...]:
+def with_spans(text: str, regions: Sequence[Region], *, built: bool = True) -> tuple[str, ...]:
     """A file's text cut at regions.
 
     Args:
         text: the author's.
         regions: of the file, in order.
         built: whether they stand there in the place of the author's lines; else these are what is cut out.
-        behind: whole lines that follow the last one.
     """
     lines = lines_of_text(text)
     parts, at = [""], 0
@@ -69,14 +66,17 @@ def with_spans(
         given = "".join(lines[region.begin : region.stop])
         parts += [region.made, region.tail] if built else [given, ""]
         at = region.stop
-    if behind:
-        parts[-1] += behind if parts[-1].endswith("\n") else f"\n{behind}"
     parts[-1] += "".join(lines[at:])
     return tuple(parts)
 
 
 def placed_regions(
-    parts: Sequence[str], runs: Sequence[tuple[int, int, int]], files: Sequence[Source]
+    parts: Sequence[str],
+    runs: Sequence[tuple[int, int, int]],
+    files: Sequence[Source],
+    *,
+    counted: int,
+    numbered: bool,
 ) -> list[Region]:
     """The regions of a preprocessed source in the files that they are from.
 
@@ -84,6 +84,8 @@ def placed_regions(
         parts: of the source, cut at its regions.
         runs: where its lines are from, as in :class:`~tuner.core.types.Preprocessed`.
         files: as the author has them.
+        counted: how many numbers of ``__COUNTER__`` are left out behind the last region.
+        numbered: whether the lines behind a region keep their numbers, as where one of its lines gives them a number.
 
     Raises:
         Refused: a region cannot be told apart there.
@@ -91,11 +93,13 @@ def placed_regions(
     rows = lines_of_text("".join(parts))
     places = _places(runs, len(rows))
     left_out = [row for row, file, _ in runs if file == _SYSTEM]
+    counts = "#if " + " || ".join(["__COUNTER__"] * counted) + "\n#endif\n" if counted else ""
     found, at = [], 0
     for number, part in enumerate(parts):
         end = at + len(part)
         if number % 2:
-            found.append(_placed(rows, places, left_out, (at, end), files))
+            behind = counts if number == len(parts) - 2 else ""
+            found.append(_placed(rows, places, left_out, (at, end), files, behind=behind, numbered=numbered))
         at = end
     return found
 
@@ -114,6 +118,9 @@ def _placed(
     left_out: Sequence[int],
     region: tuple[int, int],
     files: Sequence[Source],
+    *,
+    behind: str,
+    numbered: bool,
 ) -> Region:
     """One region between two characters of a source's rows."""
     whole = "".join(rows)
@@ -135,31 +142,39 @@ def _placed(
     hidden = of_lines or _INCLUDE.search("".join(lines[wide.start : span.start])) is not None
     if any(made.start + (not hidden) <= row < made.stop + of_lines for row in left_out):
         raise Refused(f"a region of {files[file].name} includes a header of the system")
-    text, region_text = "".join(lines[i] for i in wide), whole[begin:end]
+    text = "".join(lines[i] for i in wide)
     head = whole[len("".join(rows[: made.start])) : begin]
     tail = "" if of_lines else whole[end : len("".join(rows[: made.stop]))]
-    head, tail = _as_written(text, head, tail)
-    numbered = _numbered(lines, wide)
-    plain = not numbered and text.startswith(head) and text.endswith(tail)
+    before, after = ("", "") if of_lines else (_edge(text, head), _edge(text, tail, end=True))
+    plain = wide == span and before is not None and after is not None
+    if before is not None and after is not None and wide == span:
+        head, tail = before, after
+    elif not of_lines:
+        head, tail = head if head.strip() else "", tail if tail.strip() else "\n"
+    more = behind + _numbered(lines, wide, wanted=numbered)
+    around = (
+        (None, None)
+        if of_lines
+        else (whole[:begin].rpartition("\n")[2], whole[end:].partition("\n")[0] + "\n")
+    )
     return Region(
         file=file,
         begin=wide.start,
         stop=wide.stop,
         head=head,
-        tail=(tail if not numbered or tail.endswith("\n") else f"{tail}\n") + numbered,
-        made=region_text,
-        wrote=_wrote(rows, places, own, files, (head, tail)),
+        tail=tail + ("\n" if more and not of_lines and not tail.endswith("\n") else "") + more,
+        made=whole[begin:end],
+        wrote=_wrote(rows, places, own, files, around),
         lines=tuple(places[i][1] if places[i][0] == file else -1 for i in own),
-        given=text[len(head) : len(text) - len(tail)] if plain and wide == span else None,
+        given=text[len(head) : len(text) - len(tail)] if plain and not more else None,
     )
 
 
-def _as_written(text: str, head: str, tail: str) -> tuple[str, str]:
-    """What stands before and behind a region in its lines, with the author's blanks."""
-    if not head.strip():
-        head = text[: len(text) - len(text.lstrip(" \t"))] if head else ""
-    behind = text.rpartition("}")[2]
-    return head, behind if behind.split() == tail.split() and tail else tail
+def _edge(text: str, made: str, *, end: bool = False) -> str | None:
+    """What a text begins or ends with where that has the words of what was made of it."""
+    words = r"\s*".join(map(re.escape, made.split()))
+    found = re.search(rf"\s*{words}\s*\Z", text) if end else re.match(rf"[ \t]*{words}[ \t]*", text)
+    return None if found is None else found[0]
 
 
 def _widened(lines: Sequence[str], span: range, filled: Collection[int]) -> range:
@@ -187,14 +202,16 @@ def _widened(lines: Sequence[str], span: range, filled: Collection[int]) -> rang
     return range(begin, stop)
 
 
-def _numbered(lines: Sequence[str], span: range) -> str:
-    """A directive with the number of the line behind some, where one of theirs gave that; empty elsewhere."""
-    found = [(i, number) for i in span if (number := _NUMBERED.match(lines[i]))]
-    if not found:
+def _numbered(lines: Sequence[str], span: range, *, wanted: bool) -> str:
+    """A directive with the number of the line behind some; empty where none of them gave one and none is wanted."""
+    matches = ((i, _NUMBERED.match(lines[i])) for i in range(span.stop))
+    found = [(i, number) for i, number in matches if number is not None]
+    inside = [number[2] for i, number in found if i >= span.start]
+    if not (inside or wanted):
         return ""
-    at, last = found[-1]
-    name = next((number[2] for _, number in reversed(found) if number[2]), "")
-    return f"#line {int(last[1]) + span.stop - at - 1} {name}".rstrip() + "\n"
+    at, number = (found[-1][0], int(found[-1][1][1])) if found else (-1, 1)
+    name = next(filter(None, reversed(inside)), "")
+    return f"#line {number + span.stop - at - 1} {name}".rstrip() + "\n"
 
 
 def _wrote(
@@ -202,17 +219,23 @@ def _wrote(
     places: Sequence[_Line],
     own: range,
     files: Sequence[Source],
-    around: tuple[str, str],
+    around: tuple[str | None, str | None],
 ) -> str:
-    """The author's lines of a region's rows, without what stands around it; of an include its row is the line."""
+    """The author's lines of a region's rows, without what stands around it there; of an include its rows."""
     texts: dict[int, list[str]] = {}
     made = []
     for i in own:
         file, line = places[i]
         lines = texts.setdefault(file, lines_of_text(files[file].text) if file >= 0 else [])
         alone = all(places[j] != places[i] for j in (i - 1, i + 1) if 0 <= j < len(places))
-        made.append(lines[line] if alone and 0 <= line < len(lines) else rows[i])
-    text, (head, tail) = "".join(made), around
-    if text.count("\n") != sum(row.count("\n") for row in rows[own.start : own.stop]):
-        text = "".join(rows[own.start : own.stop])
-    return text.removeprefix(head).removesuffix(tail)
+        author = lines[line] if alone and 0 <= line < len(lines) else rows[i]
+        before, behind = around[0] if i == own.start else None, around[1] if i == own.stop - 1 else None
+        made.append(_between(author, before, behind) or _between(rows[i], before, behind) or "")
+    return "".join(made)
+
+
+def _between(row: str, before: str | None, behind: str | None) -> str | None:
+    """A row without its words before and behind a region; ``None`` where it has not these."""
+    start = "" if before is None else _edge(row, before)
+    end = "" if behind is None else _edge(row, behind, end=True)
+    return None if start is None or end is None else row[len(start) : len(row) - len(end)]

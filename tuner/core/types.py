@@ -228,6 +228,7 @@ class Preprocessed:
             of the kernel, and the line of that; all from 0. What other files bring comes from the line that includes
             them. The file -2 and no line: a header of the system was there.
         counted: how often ``__COUNTER__`` is used in what may change, where what stands behind it hangs on that.
+        numbered: whether what stands behind it hangs on the numbers of lines, and there are others of them.
     """
 
     values: tuple[tuple[str, int], ...]
@@ -235,6 +236,7 @@ class Preprocessed:
     macros: tuple[str, ...] = field(default=(), repr=False)
     origins: tuple[tuple[tuple[int, int, int], ...], ...] = field(default=(), repr=False)
     counted: int = 0
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

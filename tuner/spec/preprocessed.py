@@ -139,6 +139,7 @@ def _to_json(found: Sequence[Preprocessed]) -> str:
                 "macros": list(each.macros),
                 "origins": [[list(run) for run in runs] for runs in each.origins],
                 "counted": each.counted,
+                "numbered": each.numbered,
             }
             for each in found
         ]
@@ -154,6 +155,7 @@ def _from_json(text: str) -> tuple[Preprocessed, ...]:
             macros=tuple(each["macros"]),
             origins=tuple(tuple((row, file, line) for row, file, line in runs) for runs in each["origins"]),
             counted=each["counted"],
+            numbered=each["numbered"],
         )
         for each in json.loads(text)
     )

@@ -290,46 +290,42 @@ class Asking:
         return "".join(replace(plain, language=each).preprocessed("-dM")[0] for each in languages)
 
     def unchanged(self, found: Preprocessed, placed: Placed) -> Preprocessed:
-        """What was found, with the count of what it counts, where it is the same after the preprocessor in the files.
+        """What was found where it is the same after the preprocessor in the files, with what that needs behind it.
 
         Raises:
-            _Unseen: it is not.
+            _Unseen: it is not the same.
             BaselineError: it does not compile there.
         """
-        name, old, new = self._apart(found, placed)
-        numbers = [_NUMBER.search(words[-1]) if words else None for words in (old, new)]
-        if (
-            numbers[0]
-            and numbers[1]
-            and 0 < (more := int(numbers[0][0]) - int(numbers[1][0])) <= _MOST_COUNTED
-        ):
-            counting = replace(found, counted=more)
-            again = self._apart(counting, placed)
-            if not again[0]:
-                return counting
-        if name:
-            would = f"{' '.join(old)!r} would be {' '.join(new)!r}"
-            raise _Unseen(f"with its function written without macros, {name} would be another text: {would}")
-        return found
+        first = self._apart(found, placed)
+        if not first:
+            return found
+        numbered = replace(found, numbered=True)
+        counts = [_NUMBER.search(words[-1]) for words in self._apart(numbered, placed)[1:] if words]
+        more = int(counts[0][0]) - int(counts[1][0]) if len(counts) == 2 and counts[0] and counts[1] else 0
+        counted = more if 0 < more <= _MOST_COUNTED else 0
+        for one in (numbered, replace(found, counted=counted), replace(numbered, counted=counted)):
+            if not self._apart(one, placed):
+                return one
+        (name,), old, new = first
+        would = f"{' '.join(old)!r} would be {' '.join(new)!r}"
+        raise _Unseen(f"with its function written without macros, {name} would be another text: {would}")
 
-    def _apart(self, found: Preprocessed, placed: Placed) -> tuple[str, Sequence[str], Sequence[str]]:
-        """The first file that is another one so, and the words up to where it is; empty where none is."""
+    def _apart(self, found: Preprocessed, placed: Placed) -> Sequence[Sequence[str]]:
+        """The first file that is another one so, and the words of both up to where it is; nothing where none is."""
         files = placed(found)
         if [file.text for file in files] == [file.text for file in self.reader.files]:
             # Nothing else was preprocessed in the first place.
-            return "", (), ()
+            return ()
         again = self.texts(dict(found.values), files)
         if again.broken is not None:
             raise again.broken
         for before, after in zip(found.files, again.files, strict=True):
             old, new = before.text.split(), after.text.split()
-            at = next(
-                (i for i, pair in enumerate(itertools.zip_longest(old, new)) if len(set(pair)) > 1), None
-            )
+            at = next((i for i, (one, two) in enumerate(itertools.zip_longest(old, new)) if one != two), None)
             if at is not None:
                 shown = slice(max(0, at - _SHOWN), at + 1)
-                return before.name, old[shown], new[shown]
-        return "", (), ()
+                return [before.name], old[shown], new[shown]
+        return ()
 
     def _pasted(self, fixed: Mapping[str, Value]) -> tuple[str, ...]:
         """The tunables with whose values the text is another than with their names in it: pasted, or made a string."""
