@@ -7,7 +7,7 @@ they make of them is put into the files. Must not preprocess anything, nor read 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.errors import Place, SpecError
@@ -15,7 +15,6 @@ from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import definition_start, function_nodes, parse_file
-from tuner.spaces.source.respelling import respelled
 from tuner.spaces.source.spans import Region, placed_regions, with_spans
 
 __all__ = ["SourceFile", "Units", "cut_at_entry", "cut_at_marks", "units_of", "with_regions"]
@@ -100,77 +99,39 @@ class Units:
     """What the preprocessor makes of the files, and the files with its regions in the place of the author's.
 
     Attributes:
-        files: for each file with regions the source that they are found in, cut at them; for others their own text,
-            and ``None`` for a header.
-        built: the files, cut alike.
+        given: the author's files.
+        built: those with the regions, cut at them.
+        files: what regions are read in: for each file with some the source that they are found in, cut alike; for
+            others their own text, and ``None`` for a header.
+        regions: by file and part.
         macros: names that would be replaced in what is put into a region.
     """
 
-    files: tuple[SourceFile | None, ...]
+    given: tuple[Source, ...]
     built: tuple[SourceFile, ...]
+    files: tuple[SourceFile | None, ...]
+    regions: Mapping[tuple[int, int], Region] = field(repr=False)
     macros: frozenset[str]
-    _regions: Mapping[tuple[int, int], Region] = field(repr=False)
 
-    def as_given(self, files: Sequence[Source]) -> list[SourceFile]:
+    def as_given(self) -> list[SourceFile]:
         """The author's files, cut around the lines that regions stand for."""
-        return [
-            SourceFile(name=file.name, parts=with_spans(file.text, self._of(number), built=False))
-            for number, file in enumerate(files)
-        ]
+        cut = []
+        for number, file in enumerate(self.given):
+            own = [region for (home, _), region in self.regions.items() if home == number]
+            cut.append(SourceFile(name=file.name, parts=with_spans(file.text, own, built=False)))
+        return cut
 
     def sources(self, mark: str = "") -> tuple[Source, ...]:
         """The files with the regions as they were preprocessed; with a line in front of the first of each file."""
+        cut = ((file.name, *file.parts) for file in self.built)
         return tuple(
-            Source(
-                name=file.name, text="".join((*file.parts[:1], mark * (len(file.parts) > 1), *file.parts[1:]))
-            )
-            for file in self.built
+            Source(name=name, text="".join((first, mark * bool(rest), *rest))) for name, first, *rest in cut
         )
 
-    def _of(self, number: int) -> list[Region]:
-        return [region for (home, _), region in self._regions.items() if home == number]
-
-    def text(self, number: int, file: SourceFile) -> str:
-        """A unit with what a file's regions are now; empty for a header without any."""
-        unit = self.files[number]
-        if unit is None:
-            return ""
-        return "".join(with_regions(unit.parts, file.parts))
-
-    def wrote(self, number: int, part: int) -> str:
-        """The author's lines of a region as it was preprocessed, a line for each."""
-        return self._regions[number, part].wrote
-
-    def spelled(
-        self, number: int, part: int, text: str, types: Mapping[str, str], unsteady: Collection[str]
-    ) -> str:
-        """A region's text with the author's spelling of lines that are as they were.
-
-        Args:
-            number: the file's.
-            part: the region's.
-            text: of it now.
-            types: by their names.
-            unsteady: macros that come to something else elsewhere.
-        """
-        region = self._regions[number, part]
-        if text == region.made and region.given is not None:
-            return region.given
-        return respelled(text, region.made, region.wrote, types, unsteady=unsteady)
-
-    def line_of(self, number: int, part: int, line: int) -> int | None:
-        """The line of its file from which a line of a unit is, where that is in a region; both from 1."""
-        unit = self.files[number]
-        assert unit is not None
-        at = line - 1 - "".join(unit.parts[:part]).count("\n")
-        lines = self._regions[number, part].lines
-        return lines[at] + 1 if 0 <= at < len(lines) and lines[at] >= 0 else None
-
     def joined(self, number: int, file: SourceFile) -> SourceFile:
-        """The same of a source, cut."""
+        """A unit with what a file's regions are now; without any text for a header without any."""
         unit = self.files[number]
-        assert unit is not None
-        return SourceFile(name=file.name, parts=with_regions(unit.parts, file.parts))
+        return SourceFile(name=file.name, parts=() if unit is None else with_regions(unit.parts, file.parts))
 
 
 def units_of(files: Sequence[Source], found: Preprocessed, entry: str, language: str) -> Units:
@@ -203,7 +164,13 @@ def units_of(files: Sequence[Source], found: Preprocessed, entry: str, language:
         units[home], units[owner] = None, unit
         built[owner] = SourceFile(name=files[owner].name, parts=with_spans(files[owner].text, places))
         regions |= {(owner, 2 * i + 1): place for i, place in enumerate(places)}
-    return Units(files=tuple(units), built=tuple(built), macros=frozenset(found.macros), _regions=regions)
+    return Units(
+        given=tuple(files),
+        built=tuple(built),
+        files=tuple(units),
+        regions=regions,
+        macros=frozenset(found.macros),
+    )
 
 
 def _cut(found: Preprocessed, entry: str, language: str) -> list[SourceFile]:

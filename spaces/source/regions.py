@@ -139,19 +139,18 @@ class Program:
         """The line of its file on which a construct of a function begins; ``None`` where edits have moved it.
 
         Args:
-            label: the function's, of the program as given.
+            label: the function's.
             unknown: as it was read.
         """
         place = self._places[label]
-        file = self.files[place.file]
-        # Trees are of what the preprocessor makes of whole files.
-        read = file if self.units is None else self.units.joined(place.file, file)
-        lines = read.text.split("\n")
-        if not (0 < unknown.line <= len(lines) and unknown.text.split("\n")[0] in lines[unknown.line - 1]):
-            return None
-        return (
-            unknown.line if self.units is None else self.units.line_of(place.file, place.part, unknown.line)
-        )
+        # Trees are of whole files, or of what the preprocessor makes of them.
+        unit = self.files[place.file] if self.units is None else self.units.files[place.file]
+        assert unit is not None
+        above = "".join(unit.parts[: place.part]).count("\n")
+        made, numbers = unit.text.split("\n"), range(above, above + unit.parts[place.part].count("\n") + 1)
+        lines = numbers if self.units is None else self.units.regions[place.file, place.part].lines
+        found = dict(zip(numbers, lines, strict=False)).get(unknown.line - 1, -1)
+        return found + 1 if found >= 0 and unknown.text.split("\n")[0] in made[unknown.line - 1] else None
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""
@@ -181,7 +180,7 @@ class Program:
                 continue
             text = parts[place.file][place.part]
             lead, given = text[: place.start], text[place.start : place.end].decode()
-            wrote = given if self.units is None else self.units.wrote(place.file, place.part)
+            wrote = given if self.units is None else self.units.regions[place.file, place.part].wrote
             made = function_text(function, place.indent)
             if presentable:
                 fixed = lead if place.start else parts[place.file][place.part - 1]
@@ -213,8 +212,8 @@ class Program:
         given = self.files[file].parts[part]
         if self.units is None:
             return respelled(text, given, given, types)
-        texts = [*(one.text for one in self.files), *(one.text for one in self.entry.headers)]
-        return self.units.spelled(file, part, text, types, unsteady_macros(texts))
+        unsteady = unsteady_macros([one.text for one in (*self.units.given, *self.entry.headers)])
+        return self.units.regions[file, part].spelled(text, types, unsteady)
 
 
 _READ: Kept[Program] = Kept(128)
@@ -264,7 +263,7 @@ def _cut_at_entry(kernel: Kernel, files: Sequence[Source], entry: str) -> list[S
     except SpecError:
         if not kernel.preprocessed:
             raise
-        return units_of(files, kernel.preprocessed[0], entry, kernel.language).as_given(files)
+        return units_of(files, kernel.preprocessed[0], entry, kernel.language).as_given()
 
 
 def configured(kernel: Kernel, found: Preprocessed) -> Units:
@@ -305,15 +304,14 @@ def _program(
     units: Units | None = None,
     edited: bool = False,
 ) -> Program:
-    given = frozenset[str]()
     # Tunables have one name in all files.
     meant = [*(f.text for f in files), *(h.text for h in entry.headers)]
-    everything = "\n".join(meant)
+    given = frozenset[str]()
     if units is not None:
         # With macros replaced the text before that says nothing.
-        meant = [units.text(number, file) for number, file in enumerate(files)]
-        given = words(everything)
-        everything = "\n".join(meant)
+        given = words("\n".join([*meant, *(f.text for f in units.given)]))
+        meant = [units.joined(number, file).text for number, file in enumerate(files)]
+    everything = "\n".join(meant)
     own = own_names(meant, language)
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}

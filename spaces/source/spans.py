@@ -7,13 +7,14 @@ where conditionals, brackets or lines that go on do not end there, those up to t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Source
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import conditionals, unbalanced
+from tuner.spaces.source.respelling import respelled
 
 __all__ = ["Region", "placed_regions", "with_spans"]
 
@@ -47,6 +48,12 @@ class Region:
     wrote: str
     lines: tuple[int, ...]
     given: str | None
+
+    def spelled(self, text: str, types: Mapping[str, str], unsteady: Collection[str]) -> str:
+        """What a text in its place is in the author's spelling; as in :func:`respelled`."""
+        if text == self.made and self.given is not None:
+            return self.given
+        return respelled(text, self.made, self.wrote, types, unsteady=unsteady)
 
 
 def with_spans(text: str, regions: Sequence[Region], *, built: bool = True) -> tuple[str, ...]:
