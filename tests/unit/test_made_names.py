@@ -91,6 +91,12 @@ def test_a_function_of_an_included_file_may_change_there(tmp_path: Path) -> None
     ]
 
 
+def test_a_function_of_an_included_file_is_found_without_its_name(tmp_path: Path) -> None:
+    (tmp_path / "body.inc").write_text(INCLUDED.format("static int two(void) { return 2; }\n"))
+    spec = loaded(tmp_path, '#define N two()\n#include "body.inc"\nint main(void) { return 0; }\n')
+    assert spec.task.kernel.entry == "k"
+
+
 def test_a_static_function_of_an_included_file_is_said_to_be_there(tmp_path: Path) -> None:
     (tmp_path / "body.inc").write_text(INCLUDED.format("static "))
     (tmp_path / "k.c").write_text('#define N 2\n#include "body.inc"\nint main(void) { return 0; }\n')
