@@ -97,84 +97,92 @@ def placed_regions(
     Raises:
         Refused: a region cannot be told apart there.
     """
-    rows = lines_of_text("".join(parts))
-    places = _places(runs, len(rows))
-    left_out = [row for row, file, _ in runs if file == _SYSTEM]
     counts = "#if " + " || ".join(["__COUNTER__"] * counted) + "\n#endif\n" if counted else ""
+    unit = _Unit("".join(parts), runs, files)
     found, at = [], 0
     for number, part in enumerate(parts):
         end = at + len(part)
         if number % 2:
             behind = counts if number == len(parts) - 2 else ""
-            found.append(_placed(rows, places, left_out, (at, end), files, behind=behind, numbered=numbered))
+            found.append(unit.region(at, end, behind=behind, numbered=numbered))
         at = end
     return found
 
 
-def _places(runs: Sequence[tuple[int, int, int]], count: int) -> list[_Line]:
-    own = [run for run in runs if run[1] != _SYSTEM]
-    ends = [row for row, *_ in own[1:]] + [count]
-    return [
-        (file, line + i) for (row, file, line), end in zip(own, ends, strict=True) for i in range(end - row)
-    ]
+class _Unit:
+    """A source after the preprocessor, in rows, and where each is from."""
 
+    def __init__(self, text: str, runs: Sequence[tuple[int, int, int]], files: Sequence[Source]) -> None:
+        self._text, self._rows = text, lines_of_text(text)
+        self._files, self._lines = files, [lines_of_text(file.text) for file in files]
+        own = [run for run in runs if run[1] != _SYSTEM]
+        ends = [row for row, *_ in own[1:]] + [len(self._rows)]
+        self._places: list[_Line] = []
+        for (row, file, line), end in zip(own, ends, strict=True):
+            self._places += [(file, line + i) for i in range(end - row)]
+        self._left_out = [row for row, file, _ in runs if file == _SYSTEM]
 
-def _placed(
-    rows: Sequence[str],
-    places: Sequence[_Line],
-    left_out: Sequence[int],
-    region: tuple[int, int],
-    files: Sequence[Source],
-    *,
-    behind: str,
-    numbered: bool,
-) -> Region:
-    """One region between two characters of a source's rows."""
-    whole = "".join(rows)
-    begin, end = region
-    first, last = whole.count("\n", 0, begin), whole.count("\n", 0, end)
-    of_lines = end > begin and whole[begin - 1 : begin] == whole[end - 1] == "\n"
-    # Between marks the lines of the marks count: directives may follow them.
-    file, line = places[first - 1] if of_lines else places[first]
-    other, stop = places[last]
-    if file != other or line < 0:
-        raise Refused("a region begins in one file and ends in another")
-    span = range(line + of_lines, stop + (not of_lines))
-    lines = lines_of_text(files[file].text)
-    filled = {place[1] for place, row in zip(places, rows, strict=True) if place[0] == file and row.strip()}
-    wide = span if of_lines else _widened(lines, span, filled)
-    inside = [i for i, place in enumerate(places) if place[0] == file and place[1] in wide]
-    own = range(first, last + (not of_lines))
-    made = range(min([*inside, first]), max([*inside, last - of_lines]) + 1)
-    hidden = of_lines or _INCLUDE.search("".join(lines[wide.start : span.start])) is not None
-    if any(made.start + (not hidden) <= row < made.stop + of_lines for row in left_out):
-        raise Refused(f"a region of {files[file].name} includes a header of the system")
-    text = "".join(lines[i] for i in wide)
-    head = whole[len("".join(rows[: made.start])) : begin]
-    tail = "" if of_lines else whole[end : len("".join(rows[: made.stop]))]
-    before, after = ("", "") if of_lines else (_edge(text, head), _edge(text, tail, end=True))
-    plain = wide == span and before is not None and after is not None
-    if before is not None and after is not None and wide == span:
-        head, tail = before, after
-    elif not of_lines:
-        head, tail = head if head.strip() else "", tail if tail.strip() else "\n"
-    more = behind + _numbered(lines, wide, wanted=numbered)
-    around = (
-        (None, None)
-        if of_lines
-        else (whole[:begin].rpartition("\n")[2], whole[end:].partition("\n")[0] + "\n")
-    )
-    return Region(
-        file=file,
-        begin=wide.start,
-        stop=wide.stop,
-        head=head,
-        tail=tail + ("\n" if more and not of_lines and not tail.endswith("\n") else "") + more,
-        made=whole[begin:end],
-        wrote=_wrote(rows, places, own, files, around),
-        lines=tuple(places[i][1] if places[i][0] == file else -1 for i in own),
-        given=text[len(head) : len(text) - len(tail)] if plain and not more else None,
-    )
+    def region(self, begin: int, end: int, *, behind: str, numbered: bool) -> Region:
+        """What lies between two characters, and lines that are put behind it."""
+        whole = end > begin and self._text[begin - 1 : begin] == self._text[end - 1] == "\n"
+        first, last = (self._text.count("\n", 0, place) for place in (begin, end))
+        own = range(first, last + (not whole))
+        # Between marks the lines of the marks count: directives may follow them.
+        file, line = self._places[first - whole]
+        other, stop = self._places[last]
+        if file != other or line < 0:
+            raise Refused("a region begins in one file and ends in another")
+        lines, span = self._lines[file], range(line + whole, stop + (not whole))
+        wide = span if whole else _widened(lines, span, self._filled(file))
+        made = self._made(file, wide, own)
+        hidden = whole or _INCLUDE.search("".join(lines[wide.start : span.start])) is not None
+        if any(made.start + (not hidden) <= row < made.stop + whole for row in self._left_out):
+            raise Refused(f"a region of {self._files[file].name} includes a header of the system")
+        text = "".join(lines[wide.start : wide.stop])
+        head, tail = (self._text[self._at(made.start) : begin], self._text[end : self._at(made.stop)])
+        edges = ("", "") if whole else (_edge(text, head), _edge(text, tail, end=True))
+        if plain := wide == span and None not in edges:
+            head, tail = edges[0] or "", edges[1] or ""
+        else:
+            head, tail = head if head.strip() else "", tail if tail.strip() else "\n"
+        more = behind + _numbered(lines, wide, wanted=numbered)
+        return Region(
+            file=file,
+            begin=wide.start,
+            stop=wide.stop,
+            head=head,
+            tail=tail + "\n" * bool(more and not whole and not tail.endswith("\n")) + more,
+            made=self._text[begin:end],
+            wrote=self._wrote(own)
+            if whole
+            else self._wrote(own, self._text[self._at(first) : begin], self._text[end : self._at(last + 1)]),
+            lines=tuple(place[1] if place[0] == file else -1 for place in self._places[first : own.stop]),
+            given=text[len(head) : len(text) - len(tail)] if plain and not more else None,
+        )
+
+    def _at(self, row: int) -> int:
+        return sum(map(len, self._rows[:row]))
+
+    def _filled(self, file: int) -> set[int]:
+        """The lines of a file of which the preprocessor left something."""
+        pairs = zip(self._places, self._rows, strict=True)
+        return {line for (of, line), row in pairs if of == file and row.strip()}
+
+    def _made(self, file: int, span: range, own: range) -> range:
+        """The rows that are from some lines of a file, and a region's own among them."""
+        rows = [i for i, (of, line) in enumerate(self._places) if of == file and line in span]
+        return range(min([*rows, own.start]), max([*rows, own.stop - 1]) + 1)
+
+    def _wrote(self, own: range, before: str | None = None, behind: str | None = None) -> str:
+        """The author's lines of rows, without what stands around a region in them; of an include its rows."""
+        made = []
+        for i in own:
+            file, line = self._places[i]
+            alone = file >= 0 and line >= 0 and self._places[i] not in self._places[max(0, i - 1) : i + 2 : 2]
+            author = self._lines[file][line] if alone and line < len(self._lines[file]) else self._rows[i]
+            edges = before if i == own.start else None, behind if i == own.stop - 1 else None
+            made.append(_between(author, *edges) or _between(self._rows[i], *edges) or "")
+        return "".join(made)
 
 
 def _edge(text: str, made: str, *, end: bool = False) -> str | None:
@@ -219,26 +227,6 @@ def _numbered(lines: Sequence[str], span: range, *, wanted: bool) -> str:
     at, number = (found[-1][0], int(found[-1][1][1])) if found else (-1, 1)
     name = next(filter(None, reversed(inside)), "")
     return f"#line {number + span.stop - at - 1} {name}".rstrip() + "\n"
-
-
-def _wrote(
-    rows: Sequence[str],
-    places: Sequence[_Line],
-    own: range,
-    files: Sequence[Source],
-    around: tuple[str | None, str | None],
-) -> str:
-    """The author's lines of a region's rows, without what stands around it there; of an include its rows."""
-    texts: dict[int, list[str]] = {}
-    made = []
-    for i in own:
-        file, line = places[i]
-        lines = texts.setdefault(file, lines_of_text(files[file].text) if file >= 0 else [])
-        alone = all(places[j] != places[i] for j in (i - 1, i + 1) if 0 <= j < len(places))
-        author = lines[line] if alone and 0 <= line < len(lines) else rows[i]
-        before, behind = around[0] if i == own.start else None, around[1] if i == own.stop - 1 else None
-        made.append(_between(author, before, behind) or _between(rows[i], before, behind) or "")
-    return "".join(made)
 
 
 def _between(row: str, before: str | None, behind: str | None) -> str | None:

@@ -74,8 +74,8 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
         return chosen(reader, text, file, _root(static, file).name)
     if not callable_:
         names = functions_of(own_text(reader.preprocessed()[0], {})[0])
-        found = (f for name in names for f, _ in included_functions(reader, name) if not f.hidden)
-        callable_ = {f.name: f for f in found}
+        included = (f for name in names for f, _ in included_functions(reader, name) if not f.hidden)
+        callable_ = {f.name: f for f in included}
     if not callable_:
         raise UsageError(f"{file} has no function that can be called from outside", "name another file")
     return _root(callable_, file)
