@@ -117,7 +117,7 @@ def test_what_would_be_missing_is_said(text: str, reason: str) -> None:
     ("text", "wanted"),
     [
         ('#include "body.inc"\nint main(void) { return 0; }\n', "N != 48 || defined(NEGATIVE)"),
-        (f"#if N == 48\n{HEAD}\n#else\nvoid mm(void)\n#endif\n{{ c[0] = a[0]; }}\n", "N != 48"),
+        (f"#if N == 48\n{HEAD}\n#else\nvoid mm(void)\n#endif\n{{\n{LOOPS}}}\n", "N != 48"),
     ],
     ids=["in a header", "heads in a conditional"],
 )
@@ -127,4 +127,12 @@ def test_a_patch_asks_for_the_macros_that_count_there(text: str, wanted: str, tm
     (tmp_path / "k.yaml").write_text(first_spec(tmp_path / "k.c", entry="mm").text)
     (spec,) = load_spec(tmp_path / "k.yaml")
     values = dict(spec.task.kernel.preprocessed[0].values)
-    assert build_requirement(spec.task, spec.tunables, values).startswith(f"#if {wanted}\n")
+    above = build_requirement(spec.task, spec.tunables, values)
+    assert above.startswith(f"#if {wanted}\n")
+    edits = [
+        {"op": "configure", "values": values},
+        {"op": "interchange", "function": "mm", "loops": ["i", "j"]},
+    ]
+    made = apply_edits(read_program(spec.task.kernel), edits).program
+    (changed,) = set(made.sources(presentable=True, above=above)) - set(spec.task.kernel.variant.files)
+    assert f"{above}\n{HEAD}\n{{\n" in changed.text
