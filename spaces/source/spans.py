@@ -20,6 +20,7 @@ __all__ = ["Region", "placed_regions", "with_spans"]
 
 _NUMBERED = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+("[^"\n]*"))?')
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
+_DEFINES = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b", re.MULTILINE)
 _SYSTEM = -2
 _Line = tuple[int, int]
 """The number of a file, and of a line of it from 0."""
@@ -146,16 +147,16 @@ class _Unit:
         else:
             head, tail = head if head.strip() else "", tail if tail.strip() else "\n"
         more = behind + _numbered(lines, wide, wanted=numbered)
+        made_text = self._text[begin:end]
+        around = () if whole else (self._text[self._at(first) : begin], self._text[end : self._at(last + 1)])
         return Region(
             file=file,
             begin=wide.start,
             stop=wide.stop,
             head=head,
             tail=tail + "\n" * bool(more and not whole and not tail.endswith("\n")) + more,
-            made=self._text[begin:end],
-            wrote=self._wrote(own)
-            if whole
-            else self._wrote(own, self._text[self._at(first) : begin], self._text[end : self._at(last + 1)]),
+            made=made_text,
+            wrote=made_text if self._defines(file, text, own) else self._wrote(own, *around),
             lines=tuple(place[1] if place[0] == file else -1 for place in self._places[first : own.stop]),
             given=text[len(head) : len(text) - len(tail)] if plain and not more else None,
         )
@@ -173,13 +174,20 @@ class _Unit:
         rows = [i for i, (of, line) in enumerate(self._places) if of == file and line in span]
         return range(min([*rows, own.start]), max([*rows, own.stop - 1]) + 1)
 
+    def _defines(self, file: int, text: str, own: range) -> bool:
+        """Whether what a region takes the place of may define macros: the author's lines mean something else then."""
+        others = {of for of, _ in self._places[own.start : own.stop]} - {file}
+        texts = [text, *("".join(self._lines[other]) for other in others)]
+        # Each file that brings lines is known; what is included beside may bring macros alone.
+        included = sum(len(_INCLUDE.findall(each)) for each in texts)
+        return -1 in others or included != len(others) or any(map(_DEFINES.search, texts))
+
     def _wrote(self, own: range, before: str | None = None, behind: str | None = None) -> str:
-        """The author's lines of rows, without what stands around a region in them; of an include its rows."""
+        """The author's lines of rows, without what stands around a region in them."""
         made = []
         for i in own:
             file, line = self._places[i]
-            alone = file >= 0 and line >= 0 and self._places[i] not in self._places[max(0, i - 1) : i + 2 : 2]
-            author = self._lines[file][line] if alone and line < len(self._lines[file]) else self._rows[i]
+            (author,) = self._lines[file][line : line + 1] or [self._rows[i]]
             edges = before if i == own.start else None, behind if i == own.stop - 1 else None
             made.append(_between(author, *edges) or _between(self._rows[i], *edges) or "")
         return "".join(made)

@@ -22,7 +22,12 @@ LOOPS = """    for (int i = 0; i < N; i++)
             c[i * N + j] = 2 * a[j * N + i];
 """
 LINES = "int line(void) { return __LINE__; } const char *file(void) { return __FILE__; }\n"
-FILES = {"body.inc": LOOPS, "end.inc": f"{{\n{LOOPS}}}\n", "whole.inc": f"int x = N; {HEAD}\n{{\n{LOOPS}}}\n"}
+FILES = {
+    "size.inc": "#define M 40\n",
+    "body.inc": LOOPS,
+    "end.inc": f"{{\n{LOOPS}}}\n",
+    "whole.inc": f"int x = N; {HEAD}\n{{\n{LOOPS}}}\n",
+}
 UNUSUAL = {
     "a body that is included": f'{HEAD}\n{{\n#include "body.inc"\n}}\n{LINES}',
     "a body that is included between marks": (
@@ -60,6 +65,10 @@ UNUSUAL = {
         f"#define DEF(name, body) void name(const double *a, double *c) {{ body }}\nDEF(mm,\n{LOOPS})\n;\nint z = N;\n"
     ),
     "macros for its braces": f"#define BEGIN {{\n#define END }}\n#define NOT(x)\n{HEAD} BEGIN\n{LOOPS}END\n\nNOT(1)\n",
+    "a macro among what is replaced": (
+        f"#if N\n#define M N\n{HEAD}\n{{\n#else\nvoid mm(void) {{\n#endif\n{LOOPS.replace('< N', '< M')}}}\n"
+    ),
+    "a macro of what is included": f'{HEAD}\n{{\n#include "size.inc"\n{LOOPS.replace("< N", "< M")}}}\n',
     "no end of the last line": f"{HEAD}\n{{\n{LOOPS}c[1] = N; }}",
 }
 
