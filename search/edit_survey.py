@@ -69,7 +69,7 @@ def survey(program: Program, *, reassociate: bool, values: Mapping[str, int]) ->
     """
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=reassociate)
     laid_open = opened(start, values)
-    given, program = program, program if laid_open is None else laid_open.program
+    program = program if laid_open is None else laid_open.program
     tried, reasons = 0, dict[str, _Reason]()
     for name, operator in OPERATORS.items():
         if operator.raw or operator.opens or name in _PROMISES:
@@ -78,17 +78,17 @@ def survey(program: Program, *, reassociate: bool, values: Mapping[str, int]) ->
             if tried == _MOST_PLACES:
                 break
             tried += 1
-            _look(given, program, name, place, reasons)
+            _look(program, name, place, reasons)
     found = sorted(reasons.values(), key=lambda r: -r.count)
     return {
         "tried": tried,
         "refused": sum(r.count for r in found),
         "reasons": [r.to_json() for r in found[:_REASONS]],
-        "unread": _unread(given, program),
+        "unread": _unread(program),
     }
 
 
-def _look(given: Program, program: Program, name: str, place: Place, reasons: dict[str, _Reason]) -> None:
+def _look(program: Program, name: str, place: Place, reasons: dict[str, _Reason]) -> None:
     """Tries one edit, and counts why it is refused where it is."""
     try:
         apply_edit(program, edit_at(program, name, place.function, place.site))
@@ -96,7 +96,7 @@ def _look(given: Program, program: Program, name: str, place: Place, reasons: di
         message = str(refusal)
         kind = _QUOTED.sub("''", _LOOP.sub("loop", message))
         if isinstance(refusal, UnknownConstruct):
-            message += _line(given, place.function, refusal.node)
+            message += _line(program, place.function, refusal.node)
         reason = reasons.setdefault(kind, _Reason(message=message, function=place.function))
         reason.count += 1
         reason.operators[name] = None
@@ -104,17 +104,17 @@ def _look(given: Program, program: Program, name: str, place: Place, reasons: di
         reason.loops |= {key: None for key in keys if key is not None}
 
 
-def _unread(given: Program, program: Program) -> dict[str, str]:
+def _unread(program: Program) -> dict[str, str]:
     """By function the first construct in it that operators do not know, with its kind, text and line."""
     found = {}
     for label, function in program.functions.items():
         unknown = unknown_in(function.body)
         if unknown is not None:
-            line = _line(given, label, unknown)
+            line = _line(program, label, unknown)
             found[label] = f"{construct(unknown)}{line}"
     return found
 
 
-def _line(given: Program, label: str, unknown: Opaque | OpaqueStmt) -> str:
-    line = given.line_of(label, unknown) if label in given.functions else None
+def _line(program: Program, label: str, unknown: Opaque | OpaqueStmt) -> str:
+    line = program.line_of(label, unknown)
     return "" if line is None else f", line {line}"

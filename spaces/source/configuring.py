@@ -35,11 +35,11 @@ def apply(program: Program, edit: Mapping[str, Any]) -> Program:
     if found is None:
         raise Refused("the sources were not preprocessed for these values")
     made = program.with_preprocessed(found)
-    changed = bool(values) or any(unread(file.text) for file in program.files)
+    texts = [[file.text.split() for file in one.files] for one in (program, made)]
+    changed = bool(values) or texts[0] != texts[1] or any(unread(file.text) for file in program.files)
     for region in made.regions:
-        text = made.region_text(*region)
-        made, counted = _read(made, region, text)
-        changed = changed or counted or text.split() != program.region_text(*region).split()
+        made, counted = _read(made, region, made.region_text(*region))
+        changed = changed or counted
     if not changed:
         raise Refused("nothing changes")
     return made

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.core.errors import Place, SpecError
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import definition_start, function_nodes, parse_file
-from tuner.spaces.source.respelling import defined_macros, respelled
+from tuner.spaces.source.spans import Region, placed_regions, with_spans
 
 __all__ = ["SourceFile", "Units", "cut_at_entry", "cut_at_marks", "units_of", "with_regions"]
 
 _MARK = re.compile(r"EVOLVE-BLOCK-(START|END)")
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,16 +65,13 @@ def cut_at_marks(source: Source) -> SourceFile:
     return SourceFile(name=source.name, parts=tuple(parts))
 
 
-def cut_at_entry(
-    files: Sequence[Source], entry: str, language: str, definition: str = ""
-) -> list[SourceFile]:
+def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[SourceFile]:
     """Files of which that with the entry function's definition is cut around it.
 
     Args:
         files: of the kernel.
         entry: with namespaces and classes, of which a definition may name the last ones.
         language: of the files.
-        definition: as it is written, where no name in it says whose it is.
     """
     cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
     for number, source in enumerate(files):
@@ -92,11 +88,6 @@ def cut_at_entry(
             pieces = (text[:start], text[start : node.end_byte], text[node.end_byte :])
             cut[number] = SourceFile(name=source.name, parts=tuple(p.decode() for p in pieces))
             return cut
-    for number, source in enumerate(files):
-        before, found_here, behind = source.text.partition(definition) if definition else ("", "", "")
-        if found_here:
-            cut[number] = SourceFile(name=source.name, parts=(before, definition, behind))
-            return cut
     raise SpecError(
         f"no definition of {entry!r} is found in {', '.join(f.name for f in files)}",
         "mark what may change with EVOLVE-BLOCK-START and EVOLVE-BLOCK-END comments",
@@ -105,51 +96,49 @@ def cut_at_entry(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
-    """What the preprocessor makes of the files: each cut as the file is, and ``None`` for a header.
+    """What the preprocessor makes of the files, and the files with its regions in the place of the author's.
 
-    ``given`` are the files as they were; ``macros`` the names that would be replaced in what is put into a region.
+    Attributes:
+        given: the author's files.
+        built: those with the regions, cut at them.
+        files: what regions are read in: for each file with some the source that they are found in, cut alike; for
+            others their own text, and ``None`` for a header.
+        regions: by file and part.
+        macros: names that would be replaced in what is put into a region.
     """
 
+    given: tuple[Source, ...]
+    built: tuple[SourceFile, ...]
     files: tuple[SourceFile | None, ...]
-    given: tuple[SourceFile, ...]
+    regions: Mapping[tuple[int, int], Region] = field(repr=False)
     macros: frozenset[str]
 
-    def text(self, number: int, file: SourceFile) -> str:
-        """A unit with what a file's regions are now; empty for a header."""
-        unit = self.files[number]
-        if unit is None:
-            return ""
-        return "".join(with_regions(unit.parts, file.parts))
+    def as_given(self) -> list[SourceFile]:
+        """The author's files, cut around the lines that regions stand for."""
+        cut = []
+        for number, file in enumerate(self.given):
+            own = [region for (home, _), region in self.regions.items() if home == number]
+            cut.append(SourceFile(name=file.name, parts=with_spans(file.text, own, built=False)))
+        return cut
 
-    def spelled(self, number: int, part: int, text: str, types: Mapping[str, str]) -> str:
-        """A region's text with the author's spelling of lines that are as they were; ``types`` by their names."""
-        unit = self.files[number]
-        if unit is not None and text == unit.parts[part]:
-            return self.given[number].parts[part]
-        if unit is None:
-            return text
-        before = "".join(self.given[number].parts[:part])
-        return respelled(
-            text,
-            unit.parts[part],
-            self.given[number].parts[part],
-            types,
-            line=before.count("\n") + 1,
-            macros=defined_macros([file.text for file in self.given]),
+    def sources(self, mark: str = "") -> tuple[Source, ...]:
+        """The files with the regions as they were preprocessed; with a line in front of the first of each file."""
+        cut = ((file.name, *file.parts) for file in self.built)
+        return tuple(
+            Source(name=name, text="".join((first, mark * bool(rest), *rest))) for name, first, *rest in cut
         )
 
     def joined(self, number: int, file: SourceFile) -> SourceFile:
-        """The same of a source, cut."""
+        """A unit with what a file's regions are now; without any text for a header without any."""
         unit = self.files[number]
-        assert unit is not None
-        return SourceFile(name=file.name, parts=with_regions(unit.parts, file.parts))
+        return SourceFile(name=file.name, parts=() if unit is None else with_regions(unit.parts, file.parts))
 
 
-def units_of(files: Sequence[SourceFile], found: Preprocessed, entry: str, language: str) -> Units:
-    """What the preprocessor made of the files, cut as they are.
+def units_of(files: Sequence[Source], found: Preprocessed, entry: str, language: str) -> Units:
+    """What the preprocessor made of the files, and these with the regions of that.
 
     Args:
-        files: as given, cut at their regions.
+        files: as given.
         found: what it made of them.
         entry: the name, with namespaces and classes, of the function that is the region where no marks are.
         language: of the files.
@@ -157,28 +146,42 @@ def units_of(files: Sequence[SourceFile], found: Preprocessed, entry: str, langu
     Raises:
         Refused: a region is not found there again.
     """
-    texts = {source.name: source for source in found.files}
-    made: list[SourceFile | None] = []
-    for file in files:
-        source = texts.get(file.name)
-        if any(map(_INCLUDE.search, file.parts[1::2])):
-            # What system headers bring would be missing.
-            raise Refused(f"a region of {file.name} includes a header")
-        if source is None and len(file.parts) > 1:
-            raise Refused(f"{file.name} is no source of its own")
-        if source is None or len(file.parts) == 1:
-            made.append(None if source is None else SourceFile(name=file.name, parts=(source.text,)))
+    cut = _cut(found, entry, language)
+    numbers = {file.name: number for number, file in enumerate(files)}
+    units: list[SourceFile | None] = [None] * len(files)
+    built = [SourceFile(name=file.name, parts=(file.text,)) for file in files]
+    regions: dict[tuple[int, int], Region] = {}
+    for unit, runs in zip(cut, found.origins, strict=True):
+        home = numbers[unit.name]
+        units[home] = unit
+        places = placed_regions(unit.parts, runs, files, counted=found.counted, numbered=found.numbered)
+        owner = next((place.file for place in places), home)
+        if any(place.file != owner for place in places):
+            raise Refused(f"regions are in {unit.name} and in what it includes")
+        if not places or len(built[owner].parts) > 1:
+            units[home] = SourceFile(name=unit.name, parts=("".join(unit.parts),))
             continue
-        try:
-            unit = cut_at_marks(source)
-            if len(unit.parts) == 1:
-                (unit,) = cut_at_entry([source], entry, language)
-        except SpecError as error:
-            raise Refused(error.message) from None
-        if len(unit.parts) != len(file.parts):
-            raise Refused(f"the regions of {file.name} are not found again after the preprocessor")
-        made.append(unit)
-    return Units(files=tuple(made), given=tuple(files), macros=frozenset(found.macros))
+        units[home], units[owner] = None, unit
+        built[owner] = SourceFile(name=files[owner].name, parts=with_spans(files[owner].text, places))
+        regions |= {(owner, 2 * i + 1): place for i, place in enumerate(places)}
+    return Units(
+        given=tuple(files),
+        built=tuple(built),
+        files=tuple(units),
+        regions=regions,
+        macros=frozenset(found.macros),
+    )
+
+
+def _cut(found: Preprocessed, entry: str, language: str) -> list[SourceFile]:
+    """The sources after the preprocessor, cut at their marks, or the first one with the entry's definition at that."""
+    try:
+        cut = [cut_at_marks(source) for source in found.files]
+        if all(len(file.parts) == 1 for file in cut):
+            return cut_at_entry(found.files, entry, language)
+    except SpecError as error:
+        raise Refused(error.message) from None
+    return cut
 
 
 def with_regions(parts: Sequence[str], regions: Sequence[str]) -> tuple[str, ...]:

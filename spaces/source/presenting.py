@@ -83,7 +83,8 @@ def _blank(line: str) -> str:
 
 def _signature(function: Function, given: Function) -> str:
     """The head as given with what changed of its parameters; in lines of its own where that makes it too long."""
-    text = function.signature or given.signature
+    # Where directives stood the preprocessor leaves empty lines.
+    text = re.sub(r"\n\s*\n", "\n", function.signature or given.signature)
     end = text[len(text.rstrip()) :] or "\n"
     if not text or len(given.params) != len(function.params):
         return f"{_filled(function)}{end}"

@@ -6,13 +6,13 @@ the definition of the entry function is the region. What lies outside is copied 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.compilers import CLANG
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Variant
-from tuner.spaces.source.cutting import SourceFile, Units, cut_at_entry, cut_at_marks, units_of, with_regions
+from tuner.spaces.source.cutting import SourceFile, Units, cut_at_entry, cut_at_marks, units_of
 from tuner.spaces.source.definitions import functions_inside, with_file_variables
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import words
@@ -22,11 +22,11 @@ from tuner.spaces.source.own_names import own_names, with_own_calls
 from tuner.spaces.source.parse import parse_file
 from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
-from tuner.spaces.source.respelling import respelled
+from tuner.spaces.source.respelling import respelled, unsteady_macros
 from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import declared_names
 
-__all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
+__all__ = ["Program", "SourceFile", "configured", "outside_differs", "read_program"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +128,10 @@ class Program:
         """
         if self._edited or any(self.functions[label] is not f for label, f in self._original.items()):
             raise Refused("edits of the source as given stand before it")
-        units = units_of(self.files, found, self.entry.qualified, self.language)
-        files = [
-            file if unit is None else replace(file, parts=with_regions(file.parts, unit.parts))
-            for file, unit in zip(self.files, units.files, strict=True)
-        ]
+        given = [Source(name=file.name, text=file.text) for file in self.files]
+        units = units_of(given, found, self.entry.qualified, self.language)
         try:
-            return _program(self.language, tuple(files), self.entry, self.launch, units=units)
+            return _program(self.language, units.built, self.entry, self.launch, units=units)
         except SpecError as error:
             raise Refused(error.message) from None
 
@@ -142,18 +139,18 @@ class Program:
         """The line of its file on which a construct of a function begins; ``None`` where edits have moved it.
 
         Args:
-            label: the function's, of the program as given.
+            label: the function's.
             unknown: as it was read.
         """
         place = self._places[label]
-        file = self.files[place.file]
-        # Trees are of what the preprocessor makes of whole files; of a region that has as many lines.
-        read = file if self.units is None else self.units.joined(place.file, file)
-        lines = read.parts[place.part].split("\n")
-        at = unknown.line - 1 - "".join(read.parts[: place.part]).count("\n")
-        if not (0 <= at < len(lines) and unknown.text.split("\n")[0] in lines[at]):
-            return None
-        return "".join(file.parts[: place.part]).count("\n") + at + 1
+        # Trees are of whole files, or of what the preprocessor makes of them.
+        unit = self.files[place.file] if self.units is None else self.units.files[place.file]
+        assert unit is not None
+        above = "".join(unit.parts[: place.part]).count("\n")
+        made, numbers = unit.text.split("\n"), range(above, above + unit.parts[place.part].count("\n") + 1)
+        lines = numbers if self.units is None else self.units.regions[place.file, place.part].lines
+        found = dict(zip(numbers, lines, strict=False)).get(unknown.line - 1, -1)
+        return found + 1 if found >= 0 and unknown.text.split("\n")[0] in made[unknown.line - 1] else None
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""
@@ -183,7 +180,7 @@ class Program:
                 continue
             text = parts[place.file][place.part]
             lead, given = text[: place.start], text[place.start : place.end].decode()
-            wrote = given if self.units is None else self.units.given[place.file].parts[place.part]
+            wrote = given if self.units is None else self.units.regions[place.file, place.part].wrote
             made = function_text(function, place.indent)
             if presentable:
                 fixed = lead if place.start else parts[place.file][place.part - 1]
@@ -213,9 +210,10 @@ class Program:
         types = {} if unit is None else number_types(unit.text)
         types = {name: kind for name, kind in types.items() if name not in declared}
         given = self.files[file].parts[part]
-        if self.units is not None:
-            return self.units.spelled(file, part, text, types)
-        return respelled(text, given, given, types)
+        if self.units is None:
+            return respelled(text, given, given, types)
+        unsteady = unsteady_macros([one.text for one in (*self.units.given, *self.entry.headers)])
+        return self.units.regions[file, part].spelled(text, types, unsteady)
 
 
 _READ: Kept[Program] = Kept(128)
@@ -235,7 +233,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     """
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
-    qualified = (kernel.wrapped or kernel.entry).split("<")[0]
+    qualified = _qualified(kernel)
     entry = Entry(
         name=qualified.split("::")[-1],
         qualified=qualified,
@@ -247,15 +245,38 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
         variables=kernel.variables,
         members=kernel.members,
     )
-    key = (kernel.language, entry, kernel.definition, *texts)
+    key = (kernel.language, entry, *texts)
     found = _READ.get(key)
     if found is None:
         cut = [cut_at_marks(f) for f in files]
         if all(len(f.parts) == 1 for f in cut):
-            cut = cut_at_entry(files, qualified, kernel.language, kernel.definition)
+            cut = _cut_at_entry(kernel, files, qualified)
         found = _program(kernel.language, tuple(cut), entry, launch)
         _READ.put(key, found)
     return found
+
+
+def _cut_at_entry(kernel: Kernel, files: Sequence[Source], entry: str) -> list[SourceFile]:
+    """The files cut around the entry function, or around what the preprocessor makes it of."""
+    try:
+        return cut_at_entry(files, entry, kernel.language)
+    except SpecError:
+        if not kernel.preprocessed:
+            raise
+        return units_of(files, kernel.preprocessed[0], entry, kernel.language).as_given()
+
+
+def configured(kernel: Kernel, found: Preprocessed) -> Units:
+    """A kernel's files with what the preprocessor makes of their regions, and what else it made.
+
+    Raises:
+        Refused: a region is not found there again.
+    """
+    return units_of(kernel.variant.files, found, _qualified(kernel), kernel.language)
+
+
+def _qualified(kernel: Kernel) -> str:
+    return (kernel.wrapped or kernel.entry).split("<")[0]
 
 
 def outside_differs(program: Program, variant: Variant) -> str:
@@ -283,15 +304,14 @@ def _program(
     units: Units | None = None,
     edited: bool = False,
 ) -> Program:
-    given = frozenset[str]()
     # Tunables have one name in all files.
     meant = [*(f.text for f in files), *(h.text for h in entry.headers)]
-    everything = "\n".join(meant)
+    given = frozenset[str]()
     if units is not None:
         # With macros replaced the text before that says nothing.
-        meant = [units.text(number, file) for number, file in enumerate(files)]
-        given = words(everything)
-        everything = "\n".join(meant)
+        given = words("\n".join([*meant, *(f.text for f in units.given)]))
+        meant = [units.joined(number, file).text for number, file in enumerate(files)]
+    everything = "\n".join(meant)
     own = own_names(meant, language)
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}

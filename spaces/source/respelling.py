@@ -20,7 +20,7 @@ from tuner.spaces.source.parse import parse_file, statement_nodes
 from tuner.spaces.source.printer import statement_text
 from tuner.spaces.source.reading import parse_statements
 
-__all__ = ["defined_macros", "respelled"]
+__all__ = ["respelled", "unsteady_macros"]
 
 _PIECE = re.compile(
     r'R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
@@ -30,9 +30,8 @@ _PIECE = re.compile(
 _PLACES = frozenset({"__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__"})
 """Macros of the language that stand for something else elsewhere."""
 _WORD = re.compile(r"\w+")
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)", re.MULTILINE)
 _REDEFINES = re.compile(r"^[ \t]*#[ \t]*(?:define|undef|include)\b", re.MULTILINE)
-_NUMBER = re.compile(r"\d+")
 _GOES_ON = re.compile(r"\\[ \t]*$")
 _DIRECTIVE = re.compile(r"[ \t]*#(?![ \t]*pragma\b)")
 _LANGUAGE = "c++"
@@ -76,9 +75,16 @@ class _Text:
         return {line: place for place, line in reversed(list(enumerate(self.lines)))}
 
 
-def defined_macros(texts: Collection[str]) -> frozenset[str]:
-    """Names that files define as macros."""
-    return frozenset(name for text in texts for name in _DEFINED.findall(text))
+def unsteady_macros(texts: Collection[str]) -> frozenset[str]:
+    """Macros that come to something else elsewhere: those of the language, and what files define by them."""
+    defined = [
+        (d[1], set(_WORD.findall(d[2]))) for t in texts for d in _DEFINED.finditer(t.replace("\\\n", " "))
+    ]
+    found, before = set(_PLACES), set[str]()
+    while found != before:
+        before = set(found)
+        found |= {name for name, named in defined if named & before}
+    return frozenset(found)
 
 
 def respelled(
@@ -87,8 +93,7 @@ def respelled(
     given: str,
     types: Mapping[str, str],
     *,
-    line: int = 1,
-    macros: Collection[str] = (),
+    unsteady: Collection[str] = _PLACES,
 ) -> str:
     """A text in which what the preprocessor made of lines of the author's, and no edit touched, is those lines again.
 
@@ -97,15 +102,13 @@ def respelled(
         preprocessed: of the region as the preprocessor left it.
         given: of the region as the author wrote it.
         types: of numbers by the author's names for them.
-        line: of its file on which the region begins.
-        macros: that the author's files define. A line in which one stands for the line's own number is left as it was
-            built, for elsewhere it would stand for another.
+        unsteady: macros that come to something else elsewhere: a line that names one is left as it was built.
     """
     made, wrote = preprocessed.splitlines(), given.splitlines()
     if _REDEFINES.search(given) or len(made) != len(wrote):
         # What a macro stands for depends on the line.
         return text
-    region = _Region(made=made, wrote=wrote, types=types, first=line, macros=frozenset(macros))
+    region = _Region(made=made, wrote=wrote, types=types, unsteady=frozenset(unsteady))
     return _with_lines(_with_statements(text, region), region)
 
 
@@ -116,22 +119,10 @@ class _Region:
     made: Sequence[str]
     wrote: Sequence[str]
     types: Mapping[str, str]
-    first: int
-    macros: frozenset[str]
+    unsteady: frozenset[str]
 
     def key(self, text: str) -> _Key:
         return _tokens(without_names(text, self.types)).key
-
-    def stays(self, begin: int, end: int) -> bool:
-        """Whether lines come to the same wherever they stand: no macro of the author's gave its own line's number."""
-        wrote = set(_tokens("\n".join(self.wrote[begin:end])).tokens)
-        if wrote & _PLACES:
-            return False
-        if not wrote & self.macros:
-            return True
-        numbers = {str(self.first + at) for at in range(begin, end)} - wrote
-        # Also as a part of a string.
-        return numbers.isdisjoint(_NUMBER.findall("\n".join(self.made[begin:end])))
 
     def whole(self, begin: int, end: int) -> bool:
         """Whether these lines are the author's in full: no directive among them, nothing that goes on behind them."""
@@ -139,7 +130,8 @@ class _Region:
         before = self.wrote[begin - 1] if begin else ""
         if any(map(_DIRECTIVE.match, lines)) or any(map(_GOES_ON.search, (before, *lines))):
             return False
-        return _closed("\n".join(lines)) and self.stays(begin, end)
+        text = "\n".join(lines)
+        return _closed(text) and self.unsteady.isdisjoint(_tokens(text).tokens)
 
     def end(self, end: int) -> int:
         """The line behind the last one of what a macro took, of which the preprocessor left nothing where it stood."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.core.types import Kernel, Preprocessed, Source, Value
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.regions import read_program
+from tuner.spaces.source.regions import configured
 from tuner.spec.reading.device_programs import OPENCL_WORDS, cuda_words
 from tuner.spec.reading.preprocessing import preprocess
 from tuner.spec.reading.signature import SourceReader
@@ -31,8 +31,8 @@ def preprocessed_or_why(
 ) -> tuple[Kernel, str]:
     """The same, or the kernel itself with the reason why there are none."""
 
-    def placed(found: Preprocessed) -> tuple[Source, ...]:
-        return read_program(kernel).with_preprocessed(found).sources()
+    def placed(found: Preprocessed, mark: str = "") -> tuple[Source, ...]:
+        return configured(kernel, found).sources(mark)
 
     words = {"opencl": OPENCL_WORDS, "cuda": cuda_words("sm_90", passes=False)}.get(
         kernel.language, ("-O3", *(("-fopenmp",) if kernel.openmp else ()))

@@ -48,7 +48,8 @@ def test_a_function_with_a_pasted_name_is_chosen_and_may_change(tmp_path: Path) 
 
 def test_a_function_that_a_macro_writes_has_its_call_as_region(tmp_path: Path) -> None:
     spec = loaded(tmp_path, WRITTEN, "turned_double")
-    assert spec.task.kernel.definition == "DEFINE(double, turned)"
+    given = read_program(spec.task.kernel)
+    assert [given.region_text(*region) for region in given.regions] == ["DEFINE(double, turned)\n"]
     program = apply_edits(read_program(spec.task.kernel), [{"op": "configure", "values": {}}]).program
     assert list(program.functions) == ["turned_double"]
     (file,) = program.sources()
@@ -84,7 +85,16 @@ def test_a_function_of_an_included_file_may_change_there(tmp_path: Path) -> None
     program = read_program(spec.task.kernel)
     ((file, _),) = program.regions
     assert (program.files[file].name, list(program.functions)) == ("body.inc", ["k"])
-    assert any("body.inc is no source of its own" in notice for notice in spec.notices)
+    made = apply_edits(program, [{"op": "configure", "values": {}}]).program
+    assert [file.text for file in made.sources() if file.name == "body.inc"] == [
+        INCLUDED.format("").replace("N;", "2;")
+    ]
+
+
+def test_a_function_of_an_included_file_is_found_without_its_name(tmp_path: Path) -> None:
+    (tmp_path / "body.inc").write_text(INCLUDED.format("static int two(void) { return 2; }\n"))
+    spec = loaded(tmp_path, '#define N two()\n#include "body.inc"\nint main(void) { return 0; }\n')
+    assert spec.task.kernel.entry == "k"
 
 
 def test_a_static_function_of_an_included_file_is_said_to_be_there(tmp_path: Path) -> None:

@@ -177,9 +177,9 @@ def test_where_every_edit_is_taken_nothing_is_said(tmp_path: Path) -> None:
         ),
         (
             "",
-            "for (int i = 0; i < n; i++) {\n#if __COUNTER__\nc[i] = a[i]; }\n#else\nc[i] = b[i]; }\n#endif\n"
-            "c[0] = __COUNTER__;",
-            "a directive: '#if __COUNTER__",
+            "for (int i = 0; i < n; i++) {\n#if ALL\nc[i] = a[i]; }\n#else\nc[i] = b[i]; }\n#endif\n"
+            "#include <limits.h>\n",
+            "a directive: '#if ALL",
         ),
     ],
     ids=["imaginary unit", "first values", "enumeration", "braces in conditionals"],

@@ -224,11 +224,19 @@ class Preprocessed:
         values: of the tunables that conditionals ask for, by name; every other tunable stands there by its name.
         files: each source with its includes, without the text of the system's headers.
         macros: names that are defined at the end of the sources and would be replaced in a text that is put there.
+        origins: of each of ``files`` where its lines come from, in runs: the first line there, the number of a file
+            of the kernel, and the line of that; all from 0. What other files bring comes from the line that includes
+            them. The file -2 and no line: a header of the system was there.
+        counted: how often ``__COUNTER__`` is used in what may change, where what stands behind it hangs on that.
+        numbered: whether what stands behind it hangs on the numbers of lines, and there are others of them.
     """
 
     values: tuple[tuple[str, int], ...]
     files: tuple[Source, ...] = field(repr=False)
     macros: tuple[str, ...] = field(default=(), repr=False)
+    origins: tuple[tuple[tuple[int, int, int], ...], ...] = field(default=(), repr=False)
+    counted: int = 0
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,8 +279,6 @@ class Kernel:
     takes structures or rows; the wrapper is of no use to anybody else then. A launch needs no such function:
     ``parcels`` are the structures among a device kernel's parameters. ``members``: of a method's object, arrays that it
     reaches by their names.
-
-    ``definition``: the function as it is written, where a macro makes it or its name; else empty.
     """
 
     name: str
@@ -294,7 +300,6 @@ class Kernel:
     alone: bool = False
     compiler: BuildCompiler | None = None
     preprocessed: tuple[Preprocessed, ...] = ()
-    definition: str = ""
 
     @property
     def function(self) -> str:

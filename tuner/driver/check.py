@@ -24,7 +24,7 @@ from tuner.search.edit_survey import survey
 from tuner.search.opening import still_hidden
 from tuner.search.remix import RemixProposer
 from tuner.spaces.source.edits import permitted
-from tuner.spaces.source.regions import read_program
+from tuner.spaces.source.regions import configured, read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
 from tuner.spec.yaml_places import read_yaml
@@ -121,8 +121,8 @@ def _told(values: Mapping[str, Any]) -> str:
 
 def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> None:
     program = read_program(spec.task.kernel, launch=spec.task.launch)
-    own = spec.task.kernel.function if spec.task.kernel.definition else ""
-    labels = own or ", ".join(program.functions) or "none of its functions"
+    made = spec.task.kernel.function if spec.task.kernel.preprocessed else "none of its functions"
+    labels = ", ".join(program.functions) or made
     report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
     values = {p.name: p.default for p in space.parameters if p.macro and type(p.default) is int}
     for name, reason in still_hidden(program, values).items():
@@ -140,10 +140,9 @@ def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> Non
 def _written_out(task: Task) -> Variant:
     """The source as given, with its function written out where a macro makes it."""
     kernel = task.kernel
-    if not (kernel.definition and kernel.preprocessed):
+    if not kernel.preprocessed or read_program(kernel, launch=task.launch).functions:
         return kernel.variant
-    made = read_program(kernel, launch=task.launch).with_preprocessed(kernel.preprocessed[0])
-    return replace(kernel.variant, files=made.sources())
+    return replace(kernel.variant, files=configured(kernel, kernel.preprocessed[0]).sources())
 
 
 def _proposers(spec: LoadedSpec) -> str:

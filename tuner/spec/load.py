@@ -33,7 +33,7 @@ from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.modules import module_functions
 from tuner.spec.parcels import make_parcels, with_inside
-from tuner.spec.preprocessed import DEFINITION, PREPROCESSED, with_definition, with_preprocessed
+from tuner.spec.preprocessed import PREPROCESSED, with_preprocessed
 from tuner.spec.python_functions import check_python_function
 from tuner.spec.reading.cuda_kernels import cuda_functions
 from tuner.spec.reading.device_programs import DEVICE
@@ -80,7 +80,7 @@ from tuner.spec.yaml_places import View, read_yaml, suggestion
 
 __all__ = ["LoadedSpec", "load_recorded", "load_spec"]
 
-_MADE = (PREPROCESSED, DEFINITION, OUTLINED, COMPILER)
+_MADE = (PREPROCESSED, OUTLINED, COMPILER)
 """Files of a record that a compiler makes of the others, or says of itself."""
 
 
@@ -319,7 +319,6 @@ class _Loader:
         task = make_task(model, kernel, backend, inputs, tunables, view)
         found = check_live(model, task, tunables, view) if self.live else ()
         if evolves(model, sources.language):
-            task = with_definition(task, tunables, files, live=self.live)
             task, unseen = with_preprocessed(task, tunables, files, live=self.live)
             found = (*found, *unseen)
         return LoadedSpec(

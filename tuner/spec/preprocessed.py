@@ -11,27 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.canonical import canonical_json
-from tuner.core.errors import SpecError
-from tuner.core.source_text import source_bytes, source_text
-from tuner.core.types import Preprocessed, Source, Task
+from tuner.core.types import Kernel, Preprocessed, Source, Task
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.regions import read_program
+from tuner.spaces.source.regions import configured
 from tuner.spec.build_compilers import reading_flags
-from tuner.spec.machine import host_reader, opencl_reader
+from tuner.spec.machine import host_reader
 from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
-from tuner.spec.reading.loop_bounds import past_arguments
 from tuner.spec.reading.macro_dependence import macros_that_count, requirement
-from tuner.spec.reading.nodes import begin_of, stop_of
-from tuner.spec.reading.preprocessing import preprocess
+from tuner.spec.reading.preprocessing import Placed, preprocess
 from tuner.spec.reading.signature import SourceReader
 from tuner.spec.tunables import Tunables
 
-__all__ = ["DEFINITION", "PREPROCESSED", "build_requirement", "with_definition", "with_preprocessed"]
+__all__ = ["PREPROCESSED", "build_requirement", "with_preprocessed"]
 
 PREPROCESSED = "preprocessed.json"
 """Under what name a record keeps them."""
-DEFINITION = "definition.txt"
-"""Likewise the function as it is written, where a macro makes it or its name."""
 
 
 def with_preprocessed(
@@ -59,42 +53,6 @@ def with_preprocessed(
     return replace(task, kernel=replace(kernel, preprocessed=_from_json(files[PREPROCESSED]))), ()
 
 
-def with_definition(task: Task, tunables: Tunables, files: dict[str, str], *, live: bool) -> Task:
-    """The task with its function as it is written, where no name in it says so: clang knows where it stands.
-
-    Args:
-        task: whose sources evolve.
-        tunables: of its spec.
-        files: of the record; what clang said is added.
-        live: whether clang is asked; else the record is.
-
-    Raises:
-        MachineError: there is no clang, or it does not answer.
-    """
-    kernel = task.kernel
-    if live and kernel.language != "cuda":
-        try:
-            read_program(kernel)
-        except SpecError:
-            opencl = kernel.language == "opencl"
-            reader = opencl_reader(task, tunables) if opencl else _host(task, tunables)[0]
-            files[DEFINITION] = next(reversed(_definitions(reader, kernel.function)), "")
-    return replace(task, kernel=replace(kernel, definition=files.get(DEFINITION, "")))
-
-
-def _definitions(reader: SourceReader, name: str) -> list[str]:
-    """What is written of the functions of a name that the first file defines, arguments of a macro at the end too."""
-    data = source_bytes(reader.files[0].text)
-    found = []
-    for function in reader.defined(name):
-        begin, end = begin_of(function.tree), stop_of(function.tree)
-        if "expansionLoc" in function.tree["range"]["end"]:
-            rest = source_text(data[end:])
-            end += len(source_bytes(rest[: past_arguments(rest)]))
-        found.append(source_text(data[begin:end]))
-    return found
-
-
 def build_requirement(task: Task, tunables: Tunables, values: Mapping[str, int] | None) -> str:
     """Lines above an edited function that stop builds in which the author's would have been another one.
 
@@ -114,27 +72,24 @@ def build_requirement(task: Task, tunables: Tunables, values: Mapping[str, int] 
     macros = {p.name: p.values for p in tunables.parameters if p.macro}
     found = next(one for one in kernel.preprocessed if dict(one.values) == values)
 
-    def placed(other: Preprocessed) -> tuple[Source, ...]:
-        return read_program(kernel, launch=task.launch).with_preprocessed(other).sources()
+    counted = macros_that_count(reader, macros, found, _placing(kernel), kernel.headers)
+    return requirement(kernel.entry, {**values, **counted})
 
-    try:
-        above = next(f.parts[0] for f in read_program(kernel, launch=task.launch).files if len(f.parts) > 1)
-        counted = macros_that_count(reader, macros, found, placed, above, kernel.headers)
-        return requirement(kernel.entry, {**values, **counted})
-    except Refused:
-        return ""
+
+def _placing(kernel: Kernel) -> Placed:
+    def placed(found: Preprocessed, mark: str = "") -> tuple[Source, ...]:
+        return configured(kernel, found).sources(mark)
+
+    return placed
 
 
 def _preprocess(task: Task, tunables: Tunables) -> tuple[tuple[Preprocessed, ...], str]:
     kernel = task.kernel
     reader, flags = (_device if kernel.language in DEVICE else _host)(task, tunables)
 
-    def placed(found: Preprocessed) -> tuple[Source, ...]:
-        return read_program(kernel, launch=task.launch).with_preprocessed(found).sources()
-
     macros = {p.name: p.values for p in tunables.parameters if p.macro}
     try:
-        return preprocess(reader, macros, flags, placed, kernel.headers)
+        return preprocess(reader, macros, flags, _placing(kernel), kernel.headers)
     except Refused as refusal:
         return (), str(refusal)
 
@@ -182,6 +137,9 @@ def _to_json(found: Sequence[Preprocessed]) -> str:
                 "values": dict(each.values),
                 "files": {f.name: f.text for f in each.files},
                 "macros": list(each.macros),
+                "origins": [[list(run) for run in runs] for runs in each.origins],
+                "counted": each.counted,
+                "numbered": each.numbered,
             }
             for each in found
         ]
@@ -195,6 +153,9 @@ def _from_json(text: str) -> tuple[Preprocessed, ...]:
             values=tuple(sorted(each["values"].items())),
             files=tuple(Source(name=name, text=made) for name, made in each["files"].items()),
             macros=tuple(each["macros"]),
+            origins=tuple(tuple((row, file, line) for row, file, line in runs) for runs in each["origins"]),
+            counted=each["counted"],
+            numbered=each["numbered"],
         )
         for each in json.loads(text)
     )

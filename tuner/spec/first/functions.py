@@ -19,6 +19,7 @@ from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
 from tuner.spec.reading.flattening import Flat, Member, Structure, Trail
 from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
 from tuner.spec.reading.nodes import named_in
+from tuner.spec.reading.origins import own_text
 from tuner.spec.reading.record_layouts import element_type, record_layout
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import inner_nodes
@@ -71,6 +72,10 @@ def chosen(reader: SourceReader, text: str, file: str, entry: str | None) -> Fun
     static = {f.name: f for f in functions if f.hidden and not f.template}
     if not callable_ and static and reader.language != "opencl":
         return chosen(reader, text, file, _root(static, file).name)
+    if not callable_:
+        names = functions_of(own_text(reader.preprocessed()[0], {})[0])
+        included = (f for name in names for f, _ in included_functions(reader, name) if not f.hidden)
+        callable_ = {f.name: f for f in included}
     if not callable_:
         raise UsageError(f"{file} has no function that can be called from outside", "name another file")
     return _root(callable_, file)

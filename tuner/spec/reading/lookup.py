@@ -12,6 +12,7 @@ from tuner.core.source_text import lines_of_text, source_bytes
 from tuner.spaces.source.lexical import code, words
 from tuner.spaces.source.parse import function_nodes, parse_file
 from tuner.spec.reading.declarations import with_numbers
+from tuner.spec.reading.origins import MARKER
 from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = [
@@ -33,7 +34,6 @@ _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _OPERATOR = re.compile(r"\b(operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w()\[\]]+))\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
-_MARKER = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"((?: \d)*)')
 _INTO, _BACK = "1", "2"
 _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
@@ -51,11 +51,11 @@ def text_after_macros(reader: SourceReader) -> str:
         return reader.files[0].text
     kept, depth = list[str](), 0
     for line in lines_of_text(text):
-        mark = _MARKER.match(line)
+        mark = MARKER.match(line)
         if mark is None:
             kept += [] if depth else [line]
         else:
-            depth += (_INTO in mark[1].split()) - (_BACK in mark[1].split())
+            depth += (_INTO in mark[3].split()) - (_BACK in mark[3].split())
     return "".join(kept)
 
 

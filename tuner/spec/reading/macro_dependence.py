@@ -3,7 +3,7 @@
 A name in a conditional is given another value, and the passage is another one or it is not. Must not read C but for the
 words of conditionals, among which the names are.
 
-Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-D``, ``-dM``).
+Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-D``, ``-dD``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.types import Preprocessed, Source, Value
+from tuner.spaces.source.kinds import Refused
 from tuner.spec.reading.device_programs import joined
 from tuner.spec.reading.preprocessing import Asking, Placed, each
 from tuner.spec.reading.signature import SourceReader
@@ -25,7 +26,8 @@ _NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|<[^<>\s]*>|\"[^\"\n]*\"", re.DOTALL)
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _RESERVED = re.compile(r"_[_A-Z]")
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,9})[uUlL]*(?![\w.])")
-_DEFINITION = re.compile(r"#define (\w+) ?(.*)")
+_DEFINITION = re.compile(r"^#(?:(define)|undef) (\w+) ?(.*)", re.MULTILINE)
+_MARK = "#pragma tuner_region"
 _INTEGER = re.compile(r"\(?\s*(-?\d{1,9})[uUlL]*\s*\)?")
 WIDTH = 100
 
@@ -35,7 +37,6 @@ def macros_that_count(
     tunables: Mapping[str, Sequence[Value]],
     found: Preprocessed,
     placed: Placed,
-    above: str,
     headers: Sequence[Source] = (),
 ) -> dict[str, int | None]:
     """Macros with whose other values the regions would be others, with the values that they have above them.
@@ -47,7 +48,6 @@ def macros_that_count(
         tunables: of the spec, which are none of them.
         found: the preprocessed sources.
         placed: gives the files with preprocessed regions in them.
-        above: the text of the first file before its region.
         headers: of the project, in other folders.
 
     Returns:
@@ -57,7 +57,7 @@ def macros_that_count(
         MachineError: there is no clang, or it does not answer.
     """
     asking = Asking(reader, tunables, frozenset())
-    defined = _definitions(reader.with_text(above))
+    defined = _definitions(replace(reader, files=tuple(placed(found, f"\n{_MARK}\n"))))
     asked = _asked([file.text for file in (*reader.files, *headers)])
     values: dict[str, int | None] = {}
     tried: list[tuple[str, int]] = []
@@ -107,9 +107,17 @@ def _asked(texts: Collection[str]) -> dict[str, set[int]]:
 
 
 def _definitions(reader: SourceReader) -> dict[str, str]:
-    """What each macro stands for at the end of the first file."""
-    text, *_ = joined(reader).preprocessed("-dM")
-    return dict(_DEFINITION.findall(text))
+    """What each macro stands for where the first mark is."""
+    for unit in filter(None, map(reader.at, range(len(reader.files)))):
+        above, found, _ = joined(unit).preprocessed("-dD")[0].partition(f"{_MARK}\n")
+        if found:
+            defined: dict[str, str] = {}
+            for define, name, body in _DEFINITION.findall(above):
+                defined.pop(name, "")
+                if define:
+                    defined[name] = body
+            return defined
+    return {}
 
 
 def _regions(asking: Asking, found: Preprocessed, placed: Placed, *flags: str) -> list[str] | None:
@@ -117,4 +125,7 @@ def _regions(asking: Asking, found: Preprocessed, placed: Placed, *flags: str) -
     texts = replace(asking, reader=asking.reader.with_flags(flags)).texts(dict(found.values))
     if texts.broken is not None:
         return None
-    return [file.text for file in placed(replace(found, files=texts.files))]
+    try:
+        return [file.text for file in placed(replace(found, files=texts.files, origins=texts.origins))]
+    except Refused:
+        return []

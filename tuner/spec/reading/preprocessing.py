@@ -17,10 +17,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import PurePath
+from typing import Protocol, TypeVar
 
 from tuner.core.errors import BaselineError
-from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source, Value
 from tuner.evaluators.host.search_words import without_paths
 from tuner.spec.reading.device_programs import (
@@ -33,14 +33,14 @@ from tuner.spec.reading.device_programs import (
     with_empty_headers,
     without_extensions,
 )
+from tuner.spec.reading.origins import BUILT_IN, MARKER, Run, own_text, with_rows
 from tuner.spec.reading.signature import SourceReader
 
 __all__ = ["Asking", "Placed", "each", "expanded", "preprocess"]
 
 _MOST = 128
 """Combinations of values that conditionals ask for, or of flags that define macros."""
-_MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
-_LIKE_A_MARKER = re.compile(r'^[ \t]*#[ \t]*\d+[ \t]*"', re.MULTILINE)
+_NUMBERS_LINES = re.compile(r"^[ \t]*#[ \t]*(?:line\b|\d)[^\n]*", re.MULTILINE)
 _UNDEFINED = re.compile(r"'(\w+)' is not defined, evaluates to 0")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\S")
 _DIRECTIVE = re.compile(r"#(?:define|undef) ([A-Za-z_]\w*)")
@@ -48,17 +48,20 @@ _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b")
 _DEFINES = re.compile(r"-[DU]([A-Za-z_]\w*)")
 _REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter", "-fsanitize")
 """Flags that may matter to the preprocessor though they change no macro of the compiler's alone."""
-_SYSTEM = "3"
-_COUNTER = "__COUNTER__"
+_NUMBER = re.compile(r"\d+")
+_MOST_COUNTED = 64
 _SHOWN = 2
 """Words before a difference that are shown with it."""
-_BUILT_IN = ("<built-in>", "<command line>")
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 Flags = tuple[str, ...]
-Placed = Callable[[Preprocessed], Sequence[Source]]
-"""Gives the files with preprocessed text in the place of what may be edited."""
+
+
+class Placed(Protocol):
+    """Gives the files with preprocessed text in the place of what may be edited, and a line before that."""
+
+    def __call__(self, found: Preprocessed, mark: str = "") -> Sequence[Source]: ...
 
 
 class _Unseen(Exception):
@@ -92,8 +95,6 @@ def preprocess(
         [tuple(w for w in words if not w.startswith(("-W", "-w"))) for words in group] for group in flags
     ]
     try:
-        if any(map(_LIKE_A_MARKER.search, (file.text for file in reader.files))):
-            raise _Unseen("they have line markers of a preprocessor")
         if reader.language in DEVICE:
             return _of_device(reader, tunables, groups, placed, headers), ""
         return _found(reader, tunables, groups, placed), ""
@@ -118,8 +119,7 @@ def _found(
         texts = each(lambda pair: pair[0].texts(dict(pair[1].values)), [(other, one) for one in found])
         if [one.files for one in texts] != [one.files for one in found]:
             raise _Unseen(f"they are others with {' '.join(words)}")
-    each(lambda pair: asking.require_unchanged(*pair), [(one, placed(one)) for one in found])
-    return found
+    return tuple(each(lambda one: asking.unchanged(one, placed), found))
 
 
 def each(ask: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
@@ -198,6 +198,7 @@ class _Texts:
     """The preprocessed sources; the tunables that they ask for beyond those with fixed values; why there are none."""
 
     files: tuple[Source, ...]
+    origins: tuple[tuple[Run, ...], ...]
     asked: tuple[str, ...]
     broken: BaselineError | None
 
@@ -239,6 +240,7 @@ class Asking:
         yield Preprocessed(
             values=tuple(sorted((name, int(value)) for name, value in fixed.items())),
             files=texts.files,
+            origins=texts.origins,
             macros=tuple(sorted(self.further | self.defined(fixed))),
         )
 
@@ -259,17 +261,25 @@ class Asking:
             comments: whether they are kept.
         """
         words = (*(("-C",) if comments else ()), "-Wundef", "-Wsystem-headers")
-        made, asked, broken = [], set[str](), None
+        names = {PurePath(file.name).name: number for number, file in enumerate(self.reader.files)}
+        made, origins, asked, broken = [], [], set[str](), None
         for unit in self._units(fixed, files):
             text, warnings, error = joined(unit).preprocessed(*words)
             asked |= set(_UNDEFINED.findall(warnings))
             broken = broken or error
-            for source, part in parted(unit, text):
-                made.append(Source(name=source.name, text=_own(part, source.text.count("\n") + 1)))
-        names = tuple(sorted(asked & self.tunables.keys() - fixed.keys()))
+            plain = [replace(file, text=_NUMBERS_LINES.sub("#", file.text)) for file in unit.files]
+            there = text
+            if [file.text for file in plain] != [file.text for file in unit.files]:
+                # Without these the lines are told as they are.
+                there = joined(replace(unit, files=tuple(plain))).preprocessed(*words)[0]
+            for (source, part), (_, placed) in zip(parted(unit, text), parted(unit, there), strict=False):
+                own, runs = own_text(placed, names)
+                made.append(Source(name=source.name, text=with_rows(own, part)))
+                origins.append(runs)
+        asks = tuple(sorted(asked & self.tunables.keys() - fixed.keys()))
         if self.reader.language in DEVICE:
             require_answered(asked - self.tunables.keys() - self.missing)
-        return _Texts(files=tuple(made), asked=names, broken=broken)
+        return _Texts(files=tuple(made), origins=tuple(origins), asked=asks, broken=broken)
 
     def macro_text(self) -> str:
         """All macros that the compiler has before it reads a source, with what they stand for."""
@@ -279,21 +289,43 @@ class Asking:
         languages = dict.fromkeys(unit.language for unit in self._units({}))
         return "".join(replace(plain, language=each).preprocessed("-dM")[0] for each in languages)
 
-    def require_unchanged(self, found: Preprocessed, files: Sequence[Source]) -> None:
-        """Refuses preprocessed text that is another one after the preprocessor where it stands in the files."""
+    def unchanged(self, found: Preprocessed, placed: Placed) -> Preprocessed:
+        """What was found where it is the same after the preprocessor in the files, with what that needs behind it.
+
+        Raises:
+            _Unseen: it is not the same.
+            BaselineError: it does not compile there.
+        """
+        first = self._apart(found, placed)
+        if not first:
+            return found
+        numbered = replace(found, numbered=True)
+        counts = [_NUMBER.search(words[-1]) for words in self._apart(numbered, placed)[1:] if words]
+        more = int(counts[0][0]) - int(counts[1][0]) if len(counts) == 2 and counts[0] and counts[1] else 0
+        counted = more if 0 < more <= _MOST_COUNTED else 0
+        for one in (numbered, replace(found, counted=counted), replace(numbered, counted=counted)):
+            if not self._apart(one, placed):
+                return one
+        (name,), old, new = first
+        would = f"{' '.join(old)!r} would be {' '.join(new)!r}"
+        raise _Unseen(f"with its function written without macros, {name} would be another text: {would}")
+
+    def _apart(self, found: Preprocessed, placed: Placed) -> Sequence[Sequence[str]]:
+        """The first file that is another one so, and the words of both up to where it is; nothing where none is."""
+        files = placed(found)
         if [file.text for file in files] == [file.text for file in self.reader.files]:
             # Nothing else was preprocessed in the first place.
-            return
+            return ()
         again = self.texts(dict(found.values), files)
         if again.broken is not None:
             raise again.broken
         for before, after in zip(found.files, again.files, strict=True):
-            apart = _apart(before.text.split(), after.text.split())
-            if apart:
-                counts = any(_COUNTER in file.text for file in self.reader.files)
-                why = f", as {_COUNTER} counts how often it is used" if counts else ""
-                text = f"with its function written without macros, {before.name} would be another text"
-                raise _Unseen(f"{text}: {apart}{why}")
+            old, new = before.text.split(), after.text.split()
+            at = next((i for i, (one, two) in enumerate(itertools.zip_longest(old, new)) if one != two), None)
+            if at is not None:
+                shown = slice(max(0, at - _SHOWN), at + 1)
+                return [before.name], old[shown], new[shown]
+        return ()
 
     def _pasted(self, fixed: Mapping[str, Value]) -> tuple[str, ...]:
         """The tunables with whose values the text is another than with their names in it: pasted, or made a string."""
@@ -322,9 +354,9 @@ class Asking:
         for unit in self._units(fixed):
             built_in = True
             for line in joined(unit).preprocessed("-dD")[0].splitlines():
-                mark = _MARKER.match(line)
+                mark = MARKER.match(line)
                 if mark is not None:
-                    built_in = mark[2] in _BUILT_IN
+                    built_in = mark[2] in BUILT_IN
                 elif not built_in and (named := _DIRECTIVE.match(line)) and not named[1].startswith("__"):
                     found.add(named[1])
         return found
@@ -338,18 +370,6 @@ class Asking:
                 yield unit
 
 
-def _apart(before: Sequence[str], after: Sequence[str]) -> str:
-    """Where two texts begin to differ, with some words before that; empty where they do not."""
-    pairs = enumerate(itertools.zip_longest(before, after))
-    at = next((number for number, (old, new) in pairs if old != new), None)
-    if at is None:
-        return ""
-    old, new = (" ".join(words[max(0, at - _SHOWN) : at + 1]) for words in (before, after))
-    if at >= len(before):
-        return f"after its end there would be {after[at]!r}"
-    return f"{old!r} would be {new!r}" if at < len(after) else f"it would end before {before[at]!r}"
-
-
 def expanded(reader: SourceReader, tunables: Mapping[str, Value]) -> str:
     """The first file as the preprocessor leaves it, without what it includes of the system.
 
@@ -360,7 +380,7 @@ def expanded(reader: SourceReader, tunables: Mapping[str, Value]) -> str:
     named = replace(reader, macros={**reader.macros, **{name: name for name in tunables}})
     asked = tunables.keys() & set(_UNDEFINED.findall(named.preprocessed("-Wundef")[1]))
     fixed = replace(named, macros={**named.macros, **{name: tunables[name] for name in asked}})
-    return _own(fixed.preprocessed()[0], reader.files[0].text.count("\n") + 1)
+    return own_text(fixed.preprocessed()[0], {})[0]
 
 
 def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
@@ -369,27 +389,3 @@ def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
     kept = [old for old, new in zip(before, after, strict=False) if old == new and _PRAGMA.match(old)]
     wanted = (t if line in kept else shown.get(t, t) for line in before for t in _TOKEN.findall(line))
     return "".join(" ".join(wanted).split()) == "".join(valued.split())
-
-
-def _own(text: str, lines: int) -> str:
-    """What the preprocessor printed without the text of system headers and without its marks.
-
-    Where it left out lines of a file there are empty ones, so that a passage has as many lines as in the file.
-
-    Args:
-        text: as printed.
-        lines: how many the source has; ``#line`` may say any number.
-    """
-    kept: list[str] = []
-    file, next_line, system = "", 1, False
-    for line in lines_of_text(text):
-        mark = _MARKER.match(line)
-        if mark is None:
-            kept += [] if system else [line]
-            next_line += 1
-            continue
-        system = _SYSTEM in mark[3].split() or mark[2] in _BUILT_IN
-        if mark[2] == file and not mark[3] and int(mark[1]) <= lines:
-            kept.append("\n" * max(0, int(mark[1]) - next_line))
-        file, next_line = mark[2], int(mark[1])
-    return "".join(kept)
