@@ -209,6 +209,7 @@ def check_argument(
         # From a recording, which is as the application passed it: a structure, a vector, a null buffer.
         return
     says = f"{what} {argument.name!r} is `{kind.text}` in the source"
+    kind = kind.referred if argument.is_array else kind
     if kind.odd:
         raise view.error(
             path, f"{says}: {kind.odd} cannot be passed", "write a function without it that calls this"

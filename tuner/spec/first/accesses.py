@@ -14,6 +14,7 @@ from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import counters, extents, least, reach
 from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.methods import method_object
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
@@ -21,7 +22,7 @@ __all__ = ["Visitor"]
 
 _MAX_CALLS = 3
 
-_PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
+_PLACES = {"ArraySubscriptExpr", "DeclRefExpr", "MemberExpr"}
 _FIXED = re.compile(r"[\w ]+?((?:\[\d+\])+)")
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt"}
 
@@ -104,6 +105,12 @@ class Visitor:
         elif kind == "CXXOperatorCallExpr" and len(inner) == 3 and callee_name(inner[0]) == "operator=":
             self._visit(inner[2], "read", frame, depth)
             self._visit(inner[1], "write", frame, depth)
+        elif kind in ("CXXOperatorCallExpr", "CXXMemberCallExpr"):
+            of = method_object(inner[0])
+            changed = "const" not in plain_type(of).split() if inner[0].get("isArrow") else _may_change(of)
+            self._visit(inner[0], "both" if changed else "read", frame, depth)
+            for child in inner[1:]:
+                self._visit(child, "both" if _may_change(child) else "read", frame, depth)
         elif kind in THROUGH or kind in ("MemberExpr", "ExtVectorElementExpr"):
             for child in inner:
                 self._visit(child, mode, frame, depth)
@@ -252,9 +259,7 @@ class Visitor:
         gives_place = followed is not None and followed.returns is not None and "&" in followed.returns.text
         if followed is None or gives_place or len(followed.parameters) != len(arguments):
             for argument in arguments:
-                # Without a conversion to its value, what is called takes the place itself, by reference.
-                passed_on = argument.get("kind") in _PLACES and argument.get("valueCategory") == "lvalue"
-                self._visit(argument, "both" if passed_on else "read", frame, depth)
+                self._visit(argument, "both" if _may_change(argument) else "read", frame, depth)
             return
         inside = frame.called(followed)
         kinds = [kind for _, kind in followed.parameters]
@@ -319,6 +324,11 @@ class Visitor:
             use.partly.append(found or ())
         else:
             use.shapes.append(shape)
+
+
+def _may_change(argument: Node) -> bool:
+    """Whether what is called takes the place itself, by reference: no conversion to its value, or to `const`."""
+    return argument.get("kind") in _PLACES and argument.get("valueCategory") == "lvalue"
 
 
 def _counts_elements(size: Node, pointer: Node) -> bool:

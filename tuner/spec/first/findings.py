@@ -171,7 +171,8 @@ def _frame(function: Function) -> Frame:
         name, kind = function.parameters[i]
         if kind.reference:
             frame.references.add(node["id"])
-            if node["id"] not in frame.modified and kind.whole:
+            number = kind.whole and not (kind.inner or kind.members)
+            if node["id"] not in frame.modified and number:
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
             frame.pointers[node["id"]] = frame.moved(node["id"], (i, (constant(0),)))

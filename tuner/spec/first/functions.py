@@ -125,28 +125,28 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
             parameters.append((name, replace(kind, odd="", rows=True)))
             continue
         shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"
+        given, kind = kind, kind.referred
         plain = not (kind.odd or kind.dtypes or kind.base in ("void", ""))
         layout = record_layout(reader, element_type(kind)) if plain else None
-        numbers = None if layout is None else layout.uniform()
-        unused = flat is not None and (name,) in flat.structures
-        if unused and layout is not None and not (numbers and kind.pointer):
+        kind = kind if layout is None else layout.pointed(kind)
+        known = kind.pointer and kind.dtypes
+        if layout is not None and flat is not None and (name,) in flat.structures and not known:
             raise UsageError(
                 f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
                 "write a spec with `struct` and the `members` that other files use",
             )
-        if kind.odd or not (kind.dtypes or kind.pointer):
-            what = kind.odd or "a type that no spec can describe"
+        odd = kind.odd if known or layout is not None else given.odd
+        if odd or not (kind.dtypes or kind.pointer):
+            what = odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
-        if plain:
-            kind = kind if layout is None else layout.pointed(kind)
-            if not (kind.members or kind.structure):
-                types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
-                members = f" ({', '.join(types)})" if types else ""
-                raise UsageError(
-                    f"{shown} of {function.name} points to structures{members}, "
-                    f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
-                    "write a function that takes an array for each member and calls it",
-                )
+        if plain and not known:
+            types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
+            members = f" ({', '.join(types)})" if types else ""
+            raise UsageError(
+                f"{shown} of {function.name} {'refers' if kind.reference else 'points'} to structures{members}, "
+                f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
+                "write a function that takes an array for each member and calls it",
+            )
         parameters.append((name, kind))
     return replace(function, parameters=tuple(parameters))
 

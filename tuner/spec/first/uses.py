@@ -163,8 +163,9 @@ def declare(uses: Mapping[int, Use], frame: Frame) -> None:
     call.values, call.pointed = frame.values, frame.pointed
     nodes = parameter_nodes(frame.function.tree)
     for position, use in uses.items():
-        inner = frame.function.parameters[position][1].inner
-        use.declare(call.declared(nodes[position]), inner)
+        kind = frame.function.parameters[position][1]
+        whole = tuple(map(constant, kind.inner)) if kind.reference else ()
+        use.declare(whole or call.declared(nodes[position]), kind.inner)
 
 
 def limits(uses: Iterable[Use]) -> frozenset[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = [
     "DTYPES",
     "POINTERS_INSIDE",
+    "REFERENCE",
     "ROWS",
     "UNSIGNED",
     "CType",
@@ -24,6 +25,9 @@ __all__ = [
 ROWS = "a pointer to pointers"
 """Why most specs cannot describe a `T **`."""
 
+REFERENCE = "a reference"
+"""Why a spec cannot describe a `T &`, unless that is a number, or a structure that consists of some."""
+
 POINTERS_INSIDE = re.compile(r"\*[^*\[)]*\[\d+\]")
 """What the text of an array of pointers has: `double *[3]`."""
 
@@ -33,6 +37,8 @@ _QUALIFIERS = re.compile(
 _ENUM = re.compile(r"\benum\b")
 _NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
 _REFERENCE = re.compile(r"([\w ]+?) ?(?:&|\(&\)((?:\[\d+\])+))")
+_FUNCTION = re.compile(r"\([*^][^()]*\)\(")
+"""Of `double (*const)(double)`."""
 _NAMED_POINTER = re.compile(r"\s*\((\*+)\)$")
 """Of `double (*line)`: the parentheses stay in the type."""
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
@@ -88,7 +94,7 @@ class CType:
         rows: whether it is a pointer to the addresses of rows, which some specs can describe.
         inner: elements along each dimension of what it points to, where that is an array with a name of its own.
         structure: dtype of the structures that it points to, where they have members of several types.
-        reference: whether it is a pointer that C++ writes as a reference to one number.
+        reference: whether it is a pointer that C++ writes as a reference to one number, structure or `std::array`.
     """
 
     text: str
@@ -109,6 +115,13 @@ class CType:
     def dtypes(self) -> tuple[str, ...]:
         """Dtypes that agree with it; empty where any may (``void``, structures)."""
         return (self.structure,) if self.structure else DTYPES.get(self.base, ())
+
+    @property
+    def referred(self) -> CType:
+        """Of a reference the type of what is passed, the address; of anything else itself."""
+        if self.odd != REFERENCE or "*" in self.base:
+            return self
+        return replace(self, base=bare(self.base.rstrip("& ")), odd="", pointer=True, reference=True)
 
     @property
     def whole(self) -> bool:
@@ -141,13 +154,14 @@ def c_type(given: Mapping[str, Any]) -> CType:
     """A type of clang's tree."""
     written = str(given["qualType"])
     text = _NAMED_POINTER.sub(r" \1", str(given.get("desugaredQualType", written)))
-    if "(*)(" in text or "(^)(" in text:
+    if _FUNCTION.search(text):
         return CType(text=written, base=text, odd="a function pointer")
     if "&" in text:
-        return CType(text=written, base=text, odd="a reference")
+        constant = "const" in text.split()
+        return CType(text=written, base=text, constant=constant, odd=REFERENCE)
     written = " ".join(written.replace("__private", " ").split())
     # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
-    array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
+    array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)\[.*\]", text)
     if array:
         element, extents = array["element"], re.findall(r"\[([^\]]*)\]", text)
         if "(**" in text:

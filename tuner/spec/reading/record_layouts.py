@@ -6,7 +6,7 @@ Source: ``-fdump-record-layouts-canonical``, clang's ``RecordLayoutBuilder.cpp``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.core.dtypes import members_of, numpy_dtype, structured_dtype
@@ -91,7 +91,17 @@ class Layout:
         numbers = self.uniform()
         if numbers is None:
             return replace(kind, structure=self.dtype() or "")
+        extents = self._rows() if kind.reference else ()
+        if extents:
+            return replace(kind, base=numbers[0], inner=extents)
         return replace(kind, base=numbers[0], members=numbers[1])
+
+    def _rows(self) -> tuple[int, ...]:
+        """The extents of what is an array alone, as `std::array` is; none of anything else."""
+        found, members = (), self.members
+        while len(members) == 1 and members[0].extents:
+            found, members = (*found, *members[0].extents), members[0].members
+        return () if members else found
 
     def dtype(self) -> str | None:
         """The dtype, where NumPy and C lay it out as clang does.
@@ -166,20 +176,26 @@ def record_layouts(
         for i, each in enumerate(types)
     )
     found: dict[str, Layout] = {}
+    known: dict[str, tuple[Member, ...]] = {}
     for block in reader.layouts(f"\n\n{before}{probes}{after}").split(_DUMPED) if types else ():
         lines = [(len(indent) // 2, place, text) for place, indent, text in _LINE.findall(block)]
         asked = _ASKED.search(lines[0][2]) if lines else None
         size = _SIZE.search(block)
+        members = _members(lines[1:], known)
+        if lines:
+            known[lines[0][2]] = members
         if asked is None or size is None:
             continue
-        (whole,) = _members(lines[1:]) or (None,)
+        (whole,) = members or (None,)
         if whole is not None and whole.members:
             found[types[int(asked[1])]] = Layout(size=int(size[1]), members=whole.members)
     return found
 
 
-def _members(lines: Sequence[tuple[int, str, str]]) -> tuple[Member, ...]:
-    """The outermost of some lines, with those inside."""
+def _members(
+    lines: Sequence[tuple[int, str, str]], known: Mapping[str, tuple[Member, ...]]
+) -> tuple[Member, ...]:
+    """The outermost of some lines, with those inside; of elements of an array as the ``known`` structure has them."""
     found: list[Member] = []
     at = 0
     while at < len(lines):
@@ -190,13 +206,14 @@ def _members(lines: Sequence[tuple[int, str, str]]) -> tuple[Member, ...]:
         named = _NAMED.fullmatch(text)
         kind, name = (named["type"].strip(), named["name"]) if named is not None else (text, "")
         array = _ARRAY.fullmatch(kind)
+        inside = _members(lines[at + 1 : end], known)
         found.append(
             Member(
                 name=name,
                 type=array[1] if array is not None else kind,
                 place=int(place) if place.isdecimal() else -1,
                 extents=tuple(map(int, re.findall(r"\d+", array[2]))) if array is not None else (),
-                members=_members(lines[at + 1 : end]),
+                members=known.get(array[1], ()) if array is not None else inside,
             )
         )
         at = end
