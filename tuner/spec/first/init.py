@@ -273,7 +273,6 @@ def _first_kernel(
     project: Project, function: Function, reader: SourceReader, outlined: Outlined | None
 ) -> FirstKernel:
     """The kernel with what it needs beside its own text."""
-    function = with_numbers(function, reader)
     exposed = reader.exposing(function.name)
     symbol = str(function.tree.get("mangledName") or function.name)
     include = [project.beside / each for each in reader.include]
@@ -293,7 +292,8 @@ def _first_kernel(
     )
     if project.by_address:
         return replace(first, doubts=further.doubts, arguments=address_lines(function, lookup, exposed))
-    whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
+    function = with_numbers(declared(function, exposed, lookup), reader)
+    whole = with_globals(function, lookup, exposed, further.allocated)
     flat = named_from_outside(flattened(whole.function, whole.lookup), reader)
     flat, left_out = without_what_none_fills(flat, reader)
     flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))
