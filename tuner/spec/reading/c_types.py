@@ -217,7 +217,7 @@ def unaliased(kind: CType, known: Mapping[str, tuple[str, int]]) -> CType:
     array = _NAMED_ARRAY.fullmatch(base)
     if array and kind.pointer and not kind.odd:
         inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))
-        return replace(kind, base=array[1].strip(), inner=inner)
+        return replace(kind, base=array[1].strip(), inner=(*kind.inner, *inner))
     depth = kind.depth + base.count("*")
     odd = ROWS if depth > 1 and not kind.odd else kind.odd
     pointer = kind.pointer or "*" in base
