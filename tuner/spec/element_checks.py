@@ -105,6 +105,6 @@ def _agrees(member: Member, written: str, language: str) -> bool:
     lanes = [4 if kind.width == 3 else kind.width] if kind.width > 1 else []
     counts = (*member.extents, *lanes)
     alike = len(counts) == len(extents) and math.prod(counts) == math.prod(extents)
-    # How wide an enumeration is its type does not say, but in C.
-    known = kind.base != "enum" or language in ("c", "opencl")
+    # How wide an enumeration is that other files cannot name its type does not say, but in C.
+    known = not member.type.startswith("enum ") or language in ("c", "opencl")
     return alike and known and dtype in kind.dtypes and not (kind.pointer or member.members)

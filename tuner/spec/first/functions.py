@@ -16,6 +16,7 @@ from tuner.spec.first.global_variables import used_variables
 from tuner.spec.first.members import Line, quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
+from tuner.spec.reading.declarations import enumerators
 from tuner.spec.reading.flattening import Flat, Member, Structure, Trail
 from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
 from tuner.spec.reading.nodes import named_in
@@ -147,7 +148,7 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
                 f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
                 "write a function that takes an array for each member and calls it",
             )
-        parameters.append((name, kind))
+        parameters.append((name, replace(kind, values=enumerators(kind, reader))))
     return replace(function, parameters=tuple(parameters))
 
 

@@ -322,6 +322,8 @@ class _Writer:
             elif name in self._given.flags:
                 parts.append("init: zeros")
                 notes.append("check: the values; 0 leaves out what they ask for")
+            elif kind.values:
+                parts.append(f"init: {{randint: [{min(kind.values)}, {max(kind.values) + 1}]}}")
             elif known is not None:
                 parts.append(f"init: {{constant: {known}}}")
             else:
@@ -346,6 +348,8 @@ class _Writer:
             notes.append("check: the value; 0 leaves out what it asks for")
         else:
             usual = first_value(dtype, floating_scalars(self._function.parameters[:position]))
+            named = self._function.parameters[position][1].values
+            usual = str(named[0]) if named and 1 not in named else usual
             value = {**self._findings.least, **self._values}.get(name, usual)
             notes.append("check: the value")
         written = self._given.variables.get(name, name)

@@ -9,15 +9,16 @@ from typing import Any
 
 __all__ = [
     "DTYPES",
+    "ENUMERATIONS",
     "POINTERS_INSIDE",
     "REFERENCE",
     "ROWS",
-    "UNSIGNED",
     "CType",
     "bare",
     "c_type",
     "is_alias",
     "parameter_type",
+    "stood_for",
     "unaliased",
     "width_of",
 ]
@@ -31,10 +32,18 @@ REFERENCE = "a reference"
 POINTERS_INSIDE = re.compile(r"\*[^*\[)]*\[\d+\]")
 """What the text of an array of pointers has: `double *[3]`."""
 
+ENUMERATIONS = """template <class N> struct tuner_enumeration_ {};
+template <class T, bool = __is_enum(T)> struct tuner_number_ { typedef T type; };
+template <class T> struct tuner_number_<T, true> { typedef tuner_enumeration_<__underlying_type(T)> type; };
+"""
+"""What makes C++ say that a type is an enumeration, and of what size: ``tuner_number_< T >::type``."""
+
 _QUALIFIERS = re.compile(
-    r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
+    r"\b(const|volatile|_Atomic|struct|union|__global|__local|__constant|__private|__generic)\b"
 )
-_ENUM = re.compile(r"\benum\b")
+_ENUM = re.compile(r"\benum\b[^*&\[\]]*")
+_ENUMERATION = re.compile(r"(?:struct )?tuner_enumeration_<(?:(?:unsigned )?int|(.*))>")
+"""One of 32 bits is an ``int`` to those who use it."""
 _NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
 _REFERENCE = re.compile(r"([\w ]+?) ?(?:&|\(&\)((?:\[\d+\])+))")
 _FUNCTION = re.compile(r"\([*^][^()]*\)\(")
@@ -68,7 +77,7 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
 }
 """Dtypes that agree with a C type on x86-64 Linux; the first is the usual one."""
 
-UNSIGNED = {
+_UNSIGNED = {
     "uchar": "unsigned char",
     "ushort": "unsigned short",
     "uint": "unsigned int",
@@ -94,6 +103,8 @@ class CType:
         rows: whether it is a pointer to the addresses of rows, which some specs can describe.
         inner: elements along each dimension of what it points to, where that is an array with a name of its own.
         structure: dtype of the structures that it points to, where they have members of several types.
+        enumeration: whether it is, or points to, one of another size than ``enum`` in C.
+        values: of its enumerators, where those are known.
         reference: whether it is a pointer that C++ writes as a reference to one number, structure or `std::array`.
     """
 
@@ -109,6 +120,8 @@ class CType:
     rows: bool = False
     inner: tuple[int, ...] = ()
     structure: str = ""
+    enumeration: bool = False
+    values: tuple[int, ...] = ()
     reference: bool = False
 
     @property
@@ -140,8 +153,8 @@ class CType:
 
 
 def bare(text: str) -> str:
-    """A type without qualifiers."""
-    return " ".join(_QUALIFIERS.sub(" ", _VECTOR.sub(" ", text)).split())
+    """A type without qualifiers, an enumeration without its name."""
+    return " ".join(_QUALIFIERS.sub(" ", _VECTOR.sub(" ", _ENUM.sub("enum ", text))).split())
 
 
 def width_of(text: str) -> int:
@@ -173,9 +186,6 @@ def c_type(given: Mapping[str, Any]) -> CType:
             constant="const" in element.split(),
             inner=tuple(map(int, extents)) if all(e.isdecimal() for e in extents) else (),
         )
-    if _ENUM.search(text) and "*" not in text:
-        # Whatever it is called, it is passed as an int.
-        return CType(text=written, base="enum")
     stars = text.count("*")
     if stars == 0:
         width = width_of(text)
@@ -209,11 +219,20 @@ def is_alias(kind: CType) -> bool:
     return kind.odd in ("", ROWS) and kind.base not in DTYPES and kind.base != "void" and "[" not in kind.base
 
 
+def stood_for(text: str) -> str:
+    """A type as :func:`unaliased` takes it: of an enumeration ``enum``, with its numbers' type where that is no int."""
+    found = _ENUMERATION.fullmatch(text)
+    # What an alias of a vector stands for keeps OpenCL's own names of its elements.
+    return _UNSIGNED.get(bare(text), bare(text)) if found is None else f"enum {found[1] or ''}".strip()
+
+
 def unaliased(kind: CType, known: Mapping[str, tuple[str, int]]) -> CType:
     """A type whose name stands for another, with vector widths; itself where none is known."""
     if kind.base not in known:
         return kind
     base, width = known[kind.base]
+    if base.startswith("enum "):
+        return replace(kind, base=base.removeprefix("enum "), enumeration=True)
     array = _NAMED_ARRAY.fullmatch(base)
     if array and kind.pointer and not kind.odd:
         inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))

@@ -15,10 +15,11 @@ from tuner.core.source_text import source_text
 from tuner.spec.reading.c_types import CType, c_type
 from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
+from tuner.spec.reading.record_layouts import element_type
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
-__all__ = ["declared", "with_numbers"]
+__all__ = ["declared", "enumerators", "with_numbers"]
 
 Lookup = Callable[[str], Function | None]
 
@@ -181,6 +182,27 @@ def _measured(node: Node) -> str:
     return plain_type(asked[0]) if node.get("name") == "sizeof" and asked else ""
 
 
+def enumerators(kind: CType, reader: SourceReader) -> tuple[int, ...]:
+    """The values of an enumeration's names, in their order; none of any other type, or where they are not known.
+
+    Args:
+        kind: of it, or of a pointer to it.
+        reader: of the source.
+    """
+    if not (kind.enumeration or kind.base == "enum"):
+        return ()
+    name = re.findall(r"\w+", element_type(kind))[-1]
+    found = set()
+    for tree in reader.trees(name):
+        # One that a typedef alone names has no name there.
+        if tree.get("kind") == "EnumDecl" and tree.get("name", name) == name and inner_nodes(tree):
+            values: list[int] = []
+            for each in inner_nodes(tree):
+                values.append(int(_value(each) or (values[-1] + 1 if values else 0)))
+            found.add(tuple(values))
+    return found.pop() if len(found) == 1 else ()
+
+
 def _enumerator(node: Node) -> Node:
     """What a name stands for, where that is one."""
     meant: Node = node.get("referencedDecl", {}) if node.get("kind") == "DeclRefExpr" else {}
@@ -193,7 +215,7 @@ def _value(probe: Node) -> str:
 
 
 def _number(node: Node, value: str) -> Node:
-    plain = {key: node[key] for key in ("id", "range", "type", "valueCategory") if key in node}
+    plain: Node = {key: node[key] for key in ("id", "range", "type", "valueCategory") if key in node}
     literal: Node = {**plain, "kind": "IntegerLiteral", "value": value.removeprefix("-")}
     negative = value.startswith("-")
     return {**plain, "kind": "UnaryOperator", "opcode": "-", "inner": [literal]} if negative else literal

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tuner.core.dtypes import members_of, numpy_dtype, structured_dtype
 from tuner.core.errors import SpecError
 from tuner.spec.reading.c_types import DTYPES, CType, c_type
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = [
     "Layout",
@@ -98,7 +98,8 @@ class Layout:
 
     def _rows(self) -> tuple[int, ...]:
         """The extents of what is an array alone, as `std::array` is; none of anything else."""
-        found, members = (), self.members
+        found: tuple[int, ...] = ()
+        members = self.members
         while len(members) == 1 and members[0].extents:
             found, members = (*found, *members[0].extents), members[0].members
         return () if members else found
@@ -119,7 +120,7 @@ class Layout:
             for name in reversed(inner.names or ()):
                 stack.append((inner.fields[name][0], at + inner.fields[name][1]))  # type: ignore[index]
             places.append(at)
-        same = places[1:] == list(_places(self.members)) and dtype.itemsize == self.size
+        same = places[1:] == [member.place for member in _all(self.members)] and dtype.itemsize == self.size
         return made if same and members_of(made) else None
 
 
@@ -189,7 +190,25 @@ def record_layouts(
         (whole,) = members or (None,)
         if whole is not None and whole.members:
             found[types[int(asked[1])]] = Layout(size=int(size[1]), members=whole.members)
-    return found
+    names = {m.type for each in found.values() for m in _all(each.members) if m.type.startswith("enum ")}
+    if reader.language in ("c", "opencl") or not names:
+        return found
+    asked_of = Function(name="", parameters=tuple((n, CType(text=n, base=n)) for n in names), returns=None)
+    numbers = {name: kind.base for name, kind in reader.resolved(asked_of).parameters}
+    return {name: replace(each, members=_as_numbers(each.members, numbers)) for name, each in found.items()}
+
+
+def _all(members: Sequence[Member]) -> Iterator[Member]:
+    for member in members:
+        yield member
+        yield from _all(member.members)
+
+
+def _as_numbers(members: Sequence[Member], numbers: Mapping[str, str]) -> tuple[Member, ...]:
+    """Members with enumerations as numbers of their size."""
+    return tuple(
+        replace(m, type=numbers.get(m.type, m.type), members=_as_numbers(m.members, numbers)) for m in members
+    )
 
 
 def _members(
@@ -231,12 +250,6 @@ def _leaves(members: Sequence[Member]) -> Iterator[Member]:
 def element_type(kind: CType) -> str:
     """The type of what a pointer leads to, as the source can write it."""
     return " ".join(_AROUND.sub(" ", kind.text).split())
-
-
-def _places(members: Sequence[Member]) -> Iterator[int]:
-    for member in members:
-        yield member.place
-        yield from _places(member.members)
 
 
 def _typed(members: Sequence[Member]) -> dict[str, object]:

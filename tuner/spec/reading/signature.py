@@ -20,12 +20,12 @@ from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.spec.reading.answers import EMPTY, Question, not_accepted, trees_of
 from tuner.spec.reading.c_types import (
-    UNSIGNED,
+    ENUMERATIONS,
     CType,
-    bare,
     c_type,
     is_alias,
     parameter_type,
+    stood_for,
     unaliased,
     width_of,
 )
@@ -312,11 +312,12 @@ class SourceReader:
 
     def _resolve(self, aliases: list[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
-        lines = [f"extern {alias} {_PROBE}{number}_;" for number, alias in enumerate(aliases)]
-        trees = self.probed(_PROBE, lines)[0]
+        plus = self.language in ("c++", "cuda")
+        kinds = [f"tuner_number_< {alias} >::type" if plus else alias for alias in aliases]
+        lines = [f"extern {kind} {_PROBE}{number}_;" for number, kind in enumerate(kinds)]
+        trees = self.probed(_PROBE, lines, before=ENUMERATIONS if plus else "")[0]
         texts = {aliases[number]: plain_type(tree) for number, tree in trees.items()}
-        # What an alias of a vector stands for keeps OpenCL's own names of its elements.
-        return {n: (UNSIGNED.get(bare(text), bare(text)), width_of(text)) for n, text in texts.items()}
+        return {name: (stood_for(text), width_of(text)) for name, text in texts.items()}
 
     @property
     def _first(self) -> str:
