@@ -164,7 +164,7 @@ def declare(uses: Mapping[int, Use], frame: Frame) -> None:
     nodes = parameter_nodes(frame.function.tree)
     for position, use in uses.items():
         kind = frame.function.parameters[position][1]
-        whole = tuple(map(constant, kind.inner)) if kind.reference else ()
+        whole = tuple(map(constant, kind.extents))
         use.declare(whole or call.declared(nodes[position]), kind.inner)
 
 

@@ -125,6 +125,11 @@ class CType:
     reference: bool = False
 
     @property
+    def extents(self) -> tuple[int, ...]:
+        """All extents of what a reference leads to, where that is an array."""
+        return self.inner if "&" in self.text else ()
+
+    @property
     def dtypes(self) -> tuple[str, ...]:
         """Dtypes that agree with it; empty where any may (``void``, structures)."""
         return (self.structure,) if self.structure else DTYPES.get(self.base, ())
@@ -211,7 +216,15 @@ def parameter_type(given: Mapping[str, Any]) -> CType:
     if found is None or not (found[2] or bare(found[1]) in DTYPES):
         return kind
     constant = "const" in found[1].split()
-    return CType(text=kind.text, base=bare(found[1]), pointer=True, constant=constant, reference=not found[2])
+    inner = tuple(map(int, re.findall(r"\d+", found[2] or "")))
+    return CType(
+        text=kind.text,
+        base=bare(found[1]),
+        pointer=True,
+        constant=constant,
+        inner=inner,
+        reference=not inner,
+    )
 
 
 def is_alias(kind: CType) -> bool:

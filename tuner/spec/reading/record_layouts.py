@@ -32,7 +32,7 @@ _SIZE = re.compile(r"\[sizeof=(\d+)")
 _NAMED = re.compile(r"(?P<type>.*[\s*)])(?P<name>[A-Za-z_]\w*)(?: \(empty\))?")
 _AROUND = re.compile(
     r"\b(?:const|volatile|restrict|__restrict|__restrict__|__global|__constant|__local|__private|__generic)\b"
-    r"|\(\*[^()]*\)|[*&]|\[\d*\]"
+    r"|\([*&][^()]*\)|[*&]|\[\d*\]"
 )
 _ARRAY = re.compile(r"([^\[\]]+?) ?((?:\[\d+\])+)")
 
