@@ -63,7 +63,7 @@ def check_element(
     says = f"argument {argument.name!r} is `{kind.text}` in the source"
     hint = "list all members with their types, in the source's order"
     layout = record_layout(reader, name)
-    found = {} if layout is None else dict(_members(layout.members, ""))
+    found = {} if layout is None else dict(_members((*layout.members, *layout.plain()), ""))
     wanted = members_of(argument.dtype)
     missing = next((member for member in wanted if member not in found), None)
     if layout is None or missing is not None:

@@ -140,8 +140,11 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
         if odd or not (kind.dtypes or kind.pointer):
             what = odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
+        if plain and layout is None:
+            what = f"{'refers' if kind.reference else 'points'} to what no spec can describe"
+            raise UsageError(f"{shown} of {function.name} {what}: `{kind.text}`", hint)
         if plain and not known:
-            types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
+            types = dict.fromkeys(m.type for m in layout.members if m.name)
             members = f" ({', '.join(types)})" if types else ""
             raise UsageError(
                 f"{shown} of {function.name} {'refers' if kind.reference else 'points'} to structures{members}, "

@@ -5,6 +5,7 @@ Source: ``-fdump-record-layouts-canonical``, clang's ``RecordLayoutBuilder.cpp``
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ class Member:
         name: of it; empty for a base class, for what the compiler adds and for what has no name.
         type: as clang writes it, without other names for types; of an array the elements'.
         place: byte at which it begins, from the outermost structure on; -1 for a bit-field.
+        bits: those of a bit-field, counted from there too.
         extents: of an array.
         members: of a structure or union.
     """
@@ -52,6 +54,7 @@ class Member:
     name: str
     type: str
     place: int
+    bits: tuple[int, int] | None = None
     extents: tuple[int, ...] = ()
     members: tuple[Member, ...] = ()
 
@@ -63,7 +66,9 @@ class Member:
     @property
     def is_union(self) -> bool:
         """Whether the members lie in the same place."""
-        return self.type.startswith("union ")
+        # One that a typedef alone names does not say it.
+        begins = {m.bits[0] if m.bits is not None else 8 * m.place for m in self.members}
+        return self.type.startswith("union ") or (len(self.members) > 1 and len(begins) == 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +109,21 @@ class Layout:
             found, members = (*found, *members[0].extents), members[0].members
         return () if members else found
 
+    def plain(self) -> tuple[Member, ...]:
+        """Members without unions and bit-fields: of a union a number as large, for bits the number that they lie in.
+
+        That number has the name of the first of them.
+        """
+        return tuple(_plain(self.members))
+
     def dtype(self) -> str | None:
         """The dtype, where NumPy and C lay it out as clang does.
 
-        ``None`` of one with pointers, unions, bit-fields, base classes or members that C would lay out otherwise.
+        ``None`` of one with pointers, base classes or members that C would lay out otherwise.
         """
+        members = self.plain()
         try:
-            made = structured_dtype(_typed(self.members))
+            made = structured_dtype(_typed(members))
         except (SpecError, KeyError):
             return None
         dtype = numpy_dtype(made)
@@ -120,7 +133,7 @@ class Layout:
             for name in reversed(inner.names or ()):
                 stack.append((inner.fields[name][0], at + inner.fields[name][1]))  # type: ignore[index]
             places.append(at)
-        same = places[1:] == [member.place for member in _all(self.members)] and dtype.itemsize == self.size
+        same = places[1:] == [member.place for member in _all(members)] and dtype.itemsize == self.size
         return made if same and members_of(made) else None
 
 
@@ -226,11 +239,14 @@ def _members(
         kind, name = (named["type"].strip(), named["name"]) if named is not None else (text, "")
         array = _ARRAY.fullmatch(kind)
         inside = _members(lines[at + 1 : end], known)
+        bits = re.fullmatch(r"(\d+):(\d+)-(\d+)", place)
+        first = 8 * int(bits[1]) if bits is not None else 0
         found.append(
             Member(
                 name=name,
                 type=array[1] if array is not None else kind,
                 place=int(place) if place.isdecimal() else -1,
+                bits=None if bits is None else (first + int(bits[2]), first + int(bits[3])),
                 extents=tuple(map(int, re.findall(r"\d+", array[2]))) if array is not None else (),
                 members=known.get(array[1], ()) if array is not None else inside,
             )
@@ -250,6 +266,42 @@ def _leaves(members: Sequence[Member]) -> Iterator[Member]:
 def element_type(kind: CType) -> str:
     """The type of what a pointer leads to, as the source can write it."""
     return " ".join(_AROUND.sub(" ", kind.text).split())
+
+
+def _plain(members: Sequence[Member]) -> Iterator[Member]:
+    units = set[int]()
+    for member in members:
+        if member.bits is not None:
+            size = 8 * _bytes_of(replace(member, bits=None))
+            unit = member.bits[0] // size if size else -1
+            if member.bits[1] // (size or 1) == unit and member.name and unit not in units:
+                units.add(unit)
+                # One truth value among others.
+                kind = re.sub(r"_Bool|bool", "unsigned char", member.type)
+                yield replace(member, type=kind, place=unit * size // 8, bits=None)
+            elif unit not in units and member.name:
+                yield member
+        elif member.is_union and not member.extents:
+            size = max(map(_bytes_of, member.members), default=0)
+            numbers = (m for m in member.members if m.name and not m.members and m.bits is None)
+            one = tuple(m for m in numbers if _bytes_of(m) == size)[:1]
+            # What a union without a name holds is the outer structure's.
+            yield from (replace(member, type="struct", members=one),) if member.name else one or (member,)
+        else:
+            yield replace(member, members=tuple(_plain(member.members)))
+
+
+def _bytes_of(member: Member) -> int:
+    if member.bits is not None:
+        return member.bits[1] // 8 + 1 - member.bits[0] // 8
+    if member.members:
+        ends = (m.place + _bytes_of(m) if m.bits is None else m.bits[1] // 8 + 1 for m in member.members)
+        one = max(ends) - member.place
+    else:
+        kind = member.kind
+        number = numpy_dtype(kind.dtypes[0]).itemsize if kind.dtypes else 0
+        one = 8 if kind.pointer else number * (4 if kind.width == 3 else kind.width)
+    return one * math.prod(member.extents)
 
 
 def _typed(members: Sequence[Member]) -> dict[str, object]:
