@@ -22,7 +22,9 @@ __all__ = ["Visitor"]
 
 _MAX_CALLS = 3
 
-_PLACES = {"ArraySubscriptExpr", "DeclRefExpr", "MemberExpr"}
+_PLACES = {"ArraySubscriptExpr", "DeclRefExpr", "MemberExpr", "CXXOperatorCallExpr", "CXXMemberCallExpr"}
+_ELEMENTS = {"operator[]", "operator()", "at"}
+"""Methods that give an element."""
 _FIXED = re.compile(r"[\w ]+?((?:\[\d+\])+)")
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt"}
 
@@ -106,11 +108,9 @@ class Visitor:
             self._visit(inner[2], "read", frame, depth)
             self._visit(inner[1], "write", frame, depth)
         elif kind in ("CXXOperatorCallExpr", "CXXMemberCallExpr"):
-            of = method_object(inner[0])
-            changed = "const" not in plain_type(of).split() if inner[0].get("isArrow") else _may_change(of)
-            self._visit(inner[0], "both" if changed else "read", frame, depth)
-            for child in inner[1:]:
-                self._visit(child, "both" if _may_change(child) else "read", frame, depth)
+            self._method(inner, mode, frame, depth)
+        elif kind == "VarDecl" and inner and plain_type(node).endswith("&"):
+            self._visit(inner[-1], "both" if _may_change(inner[-1]) else "read", frame, depth)
         elif kind in THROUGH or kind in ("MemberExpr", "ExtVectorElementExpr"):
             for child in inner:
                 self._visit(child, mode, frame, depth)
@@ -287,6 +287,20 @@ class Visitor:
         self._calls.append(name)
         self.run(inside, depth)
         self._calls.pop()
+
+    def _method(self, inner: list[Node], mode: str, frame: Frame, depth: int) -> None:
+        """A method, or an operator, whose object it may change; of one that gives an element that is what changes."""
+        callee, *arguments = inner
+        named = peeled(callee)
+        if named.get("kind") == "DeclRefExpr" and callee_name(callee) in _ELEMENTS:
+            self._visit(arguments.pop(0), mode, frame, depth)
+        elif named.get("kind") == "MemberExpr":
+            of = method_object(callee)
+            changed = "const" not in plain_type(of).split() if named.get("isArrow") else _may_change(of)
+            gives = named.get("name") in _ELEMENTS
+            self._visit(callee, mode if gives else "both" if changed else "read", frame, depth)
+        for argument in arguments:
+            self._visit(argument, "both" if _may_change(argument) else "read", frame, depth)
 
     def _fill(self, arguments: list[Node], frame: Frame, depth: int) -> None:
         """`memset(to, 0, n * sizeof *to)` and `memcpy(to, from, n * sizeof *to)`."""

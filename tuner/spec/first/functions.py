@@ -140,17 +140,16 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
         if odd or not (kind.dtypes or kind.pointer):
             what = odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
-        if plain and layout is None:
-            what = f"{'refers' if kind.reference else 'points'} to what no spec can describe"
-            raise UsageError(f"{shown} of {function.name} {what}: `{kind.text}`", hint)
         if plain and not known:
-            types = dict.fromkeys(m.type for m in layout.members if m.name)
-            members = f" ({', '.join(types)})" if types else ""
-            raise UsageError(
-                f"{shown} of {function.name} {'refers' if kind.reference else 'points'} to structures{members}, "
-                f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
-                "write a function that takes an array for each member and calls it",
-            )
+            what = f"what no spec can describe: `{kind.text}`"
+            if layout is not None:
+                types = ", ".join(dict.fromkeys(m.type for m in layout.members if m.name))
+                members = f" ({types})" if types else ""
+                own = "a spec has arrays of numbers, or of structures of numbers"
+                what = f"structures{members}, and {own}: `{kind.text}`"
+                hint = "write a function that takes an array for each member and calls it"
+            verb = "refers" if kind.reference else "points"
+            raise UsageError(f"{shown} of {function.name} {verb} to {what}", hint)
         parameters.append((name, replace(kind, values=enumerators(kind, reader))))
     return replace(function, parameters=tuple(parameters))
 

@@ -32,11 +32,13 @@ REFERENCE = "a reference"
 POINTERS_INSIDE = re.compile(r"\*[^*\[)]*\[\d+\]")
 """What the text of an array of pointers has: `double *[3]`."""
 
-ENUMERATIONS = """template <class N> struct tuner_enumeration_ {};
-template <class T, bool = __is_enum(T)> struct tuner_number_ { typedef T type; };
-template <class T> struct tuner_number_<T, true> { typedef tuner_enumeration_<__underlying_type(T)> type; };
+ENUMERATIONS = """template <class> struct tuner_enumeration_ {};
+template <class tuner_t, bool = __is_enum(tuner_t)> struct tuner_number_ { typedef tuner_t tuner_is; };
+template <class tuner_t> struct tuner_number_<tuner_t, true> {
+    typedef tuner_enumeration_<__underlying_type(tuner_t)> tuner_is;
+};
 """
-"""What makes C++ say that a type is an enumeration, and of what size: ``tuner_number_< T >::type``."""
+"""What makes C++ say that a type is an enumeration, and of what size: ``tuner_number_< T >::tuner_is``."""
 
 _QUALIFIERS = re.compile(
     r"\b(const|volatile|_Atomic|struct|union|__global|__local|__constant|__private|__generic)\b"

@@ -313,7 +313,7 @@ class SourceReader:
     def _resolve(self, aliases: list[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
         plus = self.language in ("c++", "cuda")
-        kinds = [f"tuner_number_< {alias} >::type" if plus else alias for alias in aliases]
+        kinds = [f"tuner_number_< {alias} >::tuner_is" if plus else alias for alias in aliases]
         lines = [f"extern {kind} {_PROBE}{number}_;" for number, kind in enumerate(kinds)]
         trees = self.probed(_PROBE, lines, before=ENUMERATIONS if plus else "")[0]
         texts = {aliases[number]: plain_type(tree) for number, tree in trees.items()}

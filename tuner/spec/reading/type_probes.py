@@ -87,7 +87,7 @@ def _probe(number: int, name: str, text: str) -> str:
     declared = _ATTRIBUTES.sub(r"\g<0>static ", text, count=1)
     return (
         f"struct {_PROBE}{number}_ {{ {declared}; static __decay(decltype({name})) tuner_passed; "
-        f"static typename tuner_number_<{element}>::type tuner_element; }};"
+        f"static typename tuner_number_<{element}>::tuner_is tuner_element; }};"
     )
 
 
