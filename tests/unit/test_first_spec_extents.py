@@ -460,3 +460,15 @@ def test_standard_arrays_by_reference_have_their_extents(tmp_path: Path) -> None
         "c": ([7, 5], "float64", "inout"),
         "at": ([7], "int32", None),
     }
+
+
+def test_members_of_elements_that_are_indices(tmp_path: Path) -> None:
+    text = (
+        "struct at { int row; short far; };\nstruct p { double x; int cell, left; struct at at; };\n"
+        "void k(int n, struct p *p, double *grid, const double *rows)\n{\n"
+        "    for (int i = 0; i < n; i++) {\n        int row = p[i].at.row;\n"
+        "        if (p[i].left > 3) grid[p[i].cell] += p[i].x * rows[row];\n        p[i].left--;\n    }\n}\n"
+    )
+    found = written(tmp_path, text, "k")
+    assert (found["grid"]["shape"], found["rows"]["shape"]) == (["n"], ["n"])
+    assert found["p"]["init"] == {"members": {"at.row": {"randint": [0, "n"]}, "cell": {"randint": [0, "n"]}}}

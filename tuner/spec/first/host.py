@@ -310,7 +310,12 @@ class _Writer:
             parts.append(f"role: {role}")
         if kind.rows:
             parts.append("rows: pointers")
-        if kind.structure:
+        members = self._findings.members.get(position, ()) if self._sizes else ()
+        if members and role != "output":
+            values = (f"{member}: {{randint: [0, {self._sizes[0]}]}}" for member in members)
+            parts.append(f"init: {{members: {{{', '.join(values)}}}}}")
+            notes.append("check: the values, above all where they are indices")
+        elif kind.structure:
             notes.append("check: the values, init: {members: {…}}, above all where some are indices")
         elif role != "output":
             known = self._values.get(name) if shape == ["1"] else None

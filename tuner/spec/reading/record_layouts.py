@@ -186,7 +186,7 @@ def record_layouts(
         MachineError: there is no clang, or it does not answer.
     """
     probes = "".join(
-        f"struct {_PROBE}{i}_ {{ {each} a; }};\nenum {{ {_PROBE}size{i}_ = sizeof(struct {_PROBE}{i}_) }};\n"
+        f"struct {_PROBE}{i}_ {{ {each} tuner_a; }};\nenum {{ {_PROBE}size{i}_ = sizeof(struct {_PROBE}{i}_) }};\n"
         for i, each in enumerate(types)
     )
     found: dict[str, Layout] = {}
