@@ -43,7 +43,7 @@ def check_entry(
         SpecError: it does not.
         BaselineError: the source does not compile.
     """
-    if "<" in entry:
+    if entry.rstrip().endswith(">"):
         hint = 'write an extern "C" function that calls it'
         raise view.error(("kernel", "entry"), f"{entry!r}: templates are not available on this backend", hint)
     defined = defined_function(reader, entry, len(arguments), view)

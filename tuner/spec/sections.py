@@ -144,7 +144,7 @@ def make_wrapper(
     kernel, files = model.kernel, sources.variant.files
     given = [a for a in model.arguments or [] if not a.variable]
     arguments = [a for a in arguments if a.passing not in ("global", "memory")]
-    is_template = backend == "host" and sources.language == "c++" and "<" in kernel.entry
+    is_template = backend == "host" and sources.language == "c++" and kernel.entry.rstrip().endswith(">")
     started = {start_name(argument.name) for argument in given} & {a.name for a in arguments}
     if not has_structures(given) and not started:
         if is_template:

@@ -247,7 +247,8 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
 
 def _function(reader: SourceReader, file: str, entry: str | None) -> tuple[Function, str]:
     """The kernel, and the template arguments of one that is an instance."""
-    name, _, given = (entry or "").partition("<")
+    instance = (entry or "").endswith(">")
+    name, _, given = (entry or "").partition("<") if instance else (entry, "", "")
     function = chosen(reader, reader.files[0].text, file, name or None).with_names()
     if not function.template:
         return function, ""

@@ -31,7 +31,7 @@ from tuner.spec.reading.c_types import (
 )
 from tuner.spec.reading.device_headers import CUDA_WORDS, INCLUDED, SEARCHED, precompiled
 from tuner.spec.reading.made_nodes import template_arguments, with_arguments
-from tuner.spec.reading.methods import scopes_of, with_this
+from tuner.spec.reading.methods import methods_of, scopes_of, with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 
 __all__ = ["LANGUAGES", "Function", "SourceReader"]
@@ -166,8 +166,12 @@ class SourceReader:
 
     def named(self, name: str, *, included: bool = False) -> list[Function]:
         """As :meth:`functions`, with the names that the source has for types."""
-        last = name.rpartition("::")[2]
+        scope, _, last = name.rpartition("::")
         trees = list(self.trees(name))
+        if scope.endswith(">"):
+            # What asks for its address makes it, where nothing else does.
+            asks = f"\n\nstatic auto tuner_instance_ = &{name};\n"
+            trees = list(methods_of(self.trees(scope.partition("<")[0], extra=asks), scope))
         # Methods say so where their class declares them.
         static = {tree["id"] for tree in trees if tree.get("storageClass") == "static"}
         objects = (
