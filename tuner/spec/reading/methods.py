@@ -47,7 +47,8 @@ def methods_of(trees: Iterable[Node], scope: str) -> Iterator[Node]:
         scope: the class as the source writes it, with its arguments and the namespaces that it is in.
     """
     names, _, given = scope.rpartition(">")[0].partition("<")
-    for tree in trees:
+    # Those that no line of the source asks for by themselves stand in their template.
+    for tree in (each for outer in trees for each in (outer, *outer.get("inner", []))):
         if "".join(template_arguments(tree).split()) == "".join(given.split()):
             for method in (m for m in tree.get("inner", []) if m.get("kind") == "CXXMethodDecl"):
                 if name_parts(str(method.get("mangledName")))[: names.count("::") + 1] == names.split("::"):
