@@ -15,7 +15,7 @@ from tuner.core.types import Argument, Source
 from tuner.spec.wrapping import Wrapper
 from tuner.spec.yaml_places import Path, View
 
-__all__ = ["HINT", "instance_named"]
+__all__ = ["HINT", "instance_named", "is_instance"]
 
 HINT = 'write an extern "C" function that calls it, and name that'
 
@@ -50,6 +50,19 @@ _TYPES = {dtype: kind for dtype, kind in C_TYPES.items() if not dtype.startswith
     "bool": "bool"
 }
 """C++ writes complex numbers in several ways."""
+
+
+def is_instance(entry: str) -> bool:
+    """Whether an entry is an instance of a function template, and not a method of one of a class.
+
+    >>> is_instance("ns::axpy<float, A<int>::width>"), is_instance("ns::Stencil<pair<int, 3>>::apply")
+    (True, False)
+    """
+    depth = last = 0
+    for at, sign in enumerate(entry):
+        depth += (sign == "<") - (sign == ">")
+        last = at if depth == 0 and sign == ":" else last
+    return "<" in entry[last:]
 
 
 def instance_named(

@@ -42,6 +42,7 @@ from tuner.spec.first.host import FirstKernel, host_spec
 from tuner.spec.first.members import FirstSpec
 from tuner.spec.first.project import Opened, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
+from tuner.spec.instances import is_instance
 from tuner.spec.reading.declarations import declared, with_numbers
 from tuner.spec.reading.first_values import call_values
 from tuner.spec.reading.flattening import Flat, flattened
@@ -247,8 +248,7 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
 
 def _function(reader: SourceReader, file: str, entry: str | None) -> tuple[Function, str]:
     """The kernel, and the template arguments of one that is an instance."""
-    instance = (entry or "").endswith(">")
-    name, _, given = (entry or "").partition("<") if instance else (entry, "", "")
+    name, _, given = (entry or "").partition("<") if is_instance(entry or "") else (entry, "", "")
     function = chosen(reader, reader.files[0].text, file, name or None).with_names()
     if not function.template:
         return function, ""
