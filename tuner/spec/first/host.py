@@ -343,7 +343,7 @@ class _Writer:
         return ", ".join(names.get(place, "1") for place in range(count))
 
     def _scalar(self, position: int, dtype: str, notes: list[str], role: str = "input") -> Line:
-        name = self._function.parameters[position][0]
+        name, kind = self._function.parameters[position]
         if name in self._sizes:
             value = name
         elif role == "output":
@@ -352,9 +352,7 @@ class _Writer:
             value = "0"
             notes.append("check: the value; 0 leaves out what it asks for")
         else:
-            usual = first_value(dtype, floating_scalars(self._function.parameters[:position]))
-            named = self._function.parameters[position][1].values
-            usual = str(named[0]) if named and 1 not in named else usual
+            usual = first_value(dtype, floating_scalars(self._function.parameters[:position]), kind.values)
             value = {**self._findings.least, **self._values}.get(name, usual)
             notes.append("check: the value")
         written = self._given.variables.get(name, name)

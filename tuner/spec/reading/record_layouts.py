@@ -81,7 +81,7 @@ class Layout:
     def uniform(self) -> tuple[str, int] | None:
         """The C type of all numbers in it and how many they are, padding counted; ``None`` where they differ."""
         found = set[str]()
-        for member in _leaves(self.members):
+        for member in (each for each in _all(self.plain()) if not each.members):
             kind = member.kind
             if member.place < 0 or kind.pointer or kind.base not in DTYPES or not member.name:
                 return None
@@ -253,14 +253,6 @@ def _members(
         )
         at = end
     return tuple(found)
-
-
-def _leaves(members: Sequence[Member]) -> Iterator[Member]:
-    for member in members:
-        if member.members and not member.is_union:
-            yield from _leaves(member.members)
-        else:
-            yield member
 
 
 def element_type(kind: CType) -> str:

@@ -170,8 +170,8 @@ class SourceReader:
         trees = list(self.trees(name))
         if scope.endswith(">"):
             # What asks for its address makes it, where nothing else does.
-            asks = f"\n\nstatic auto tuner_instance_ = &{name};\n"
-            trees = list(methods_of(self.trees(scope.partition("<")[0], extra=asks), scope))
+            made = self.trees(scope.partition("<")[0], extra=f"\n\nstatic auto tuner_instance_ = &{name};\n")
+            trees = list(methods_of(made, scope))
         # Methods say so where their class declares them.
         static = {tree["id"] for tree in trees if tree.get("storageClass") == "static"}
         objects = (
@@ -317,11 +317,10 @@ class SourceReader:
     def _resolve(self, aliases: list[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
         plus = self.language in ("c++", "cuda")
-        kinds = [f"tuner_number_< {alias} >::tuner_is" if plus else alias for alias in aliases]
-        lines = [f"extern {kind} {_PROBE}{number}_;" for number, kind in enumerate(kinds)]
+        kind = "tuner_number_< {} >::tuner_is" if plus else "{}"
+        lines = [f"extern {kind.format(alias)} {_PROBE}{i}_;" for i, alias in enumerate(aliases)]
         trees = self.probed(_PROBE, lines, before=ENUMERATIONS if plus else "")[0]
-        texts = {aliases[number]: plain_type(tree) for number, tree in trees.items()}
-        return {name: (stood_for(text), width_of(text)) for name, text in texts.items()}
+        return {aliases[i]: (stood_for(t := plain_type(tree)), width_of(t)) for i, tree in trees.items()}
 
     @property
     def _first(self) -> str:
