@@ -273,7 +273,7 @@ def test_arrays_in_an_array_of_which_little_is_known_keep_their_length(tmp_path:
             "template <class T> struct list { T *at; int n; T *begin() const; T *end() const; };\n"
             "void k(const list<double> &a, double *b) { int i = 0; for (double x : a) b[i++] = x; }\n",
             UsageError,
-            "argument a of k refers to structures \\(double \\*, int\\), and a spec has arrays of numbers",
+            "argument a of k is a reference: `const list<double> &`",
         ),
     ],
 )

@@ -136,7 +136,7 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
                 f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
                 "write a spec with `struct` and the `members` that other files use",
             )
-        odd = kind.odd if known or layout is not None else given.odd
+        odd = kind.odd if known else given.odd
         if odd or not (kind.dtypes or kind.pointer):
             what = odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
@@ -148,8 +148,7 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
                 own = "a spec has arrays of numbers, or of structures of numbers"
                 what = f"structures{members}, and {own}: `{kind.text}`"
                 hint = "write a function that takes an array for each member and calls it"
-            verb = "refers" if kind.reference else "points"
-            raise UsageError(f"{shown} of {function.name} {verb} to {what}", hint)
+            raise UsageError(f"{shown} of {function.name} points to {what}", hint)
         parameters.append((name, replace(kind, values=enumerators(kind, reader))))
     return replace(function, parameters=tuple(parameters))
 
