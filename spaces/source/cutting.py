@@ -14,6 +14,7 @@ from tuner.core.errors import Place, SpecError
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Preprocessed, Source
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import without_arguments
 from tuner.spaces.source.parse import definition_start, function_nodes, parse_file
 from tuner.spaces.source.spans import Region, placed_regions, with_spans
 
@@ -79,7 +80,7 @@ def cut_at_entry(files: Sequence[Source], entry: str, language: str) -> list[Sou
         found = [
             (len(name), node)
             for name, node in function_nodes(parse_file(text, language), references=True)
-            if f"::{entry}".endswith(f"::{name}")
+            if f"::{entry}".endswith(f"::{without_arguments(name)}")
         ]
         if found:
             longest = max(length for length, _ in found)

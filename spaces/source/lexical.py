@@ -9,7 +9,18 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-__all__ = ["closing", "code", "damage", "is_switch", "overloads", "tokens", "unbalanced", "unused", "words"]
+__all__ = [
+    "closing",
+    "code",
+    "damage",
+    "is_switch",
+    "overloads",
+    "tokens",
+    "unbalanced",
+    "unused",
+    "without_arguments",
+    "words",
+]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -137,4 +148,15 @@ def unused(stem: str, taken: Collection[str], mark: str = "_") -> str:
     while name in taken:
         number += 1
         name = f"{stem}{mark}{number}"
+    return name
+
+
+def without_arguments(name: str) -> str:
+    """A name of C++ without arguments of templates, operators aside.
+
+    >>> without_arguments("ns::Grid<pair<int, 3>, 2>::at"), without_arguments("axpy<float, TILE>")
+    ('ns::Grid::at', 'axpy')
+    """
+    while (found := re.sub(r"(?<=\w)\s*<[^<>]*>", "", name)) != name:
+        name = found
     return name

@@ -15,7 +15,7 @@ from tuner.core.types import Kernel, Launch, Preprocessed, Source, Variable, Var
 from tuner.spaces.source.cutting import SourceFile, Units, cut_at_entry, cut_at_marks, units_of
 from tuner.spaces.source.definitions import functions_inside, with_file_variables
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.lexical import words
+from tuner.spaces.source.lexical import without_arguments, words
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.number_types import number_types
 from tuner.spaces.source.own_names import own_names, with_own_calls
@@ -276,7 +276,7 @@ def configured(kernel: Kernel, found: Preprocessed) -> Units:
 
 
 def _qualified(kernel: Kernel) -> str:
-    return (kernel.wrapped or kernel.entry).split("<")[0]
+    return without_arguments(kernel.wrapped or kernel.entry)
 
 
 def outside_differs(program: Program, variant: Variant) -> str:

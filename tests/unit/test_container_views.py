@@ -229,7 +229,10 @@ def test_loops_over_elements_count_them(tmp_path: Path) -> None:
     wanted = ran(tmp_path, RANGES)
     assert wanted == ran(tmp_path, made.text) == ran(tmp_path, text) != ""
     assert "for (int &p : some)" in outlined(RANGES, "grow", "// GROWS").text
-    assert "for (int p : some)" in outlined(RANGES, "grow", "// VALUES").text
+    values = outlined(RANGES, "grow", "// VALUES")
+    counts = "for (unsigned long p_at = 0; p_at < some_size; p_at++) { int p = some_data[p_at];"
+    assert f"{counts}\n all_data[p] = p; }}\n" in values.text
+    assert values.put_back(values.text) == RANGES
     assert "for (const auto &bit : bits)" in outlined(RANGES, "count", "// BITS").text
 
 

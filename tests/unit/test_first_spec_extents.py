@@ -419,3 +419,56 @@ void crc(const uint8_t *p, int n, const uint32_t *table, uint32_t *out) {
     assert [found[name]["shape"] for name in ("p", "table", "out")] == [["n"], [256], [1]]
     (spec,) = load_spec(tmp_path / "k.yaml")
     assert check_spec(spec, faults=False).ok
+
+
+def test_arrays_that_have_a_name_of_their_own(tmp_path: Path) -> None:
+    text = (
+        "typedef float vec[4];\ntypedef double mat[3][2];\nvec pos[256];\n"
+        "void k(vec *p, mat m[][5], int n)\n{\n    for (int i = 0; i < 256; i++) pos[i][0] += pos[i][1];\n"
+        "    for (int i = 0; i < n; i++) m[i][4][2][1] += p[i][3];\n}\n"
+    )
+    found = written(tmp_path, text, "k")
+    assert {name: a["shape"] for name, a in found.items() if "shape" in a} == {
+        "pos": [256, 4],
+        "p": ["n", 4],
+        "m": ["n", 5, 3, 2],
+    }
+
+
+def test_sizes_of_arrays_in_extents(tmp_path: Path) -> None:
+    text = (
+        "#define LEN(x) (sizeof(x) / sizeof((x)[0]))\nstatic const double taps[] = {0.1, 0.2, 0.4};\n"
+        "void k(unsigned long h, unsigned long w, const double (*restrict in)[w],"
+        " double (*restrict out)[w - LEN(taps) + 1])\n{\n    for (unsigned long y = 0; y < h; y++)\n"
+        "        for (unsigned long x = 0; x < w - LEN(taps) + 1; x++) {\n            double s = 0;\n"
+        "            for (unsigned t = 0; t < LEN(taps); t++) s += taps[t] * in[y][x + t];\n"
+        "            out[y][x] = s;\n        }\n}\n"
+    )
+    found = written(tmp_path, text, "k")
+    assert (found["in"]["shape"], found["out"]["shape"]) == (["h", "w"], ["h", "w - 2"])
+
+
+def test_standard_arrays_by_reference_have_their_extents(tmp_path: Path) -> None:
+    text = (
+        "#include <array>\nusing mat = std::array<std::array<double, 5>, 7>;\n"
+        "void k(const mat &a, mat &c, std::array<int, 7> &at)\n{\n    for (int i = 0; i < 7; i++)\n"
+        "        for (int j = 0; j < 5; j++) c[i][j] += a[i][j] * at[i];\n}\n"
+    )
+    found = written(tmp_path, text, "k", suffix="cpp")
+    assert {n: (a["shape"], a["dtype"], a.get("role")) for n, a in found.items() if n} == {
+        "a": ([7, 5], "float64", None),
+        "c": ([7, 5], "float64", "inout"),
+        "at": ([7], "int32", None),
+    }
+
+
+def test_members_of_elements_that_are_indices(tmp_path: Path) -> None:
+    text = (
+        "struct at { int row; short far; };\nstruct p { double x; int cell, left; struct at at; };\n"
+        "void k(int n, struct p *p, double *grid, const double *rows)\n{\n"
+        "    for (int i = 0; i < n; i++) {\n        int row = p[i].at.row;\n"
+        "        if (p[i].left > 3) grid[p[i].cell] += p[i].x * rows[row];\n        p[i].left--;\n    }\n}\n"
+    )
+    found = written(tmp_path, text, "k")
+    assert (found["grid"]["shape"], found["rows"]["shape"]) == (["n"], ["n"])
+    assert found["p"]["init"] == {"members": {"at.row": {"randint": [0, "n"]}, "cell": {"randint": [0, "n"]}}}

@@ -96,6 +96,17 @@ def test_a_first_spec_lists_structures(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+def test_macros_may_stand_for_members(tmp_path: Path) -> None:
+    """As f2c writes Fortran's common blocks, which no file of the project need define."""
+    text = (
+        "extern struct { double a[11], b[11]; int n; } common_;\n#define a common_.a\n#define b common_.b\n"
+        "void k(void) { for (int i = 1; i <= common_.n; ++i) a[i] += b[i]; }\n"
+    )
+    (tmp_path / "k.c").write_text(text)
+    made = first_spec(tmp_path / "k.c").text
+    assert "{name: common_, global: true, dtype: {a: [float64, 11], b: [float64, 11], n: int32}" in made
+
+
 def test_structures_with_pointers_stay_as_they_are(tmp_path: Path) -> None:
     text = written(tmp_path, "k.c", BODIES, entry="other").read_text()
     assert "# check: no argument can stand for the global chain, `struct list[4]`" in text

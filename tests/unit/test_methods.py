@@ -237,3 +237,29 @@ def test_methods_that_may_mean_something_else_stay_calls(given: str, taken: str)
     assert given in alone
     ops, _ = laid_open(alone.replace(given, taken), "Grid::relax")
     assert "inline_call" not in ops
+
+
+@pytest.mark.integration
+def test_a_method_of_an_instance_of_a_class_template(tmp_path: Path) -> None:
+    text = (
+        "namespace ns {\ntemplate <typename T, int N> class Stencil {\n  public:\n"
+        "    T at(const T *in, int i) const { return w_[0] * in[i] + w_[N - 1] * in[i + 1]; }\n"
+        "    void apply(const T *in, T *out) const;\n  private:\n    int n_;\n    T w_[N];\n};\n"
+        "template <typename T, int N> void Stencil<T, N>::apply(const T *in, T *out) const\n"
+        "{\n    for (int i = 0; i < n_ - 1; i++) out[i] = at(in, i);\n}\n}\n"
+        "template class ns::Stencil<float, 3>;\n"
+    )
+    (tmp_path / "k.cpp").write_text(text)
+    for entry in ("ns::Stencil<float, 3>::apply", "ns::Stencil<double, 2>::apply"):
+        made = first_spec(tmp_path / "k.cpp", entry=entry).text
+        dtype, count = ("float32", 3) if "float" in entry else ("float64", 2)
+        assert f'entry: "{entry}"' in made
+        assert f"name: w_, dtype: {dtype}, shape: [{count}], init: normal, by: value" in made
+        assert f"name: in, dtype: {dtype}, shape: [n_]" in made
+        (tmp_path / "k.yaml").write_text(made)
+        (loaded,) = load_spec(tmp_path / "k.yaml")
+    found = check_spec(loaded)
+    assert found.ok
+    assert found.faults is not None
+    assert found.faults.missed == ()
+    assert set(read_program(loaded.task.kernel).functions) == {"Stencil<T, N>::apply"}

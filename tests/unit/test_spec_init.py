@@ -257,6 +257,18 @@ def test_arrays_in_an_array_of_which_little_is_known_keep_their_length(tmp_path:
             r"k\.cpp:1: .*; as c\+\+20 it does",
         ),
         (
+            "k.c",
+            "void k(int n, double (*const f)(double), double *b) { for (int i = 0; i < n; i++) b[i] = f(i); }\n",
+            UsageError,
+            "argument f of k is a function pointer",
+        ),
+        (
+            "k.c",
+            "void k(long double *a) { a[0] *= 2; }\n",
+            UsageError,
+            "argument a of k points to what no spec can describe: `long double \\*`",
+        ),
+        (
             "k.cpp",
             "template <class T> struct list { T *at; int n; T *begin() const; T *end() const; };\n"
             "void k(const list<double> &a, double *b) { int i = 0; for (double x : a) b[i++] = x; }\n",

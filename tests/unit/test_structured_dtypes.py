@@ -260,8 +260,14 @@ def test_members_that_are_structures_or_lead_to_them(tmp_path: Path, argument: s
         ("real x[2][3]; unsigned char c; long long t;", "{x: [float32, 2, 3], c: uint8, t: int64}"),
         ("struct { double a; bool b; } in; short s;", "{in: {a: float64, b: bool}, s: int16}"),
         ("float x; float *next;", None),
-        ("int a; union { int i; float f; } u;", None),
-        ("int a : 3; float b;", None),
+        ("int a; union { int i; float f; } u;", "{a: int32, u: {i: int32}}"),
+        ("short a; union { char c[4]; struct { float x, y; } at; double d; };", "{a: int16, d: float64}"),
+        ("int a; union { struct { int i, j; } both; float f; } u;", None),
+        ("int a : 3; int b : 29, c : 1; float x;", "{a: int32, c: int32, x: float32}"),
+        ("bool a : 1, b : 1; unsigned : 0; float x;", None),
+        ("bool a : 1, b : 1; float x;", "{a: uint8, x: float32}"),
+        ("unsigned a : 20; char b;", None),
+        ("enum near { A, B } e; enum far { C } f[2]; float x;", "{e: int32, f: [int32, 2], x: float32}"),
         ("float x; int id __attribute__((aligned(16)));", None),
         ("float x; struct {} nothing; int i;", None),
     ],
@@ -419,6 +425,44 @@ def test_arrays_of_structures_behind_a_cuda_kernels_structure_are_refused(tmp_pa
             "      - {name: cells, dtype: {x: float32, i: int32}, shape: [n], role: inout}\n"
             "launch: {grid: [1], block: [1]}\n",
         )
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "struct V { float x, y; V operator+(const V &o) const { return {x + o.x, y + o.y}; } };\n"
+            "struct C { V at; enum Way : unsigned char { OFF, ON } on; void go() { at.x += 1; } };\n"
+            "void k(C *c, int n, const V &by, V &sum, C &last)\n"
+            "{ for (int i = 0; i < n; i++) { sum = sum + c[i].at; c[i].at.y += by.x * c[i].on; c[i].go(); }"
+            " last = c[n - 1]; }\n",
+            [
+                "{name: c, dtype: {at: {x: float32, y: float32}, on: uint8}, shape: [n], role: inout}",
+                "{name: sum, dtype: float32, shape: [1, 2], role: inout, init: normal}",
+                "{name: last, dtype: {at: {x: float32, y: float32}, on: uint8}, shape: [1], role: output}",
+            ],
+        ),
+        (
+            "typedef union { unsigned u; float f; } fu;\n"
+            "struct c { fu v; unsigned a : 3, b : 5; int id; };\n"
+            "void k(struct c *c, int n) { for (int i = 0; i < n; i++) { c[i].v.f *= 2; c[i].b += c[i].id; } }\n",
+            ["{name: c, dtype: {v: {u: uint32}, a: uint32, id: int32}, shape: [n], role: inout}"],
+        ),
+    ],
+    ids=["references", "unions and bits"],
+)
+def test_first_specs_of_whole_structures_check(tmp_path: Path, text: str, says: list[str]) -> None:
+    source = tmp_path / ("k.cpp" if "operator" in text else "k.c")
+    source.write_text(text)
+    made = first_spec(source, entry="k").text
+    assert [each for each in says if each not in made] == []
+    (tmp_path / "k.yaml").write_text(made)
+    (loaded,) = load_spec(tmp_path / "k.yaml")
+    found = check_spec(loaded)
+    assert found.ok
+    assert found.faults is not None
+    assert found.faults.missed == ()
 
 
 def test_rows_of_structures_have_their_extent(tmp_path: Path) -> None:

@@ -363,7 +363,7 @@ def test_a_structure_without_a_name_gets_no_first_spec(tmp_path: Path) -> None:
         f"typedef struct {kernel.replace('a)', 'owner; void f(owner a)')}",
     ):
         (tmp_path / "k.c").write_text(text)
-        with pytest.raises(UsageError, match="argument a of f points to structures"):
+        with pytest.raises(UsageError, match="argument a of f points to what no spec can describe"):
             init_spec(tmp_path / "k.c")
 
 

@@ -210,3 +210,20 @@ def test_instances_are_chosen_by_their_arguments(tmp_path: Path, entry: str, say
     with pytest.raises(UsageError) as raised:
         first_of(tmp_path, ROWS + "void use(float *x) { far::axpy<float, 8>(1, x, x, 2); }\n", entry)
     assert says in str(raised.value)
+
+
+def test_an_instance_that_takes_references(tmp_path: Path) -> None:
+    kernel = (
+        "template <typename T, int N> T total(const T (&w)[N][2], T &sum, T *x, float (*y)[4], long n)\n"
+        "{ for (long i = 0; i < n; i++) { x[i] *= w[i % N][1]; sum += x[i]; y[i][2] += 1; } return sum; }\n"
+        "template double total<double, 3>(const double (&)[3][2], double &, double *, float (*)[4], long);\n"
+    )
+    (tmp_path / "k.cpp").write_text(kernel)
+    made = first_spec(tmp_path / "k.cpp").text
+    assert 'entry: "total<double, 3>"' in made
+    assert "{name: w, dtype: float64, shape: [3, 2], init: normal}" in made
+    (tmp_path / "k.yaml").write_text(made)
+    assert load_spec(tmp_path / "k.yaml")
+    (tmp_path / "k.yaml").write_text(made.replace("name: w, dtype: float64", "name: w, dtype: float32"))
+    with pytest.raises(SpecError, match=r"cannot be called as the spec says: .*no matching"):
+        load_spec(tmp_path / "k.yaml")

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, opaque_bytes
+from tuner.spec.instances import is_instance
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.lookup import entries_of, included_functions, text_after_macros
 from tuner.spec.reading.signature import Function, SourceReader
@@ -43,7 +44,7 @@ def check_entry(
         SpecError: it does not.
         BaselineError: the source does not compile.
     """
-    if "<" in entry:
+    if is_instance(entry):
         hint = 'write an extern "C" function that calls it'
         raise view.error(("kernel", "entry"), f"{entry!r}: templates are not available on this backend", hint)
     defined = defined_function(reader, entry, len(arguments), view)
@@ -209,6 +210,7 @@ def check_argument(
         # From a recording, which is as the application passed it: a structure, a vector, a null buffer.
         return
     says = f"{what} {argument.name!r} is `{kind.text}` in the source"
+    kind = kind.referred if argument.is_array else kind
     if kind.odd:
         raise view.error(
             path, f"{says}: {kind.odd} cannot be passed", "write a function without it that calls this"

@@ -63,7 +63,7 @@ def check_element(
     says = f"argument {argument.name!r} is `{kind.text}` in the source"
     hint = "list all members with their types, in the source's order"
     layout = record_layout(reader, name)
-    found = {} if layout is None else dict(_members(layout.members, ""))
+    found = {} if layout is None else dict(_members((*layout.members, *layout.plain()), ""))
     wanted = members_of(argument.dtype)
     missing = next((member for member in wanted if member not in found), None)
     if layout is None or missing is not None:
@@ -105,6 +105,6 @@ def _agrees(member: Member, written: str, language: str) -> bool:
     lanes = [4 if kind.width == 3 else kind.width] if kind.width > 1 else []
     counts = (*member.extents, *lanes)
     alike = len(counts) == len(extents) and math.prod(counts) == math.prod(extents)
-    # How wide an enumeration is its type does not say, but in C.
-    known = kind.base != "enum" or language in ("c", "opencl")
+    # How wide an enumeration is that other files cannot name its type does not say, but in C.
+    known = not member.type.startswith("enum ") or language in ("c", "opencl")
     return alike and known and dtype in kind.dtypes and not (kind.pointer or member.members)

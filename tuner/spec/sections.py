@@ -23,7 +23,7 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.spec.initial_values import check_names, with_sizes
-from tuner.spec.instances import instance_named
+from tuner.spec.instances import instance_named, is_instance
 from tuner.spec.models import SpecModel
 from tuner.spec.sources import Sources
 from tuner.spec.structured import has_structures
@@ -144,7 +144,7 @@ def make_wrapper(
     kernel, files = model.kernel, sources.variant.files
     given = [a for a in model.arguments or [] if not a.variable]
     arguments = [a for a in arguments if a.passing not in ("global", "memory")]
-    is_template = backend == "host" and sources.language == "c++" and "<" in kernel.entry
+    is_template = backend == "host" and sources.language == "c++" and is_instance(kernel.entry)
     started = {start_name(argument.name) for argument in given} & {a.name for a in arguments}
     if not has_structures(given) and not started:
         if is_template:

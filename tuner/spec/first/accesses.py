@@ -14,6 +14,7 @@ from tuner.spec.first.values import ROOTS, factors
 from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import counters, extents, least, reach
 from tuner.spec.reading.frames import Frame
+from tuner.spec.reading.methods import method_object
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
@@ -21,7 +22,9 @@ __all__ = ["Visitor"]
 
 _MAX_CALLS = 3
 
-_PLACES = {"ArraySubscriptExpr", "DeclRefExpr"}
+_PLACES = {"ArraySubscriptExpr", "DeclRefExpr", "MemberExpr", "CXXOperatorCallExpr", "CXXMemberCallExpr"}
+_ELEMENTS = {"operator[]", "operator()", "at"}
+"""Methods that give an element."""
 _FIXED = re.compile(r"[\w ]+?((?:\[\d+\])+)")
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt"}
 
@@ -104,6 +107,10 @@ class Visitor:
         elif kind == "CXXOperatorCallExpr" and len(inner) == 3 and callee_name(inner[0]) == "operator=":
             self._visit(inner[2], "read", frame, depth)
             self._visit(inner[1], "write", frame, depth)
+        elif kind in ("CXXOperatorCallExpr", "CXXMemberCallExpr"):
+            self._method(inner, mode, frame, depth)
+        elif kind == "VarDecl" and inner and plain_type(node).endswith("&"):
+            self._visit(inner[-1], "both" if _may_change(inner[-1]) else "read", frame, depth)
         elif kind in THROUGH or kind in ("MemberExpr", "ExtVectorElementExpr"):
             for child in inner:
                 self._visit(child, mode, frame, depth)
@@ -252,9 +259,7 @@ class Visitor:
         gives_place = followed is not None and followed.returns is not None and "&" in followed.returns.text
         if followed is None or gives_place or len(followed.parameters) != len(arguments):
             for argument in arguments:
-                # Without a conversion to its value, what is called takes the place itself, by reference.
-                passed_on = argument.get("kind") in _PLACES and argument.get("valueCategory") == "lvalue"
-                self._visit(argument, "both" if passed_on else "read", frame, depth)
+                self._visit(argument, "both" if _may_change(argument) else "read", frame, depth)
             return
         inside = frame.called(followed)
         kinds = [kind for _, kind in followed.parameters]
@@ -282,6 +287,20 @@ class Visitor:
         self._calls.append(name)
         self.run(inside, depth)
         self._calls.pop()
+
+    def _method(self, inner: list[Node], mode: str, frame: Frame, depth: int) -> None:
+        """A method, or an operator, whose object it may change; of one that gives an element that is what changes."""
+        callee, *arguments = inner
+        named = peeled(callee)
+        if named.get("kind") == "DeclRefExpr" and callee_name(callee) in _ELEMENTS:
+            self._visit(arguments.pop(0), mode, frame, depth)
+        elif named.get("kind") == "MemberExpr":
+            of = method_object(callee)
+            changed = "const" not in plain_type(of).split() if named.get("isArrow") else _may_change(of)
+            gives = named.get("name") in _ELEMENTS
+            self._visit(callee, mode if gives else "both" if changed else "read", frame, depth)
+        for argument in arguments:
+            self._visit(argument, "both" if _may_change(argument) else "read", frame, depth)
 
     def _fill(self, arguments: list[Node], frame: Frame, depth: int) -> None:
         """`memset(to, 0, n * sizeof *to)` and `memcpy(to, from, n * sizeof *to)`."""
@@ -319,6 +338,11 @@ class Visitor:
             use.partly.append(found or ())
         else:
             use.shapes.append(shape)
+
+
+def _may_change(argument: Node) -> bool:
+    """Whether what is called takes the place itself, by reference: no conversion to its value, or to `const`."""
+    return argument.get("kind") in _PLACES and argument.get("valueCategory") == "lvalue"
 
 
 def _counts_elements(size: Node, pointer: Node) -> bool:

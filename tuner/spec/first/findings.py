@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.first.accesses import Visitor
 from tuner.spec.first.first_writes import note_written_first
-from tuner.spec.first.uses import Lookup, Use, declare, index_arrays, limits
+from tuner.spec.first.uses import Lookup, Use, declare, index_arrays, index_members, limits
 from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.extents import counters, symbol
 from tuner.spec.reading.frames import Frame
@@ -42,6 +42,7 @@ class Findings:
             to one integer too.
         depth: deepest nest of loops.
         indices: positions of the array arguments whose elements may be indices, bounds or counts.
+        members: of arrays of structures those that may be.
         pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
         margins: those that loops only stop short of, as `halo` in `i < n - halo`.
         counts: positions of the array arguments whose elements say how far loops go that begin at a constant.
@@ -55,6 +56,7 @@ class Findings:
     sizes: list[str]
     depth: int
     indices: frozenset[int] = frozenset()
+    members: Mapping[int, Sequence[str]] = field(default_factory=dict)
     pitches: frozenset[str] = frozenset()
     margins: frozenset[str] = frozenset()
     counts: frozenset[int] = frozenset()
@@ -95,6 +97,7 @@ def examine(function: Function, lookup: Lookup, prepare: Prepare = lambda _: Non
         for position in found.indices & found.uses.keys()
         if found.sizes and _is_index(function.parameters[position][1]) and not found.uses[position].written
     ]
+    indices += found.members if found.sizes else []
     ranges = {position: variable(found.sizes[0]) for position in indices if position not in few}
     return _examined(function, lookup, prepare, few, ranges) if few or ranges else found
 
@@ -145,6 +148,7 @@ def _examined(
         ],
         depth=visitor.deepest,
         indices=index_arrays(function, lookup),
+        members=index_members(function, lookup),
         pitches=frozenset(named - frame.bound_names),
         margins=frozenset(frame.bound_names - frame.ends),
         counts=frozenset(frame.counts),
@@ -171,7 +175,8 @@ def _frame(function: Function) -> Frame:
         name, kind = function.parameters[i]
         if kind.reference:
             frame.references.add(node["id"])
-            if node["id"] not in frame.modified and kind.whole:
+            number = kind.whole and not (kind.inner or kind.members)
+            if node["id"] not in frame.modified and number:
                 frame.values[node["id"]] = variable(name)
         if kind.pointer:
             frame.pointers[node["id"]] = frame.moved(node["id"], (i, (constant(0),)))

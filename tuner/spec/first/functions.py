@@ -16,6 +16,7 @@ from tuner.spec.first.global_variables import used_variables
 from tuner.spec.first.members import Line, quoted
 from tuner.spec.first.uses import Lookup
 from tuner.spec.reading.c_types import POINTERS_INSIDE, ROWS, CType
+from tuner.spec.reading.declarations import enumerators
 from tuner.spec.reading.flattening import Flat, Member, Structure, Trail
 from tuner.spec.reading.lookup import entries_of, functions_of, included_functions, text_after_macros
 from tuner.spec.reading.nodes import named_in
@@ -130,29 +131,30 @@ def described(function: Function, reader: SourceReader, flat: Flat | None = None
             parameters.append((name, replace(kind, odd="", rows=True)))
             continue
         shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"
+        given, kind = kind, kind.referred
         plain = not (kind.odd or kind.dtypes or kind.base in ("void", ""))
         layout = record_layout(reader, element_type(kind)) if plain else None
-        numbers = None if layout is None else layout.uniform()
-        unused = flat is not None and (name,) in flat.structures
-        if unused and layout is not None and not (numbers and kind.pointer):
+        kind = kind if layout is None else layout.pointed(kind)
+        known = kind.pointer and kind.dtypes
+        if layout is not None and flat is not None and (name,) in flat.structures and not known:
             raise UsageError(
                 f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
                 "write a spec with `struct` and the `members` that other files use",
             )
-        if kind.odd or not (kind.dtypes or kind.pointer):
-            what = kind.odd or "a type that no spec can describe"
+        odd = kind.odd if known else given.odd
+        if odd or not (kind.dtypes or kind.pointer):
+            what = odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
-        if plain:
-            kind = kind if layout is None else layout.pointed(kind)
-            if not (kind.members or kind.structure):
-                types = () if layout is None else dict.fromkeys(member.type for member in layout.members)
-                members = f" ({', '.join(types)})" if types else ""
-                raise UsageError(
-                    f"{shown} of {function.name} points to structures{members}, "
-                    f"and a spec has arrays of numbers, or of structures of numbers: `{kind.text}`",
-                    "write a function that takes an array for each member and calls it",
-                )
-        parameters.append((name, kind))
+        if plain and not known:
+            what = f"what no spec can describe: `{kind.text}`"
+            if layout is not None:
+                types = ", ".join(dict.fromkeys(m.type for m in layout.members if m.name))
+                members = f" ({types})" if types else ""
+                own = "a spec has arrays of numbers, or of structures of numbers"
+                what = f"structures{members}, and {own}: `{kind.text}`"
+                hint = "write a function that takes an array for each member and calls it"
+            raise UsageError(f"{shown} of {function.name} points to {what}", hint)
+        parameters.append((name, replace(kind, values=enumerators(kind, reader))))
     return replace(function, parameters=tuple(parameters))
 
 

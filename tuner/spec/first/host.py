@@ -310,7 +310,12 @@ class _Writer:
             parts.append(f"role: {role}")
         if kind.rows:
             parts.append("rows: pointers")
-        if kind.structure:
+        members = self._findings.members.get(position, ()) if self._sizes else ()
+        if members and role != "output":
+            values = (f"{member}: {{randint: [0, {self._sizes[0]}]}}" for member in members)
+            parts.append(f"init: {{members: {{{', '.join(values)}}}}}")
+            notes.append("check: the values, above all where they are indices")
+        elif kind.structure:
             notes.append("check: the values, init: {members: {…}}, above all where some are indices")
         elif role != "output":
             known = self._values.get(name) if shape == ["1"] else None
@@ -322,6 +327,8 @@ class _Writer:
             elif name in self._given.flags:
                 parts.append("init: zeros")
                 notes.append("check: the values; 0 leaves out what they ask for")
+            elif kind.values:
+                parts.append(f"init: {{randint: [{min(kind.values)}, {max(kind.values) + 1}]}}")
             elif known is not None:
                 parts.append(f"init: {{constant: {known}}}")
             else:
@@ -336,7 +343,7 @@ class _Writer:
         return ", ".join(names.get(place, "1") for place in range(count))
 
     def _scalar(self, position: int, dtype: str, notes: list[str], role: str = "input") -> Line:
-        name = self._function.parameters[position][0]
+        name, kind = self._function.parameters[position]
         if name in self._sizes:
             value = name
         elif role == "output":
@@ -345,7 +352,7 @@ class _Writer:
             value = "0"
             notes.append("check: the value; 0 leaves out what it asks for")
         else:
-            usual = first_value(dtype, floating_scalars(self._function.parameters[:position]))
+            usual = first_value(dtype, floating_scalars(self._function.parameters[:position]), kind.values)
             value = {**self._findings.least, **self._values}.get(name, usual)
             notes.append("check: the value")
         written = self._given.variables.get(name, name)

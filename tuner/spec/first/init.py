@@ -43,6 +43,7 @@ from tuner.spec.first.members import FirstSpec
 from tuner.spec.first.project import Opened, Project, opened, read_source
 from tuner.spec.first.project_files import further_sources, header_folders
 from tuner.spec.first.size_macros import size_macros, with_size_macros
+from tuner.spec.instances import is_instance
 from tuner.spec.reading.declarations import declared, with_numbers
 from tuner.spec.reading.first_values import call_values
 from tuner.spec.reading.flattening import Flat, flattened
@@ -255,7 +256,7 @@ def _host_spec(project: Project, source: Opened, doubt: str = "") -> FirstSpec:
 
 def _function(reader: SourceReader, file: str, entry: str | None) -> tuple[Function, str]:
     """The kernel, and the template arguments of one that is an instance."""
-    name, _, given = (entry or "").partition("<")
+    name, _, given = (entry or "").partition("<") if is_instance(entry or "") else (entry, "", "")
     function = chosen(reader, reader.files[0].text, file, name or None).with_names()
     if not function.template:
         return function, ""
@@ -281,7 +282,6 @@ def _first_kernel(
     project: Project, function: Function, reader: SourceReader, outlined: Outlined | None
 ) -> FirstKernel:
     """The kernel with what it needs beside its own text."""
-    function = with_numbers(function, reader)
     exposed = reader.exposing(function.name)
     symbol = str(function.tree.get("mangledName") or function.name)
     include = [project.beside / each for each in reader.include]
@@ -304,7 +304,8 @@ def _first_kernel(
     )
     if project.by_address:
         return replace(first, doubts=further.doubts, arguments=address_lines(function, lookup, exposed))
-    whole = with_globals(declared(function, exposed, lookup), lookup, exposed, further.allocated)
+    function = with_numbers(declared(function, exposed, lookup), reader)
+    whole = with_globals(function, lookup, exposed, further.allocated)
     flat = named_from_outside(flattened(whole.function, whole.lookup), reader)
     flat, left_out = without_what_none_fills(flat, reader)
     flat = replace(flat, function=described(reader.resolved(flat.function), reader, flat))

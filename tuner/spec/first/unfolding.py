@@ -235,9 +235,7 @@ class _Writing:
             inner = () if each.is_union else tuple(self._members(each.members, (parameter, *trail), uses))
             return Member(each.name, members=inner) if inner else None
         if kind.base == "enum" and not kind.pointer:
-            # How wide one is the text of its type does not say.
-            kind = self._declared(f"{each.type.removeprefix('enum ')} e")
-            return Member(each.name, dtype=kind.dtypes[0]) if kind.dtypes else None
+            return Member(each.name, dtype=kind.dtypes[0])
         if kind.pointer and not kind.odd and not dtype:
             kind = self._declared(f"{each.type} e")
         read = Parameter(name=each.name, text=f"{each.type} {each.name}", kind=kind)

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from tuner.core.polynomials import Polynomial, constant, variable
+from tuner.spec.reading.c_types import c_type
 from tuner.spec.reading.extents import moves
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function
-from tuner.spec.reading.trees import callee_name, inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import callee_name, changes, inner_nodes, peeled, pointer_of, referenced
 
-__all__ = ["Lookup", "Use", "declare", "index_arrays", "limits", "narrow"]
+__all__ = ["Lookup", "Use", "declare", "index_arrays", "index_members", "limits", "narrow"]
 
 Lookup = Callable[[str], Function | None]
 """Gives other functions of a file and its headers by name."""
@@ -163,8 +164,9 @@ def declare(uses: Mapping[int, Use], frame: Frame) -> None:
     call.values, call.pointed = frame.values, frame.pointed
     nodes = parameter_nodes(frame.function.tree)
     for position, use in uses.items():
-        inner = frame.function.parameters[position][1].inner
-        use.declare(call.declared(nodes[position]), inner)
+        kind = frame.function.parameters[position][1]
+        whole = tuple(map(constant, kind.extents))
+        use.declare(whole or call.declared(nodes[position]), kind.inner)
 
 
 def limits(uses: Iterable[Use]) -> frozenset[tuple[str, str]]:
@@ -189,21 +191,55 @@ def index_arrays(function: Function, lookup: Lookup) -> frozenset[int]:
     return _positions(function, lookup, ())
 
 
-def _positions(function: Function, lookup: Lookup, within: tuple[str, ...]) -> frozenset[int]:
+def index_members(function: Function, lookup: Lookup) -> dict[int, list[str]]:
+    """Of arrays of structures the whole numbers that may reach an index or a loop's bound and stay as they are.
+
+    Args:
+        function: with its tree.
+        lookup: gives other functions of the file by name.
+    """
     tree = function.tree
-    reached = {name for node in walk(tree) for part in _places(node, lookup, within) for name in _names(part)}
+    changed = {_member(inner_nodes(node)[0]) for node in walk(tree) if changes(node)}
+    named = {_member(n) for part in _deciding(tree, lookup, ()) for n in walk(part) if _is_whole(n)}
+    found: dict[int, list[str]] = {}
+    for i, (node, (_, kind)) in enumerate(zip(parameter_nodes(tree), function.parameters, strict=True)):
+        members = sorted(trail for root, trail in named - changed if root == node["id"] and trail)
+        if kind.structure and members:
+            found[i] = members
+    return found
+
+
+def _is_whole(node: Node) -> bool:
+    kind = c_type({"qualType": plain_type(node)}) if node.get("kind") == "MemberExpr" else None
+    return kind is not None and kind.whole and kind.usual.endswith(("32", "64"))
+
+
+def _member(node: Node) -> tuple[str, str]:
+    """What a member of an element is a member of, and its names from there; without names for anything else."""
+    names: list[str] = []
+    node = peeled(node)
+    while node.get("kind") == "MemberExpr" and inner_nodes(node):
+        names.insert(0, str(node.get("name")))
+        node = peeled(inner_nodes(node)[0])
+    return referenced(pointer_of(node)), ".".join(names)
+
+
+def _positions(function: Function, lookup: Lookup, within: tuple[str, ...]) -> frozenset[int]:
+    reached = {name for part in _deciding(function.tree, lookup, within) for name in _names(part)}
+    nodes = zip(parameter_nodes(function.tree), function.parameters, strict=False)
+    return frozenset(i for i, (node, (_, kind)) in enumerate(nodes) if kind.pointer and node["id"] in reached)
+
+
+def _deciding(tree: Node, lookup: Lookup, within: tuple[str, ...]) -> list[Node]:
+    """What decides where or how often, and what is written to the variables and arrays in it."""
+    parts = [part for node in walk(tree) for part in _places(node, lookup, within)]
+    reached = {name for part in parts for name in _names(part)}
     flows = list(_flows(tree))
-    before = -1
-    while len(reached) > before:
-        before = len(reached)
-        for target, value in flows:
-            if target in reached:
-                reached |= set(_names(value))
-    return frozenset(
-        i
-        for i, (node, (_, kind)) in enumerate(zip(parameter_nodes(tree), function.parameters, strict=False))
-        if kind.pointer and node["id"] in reached
-    )
+    while more := [value for target, value in flows if target in reached]:
+        flows = [(target, value) for target, value in flows if target not in reached]
+        reached |= {name for value in more for name in _names(value)}
+        parts += more
+    return parts
 
 
 def _places(node: Node, lookup: Lookup, within: tuple[str, ...]) -> Iterator[Node]:

@@ -6,7 +6,7 @@ Guesses for a first spec only. Normal numbers lie near zero, and results blow up
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tuner.core.expressions import parse
 from tuner.spec.reading.c_types import CType
@@ -86,7 +86,7 @@ def divided_by(name: str, text: str) -> bool:
     return re.search(rf"(?:[/%]=?\s*|\b{ROOTS}\s*(?=\())(?:{_NAMES})*(?:{operand})", text) is not None
 
 
-def first_value(dtype: str, before: int = 0) -> str:
+def first_value(dtype: str, before: int = 0, named: Sequence[int] = ()) -> str:
     """A number for a scalar of which nothing is known.
 
     With a factor of one, or ``1 - x`` of one, wrong code gives right results; with two that are alike, code that
@@ -95,7 +95,10 @@ def first_value(dtype: str, before: int = 0) -> str:
     Args:
         dtype: its type.
         before: how many floating scalars come before it.
+        named: of an enumeration the values of its names.
     """
+    if named and 1 not in named:
+        return str(named[0])
     return str(0.75 + 0.5 * before) if dtype.startswith("float") else "1"
 
 

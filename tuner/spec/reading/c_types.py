@@ -9,14 +9,16 @@ from typing import Any
 
 __all__ = [
     "DTYPES",
+    "ENUMERATIONS",
     "POINTERS_INSIDE",
+    "REFERENCE",
     "ROWS",
-    "UNSIGNED",
     "CType",
     "bare",
     "c_type",
     "is_alias",
     "parameter_type",
+    "stood_for",
     "unaliased",
     "width_of",
 ]
@@ -24,15 +26,30 @@ __all__ = [
 ROWS = "a pointer to pointers"
 """Why most specs cannot describe a `T **`."""
 
+REFERENCE = "a reference"
+"""Why a spec cannot describe a `T &`, unless that is a number, or a structure that consists of some."""
+
 POINTERS_INSIDE = re.compile(r"\*[^*\[)]*\[\d+\]")
 """What the text of an array of pointers has: `double *[3]`."""
 
+ENUMERATIONS = """template <class> struct tuner_enumeration_ {};
+template <class tuner_t, bool = __is_enum(tuner_t)> struct tuner_number_ { typedef tuner_t tuner_is; };
+template <class tuner_t> struct tuner_number_<tuner_t, true> {
+    typedef tuner_enumeration_<__underlying_type(tuner_t)> tuner_is;
+};
+"""
+"""What makes C++ say that a type is an enumeration, and of what size: ``tuner_number_< T >::tuner_is``."""
+
 _QUALIFIERS = re.compile(
-    r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
+    r"\b(const|volatile|_Atomic|struct|union|__global|__local|__constant|__private|__generic)\b"
 )
-_ENUM = re.compile(r"\benum\b")
+_ENUM = re.compile(r"\benum\b[^*&\[\]]*")
+_ENUMERATION = re.compile(r"(?:struct )?tuner_enumeration_<(?:(?:unsigned )?int|(.*))>")
+"""One of 32 bits is an ``int`` to those who use it."""
 _NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
 _REFERENCE = re.compile(r"([\w ]+?) ?(?:&|\(&\)((?:\[\d+\])+))")
+_FUNCTION = re.compile(r"\([*^][^()]*\)\(")
+"""Of `double (*const)(double)`."""
 _NAMED_POINTER = re.compile(r"\s*\((\*+)\)$")
 """Of `double (*line)`: the parentheses stay in the type."""
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
@@ -62,7 +79,7 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
 }
 """Dtypes that agree with a C type on x86-64 Linux; the first is the usual one."""
 
-UNSIGNED = {
+_UNSIGNED = {
     "uchar": "unsigned char",
     "ushort": "unsigned short",
     "uint": "unsigned int",
@@ -88,7 +105,9 @@ class CType:
         rows: whether it is a pointer to the addresses of rows, which some specs can describe.
         inner: elements along each dimension of what it points to, where that is an array with a name of its own.
         structure: dtype of the structures that it points to, where they have members of several types.
-        reference: whether it is a pointer that C++ writes as a reference to one number.
+        enumeration: whether it is, or points to, one of another size than ``enum`` in C.
+        values: of its enumerators, where those are known.
+        reference: whether it is a pointer that C++ writes as a reference to one number, structure or `std::array`.
     """
 
     text: str
@@ -103,12 +122,26 @@ class CType:
     rows: bool = False
     inner: tuple[int, ...] = ()
     structure: str = ""
+    enumeration: bool = False
+    values: tuple[int, ...] = ()
     reference: bool = False
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """All extents of what a reference leads to, where that is an array."""
+        return self.inner if "&" in self.text else ()
 
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Dtypes that agree with it; empty where any may (``void``, structures)."""
         return (self.structure,) if self.structure else DTYPES.get(self.base, ())
+
+    @property
+    def referred(self) -> CType:
+        """Of a reference the type of what is passed, the address; of anything else itself."""
+        if self.odd != REFERENCE or "*" in self.base:
+            return self
+        return replace(self, base=bare(self.base.rstrip("& ")), odd="", pointer=True, reference=True)
 
     @property
     def whole(self) -> bool:
@@ -127,8 +160,8 @@ class CType:
 
 
 def bare(text: str) -> str:
-    """A type without qualifiers."""
-    return " ".join(_QUALIFIERS.sub(" ", _VECTOR.sub(" ", text)).split())
+    """A type without qualifiers, an enumeration without its name."""
+    return " ".join(_QUALIFIERS.sub(" ", _VECTOR.sub(" ", _ENUM.sub("enum ", text))).split())
 
 
 def width_of(text: str) -> int:
@@ -141,13 +174,14 @@ def c_type(given: Mapping[str, Any]) -> CType:
     """A type of clang's tree."""
     written = str(given["qualType"])
     text = _NAMED_POINTER.sub(r" \1", str(given.get("desugaredQualType", written)))
-    if "(*)(" in text or "(^)(" in text:
+    if _FUNCTION.search(text):
         return CType(text=written, base=text, odd="a function pointer")
     if "&" in text:
-        return CType(text=written, base=text, odd="a reference")
+        constant = "const" in text.split()
+        return CType(text=written, base=text, constant=constant, odd=REFERENCE)
     written = " ".join(written.replace("__private", " ").split())
     # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
-    array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
+    array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)\[.*\]", text)
     if array:
         element, extents = array["element"], re.findall(r"\[([^\]]*)\]", text)
         if "(**" in text:
@@ -159,9 +193,6 @@ def c_type(given: Mapping[str, Any]) -> CType:
             constant="const" in element.split(),
             inner=tuple(map(int, extents)) if all(e.isdecimal() for e in extents) else (),
         )
-    if _ENUM.search(text) and "*" not in text:
-        # Whatever it is called, it is passed as an int.
-        return CType(text=written, base="enum")
     stars = text.count("*")
     if stars == 0:
         width = width_of(text)
@@ -187,7 +218,15 @@ def parameter_type(given: Mapping[str, Any]) -> CType:
     if found is None or not (found[2] or bare(found[1]) in DTYPES):
         return kind
     constant = "const" in found[1].split()
-    return CType(text=kind.text, base=bare(found[1]), pointer=True, constant=constant, reference=not found[2])
+    inner = tuple(map(int, re.findall(r"\d+", found[2] or "")))
+    return CType(
+        text=kind.text,
+        base=bare(found[1]),
+        pointer=True,
+        constant=constant,
+        inner=inner,
+        reference=not inner,
+    )
 
 
 def is_alias(kind: CType) -> bool:
@@ -195,15 +234,24 @@ def is_alias(kind: CType) -> bool:
     return kind.odd in ("", ROWS) and kind.base not in DTYPES and kind.base != "void" and "[" not in kind.base
 
 
+def stood_for(text: str) -> str:
+    """A type as :func:`unaliased` takes it: of an enumeration ``enum``, with its numbers' type where that is no int."""
+    found = _ENUMERATION.fullmatch(text)
+    # What an alias of a vector stands for keeps OpenCL's own names of its elements.
+    return _UNSIGNED.get(bare(text), bare(text)) if found is None else f"enum {found[1] or ''}".strip()
+
+
 def unaliased(kind: CType, known: Mapping[str, tuple[str, int]]) -> CType:
     """A type whose name stands for another, with vector widths; itself where none is known."""
     if kind.base not in known:
         return kind
     base, width = known[kind.base]
+    if base.startswith("enum "):
+        return replace(kind, base=base.removeprefix("enum "), enumeration=True)
     array = _NAMED_ARRAY.fullmatch(base)
     if array and kind.pointer and not kind.odd:
         inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))
-        return replace(kind, base=array[1].strip(), inner=inner)
+        return replace(kind, base=array[1].strip(), inner=(*kind.inner, *inner))
     depth = kind.depth + base.count("*")
     odd = ROWS if depth > 1 and not kind.odd else kind.odd
     pointer = kind.pointer or "*" in base

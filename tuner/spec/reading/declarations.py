@@ -6,6 +6,8 @@ accesses.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -13,16 +15,18 @@ from tuner.core.source_text import source_text
 from tuner.spec.reading.c_types import CType, c_type
 from tuner.spec.reading.made_nodes import rebuilt
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type, walk
+from tuner.spec.reading.record_layouts import element_type
 from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.reading.trees import THROUGH, callee_name, inner_nodes, peeled, referenced
 
-__all__ = ["declared", "with_numbers"]
+__all__ = ["declared", "enumerators", "with_numbers"]
 
 Lookup = Callable[[str], Function | None]
 
 _PROBE = "tuner_extents_probe_"
 _MAX_CALLS = 3
 _ENUMERATOR = "tuner_enumerator_probe_"
+_ARRAY = re.compile(r"(?P<element>[^\[\]]+?) ?(?P<extents>(?:\[\d+\])*)")
 
 
 def declared(function: Function, reader: SourceReader, lookup: Lookup) -> Function:
@@ -138,7 +142,7 @@ def _is(node: Node, identity: str) -> bool:
 
 
 def with_numbers(function: Function, reader: SourceReader) -> Function:
-    """The function with the values of those enumerators that the end of the source can name.
+    """The function with the values of those enumerators that the end of the source can name, and counts of elements.
 
     Args:
         function: with its tree.
@@ -154,10 +158,49 @@ def with_numbers(function: Function, reader: SourceReader) -> Function:
 
     def number(node: Node) -> Node:
         meant = _enumerator(node)
-        value = numbers.get(meant["name"]) if meant and meant["id"] not in own else None
+        value = numbers.get(meant["name"]) if meant and meant["id"] not in own else _elements(node)
         return node if value is None else _number(node, value)
 
-    return replace(function, tree=rebuilt(function.tree, number)) if numbers else function
+    return replace(function, tree=rebuilt(function.tree, number))
+
+
+def _elements(node: Node) -> str | None:
+    """Of ``sizeof taps / sizeof taps[0]`` how often the one goes into the other."""
+    if node.get("kind") != "BinaryOperator" or node.get("opcode") != "/":
+        return None
+    parts = [_ARRAY.fullmatch(_measured(peeled(part))) for part in inner_nodes(node)]
+    (whole, one), alike = parts, {part and part["element"] for part in parts}
+    if whole is None or one is None or len(alike) > 1:
+        return None
+    counts = [math.prod(map(int, re.findall(r"\d+", part["extents"]))) for part in (whole, one)]
+    return str(counts[0] // counts[1])
+
+
+def _measured(node: Node) -> str:
+    """The type that ``sizeof`` is asked of; empty for anything else."""
+    asked = [{"type": node["argType"]}] if "argType" in node else inner_nodes(node)
+    return plain_type(asked[0]) if node.get("name") == "sizeof" and asked else ""
+
+
+def enumerators(kind: CType, reader: SourceReader) -> tuple[int, ...]:
+    """The values of an enumeration's names, in their order; none of any other type, or where they are not known.
+
+    Args:
+        kind: of it, or of a pointer to it.
+        reader: of the source.
+    """
+    if not (kind.enumeration or kind.base == "enum"):
+        return ()
+    name = re.findall(r"\w+", element_type(kind))[-1]
+    found = set()
+    for tree in reader.trees(name):
+        # One that a typedef alone names has no name there.
+        if tree.get("kind") == "EnumDecl" and tree.get("name", name) == name and inner_nodes(tree):
+            values: list[int] = []
+            for each in inner_nodes(tree):
+                values.append(int(_value(each) or (values[-1] + 1 if values else 0)))
+            found.add(tuple(values))
+    return found.pop() if len(found) == 1 else ()
 
 
 def _enumerator(node: Node) -> Node:
@@ -172,7 +215,7 @@ def _value(probe: Node) -> str:
 
 
 def _number(node: Node, value: str) -> Node:
-    literal: Node = {**node, "kind": "IntegerLiteral", "value": value.removeprefix("-")}
-    del literal["referencedDecl"]
+    plain: Node = {key: node[key] for key in ("id", "range", "type", "valueCategory") if key in node}
+    literal: Node = {**plain, "kind": "IntegerLiteral", "value": value.removeprefix("-")}
     negative = value.startswith("-")
-    return {**node, "kind": "UnaryOperator", "opcode": "-", "inner": [literal]} if negative else literal
+    return {**plain, "kind": "UnaryOperator", "opcode": "-", "inner": [literal]} if negative else literal

@@ -98,7 +98,7 @@ class ExpressionValues:
         if kind == "UnaryExprOrTypeTraitExpr":
             # Sizes of fills are in bytes, extents in elements: `n * sizeof *to` counts as n.
             return constant(1) if node.get("name") == "sizeof" else None
-        if kind == "ArraySubscriptExpr":
+        if kind in ("ArraySubscriptExpr", "MemberExpr"):
             return self._known_element(node)
         if kind == "UnaryOperator" and node.get("opcode") == "*":
             return self.pointed.get(referenced(peeled(inner_nodes(node)[0])))
@@ -111,7 +111,12 @@ class ExpressionValues:
         """Of an array of sizes, or of indices, an element."""
         if not self.elements and not self.ranges:
             return None
-        position, (*_, place) = self._element(node) or (-1, (None,))
+        element = node
+        while element.get("kind") == "MemberExpr" and inner_nodes(element):
+            element = peeled(inner_nodes(element)[0])
+        if element.get("kind") != "ArraySubscriptExpr":
+            return None
+        position, (*_, place) = self._element(element) or (-1, (None,))
         if position in self.elements and place is not None and place.value is not None:
             return variable(f"{self.elements[position]}_{place.value}")
         if position not in self.ranges:

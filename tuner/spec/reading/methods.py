@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
-from tuner.spec.reading.made_nodes import named, read, rebuilt
+from tuner.spec.reading.made_nodes import named, read, rebuilt, template_arguments, with_arguments
 from tuner.spec.reading.nodes import Node, plain_type, walk
 
-__all__ = ["THIS", "as_function_call", "method_object", "name_parts", "scopes_of", "with_this"]
+__all__ = ["THIS", "as_function_call", "method_object", "methods_of", "name_parts", "scopes_of", "with_this"]
 
 THIS = "this"
 _OBJECT = re.compile(r"\b(?:const|volatile|class|struct)\b|[*&]")
@@ -15,7 +16,7 @@ _OBJECT = re.compile(r"\b(?:const|volatile|class|struct)\b|[*&]")
 
 def scopes_of(tree: Node) -> list[str]:
     """As :func:`name_parts`, of a function or a variable."""
-    return name_parts(str(tree.get("mangledName", "")))
+    return tree["scopes"] if "scopes" in tree else name_parts(str(tree.get("mangledName", "")))
 
 
 def name_parts(symbol: str) -> list[str]:
@@ -36,6 +37,22 @@ def name_parts(symbol: str) -> list[str]:
         parts.append(rest[number.end() : end])
         rest = rest[end:] if begin is not None and begin[1] else ""
     return parts
+
+
+def methods_of(trees: Iterable[Node], scope: str) -> Iterator[Node]:
+    """The methods of an instance of a class template, which know how the source writes their class.
+
+    Args:
+        trees: among which the instance is.
+        scope: the class as the source writes it, with its arguments and the namespaces that it is in.
+    """
+    names, _, given = scope.rpartition(">")[0].partition("<")
+    # Those that no line of the source asks for by themselves stand in their template.
+    for tree in (each for outer in trees for each in (outer, *outer.get("inner", []))):
+        if "".join(template_arguments(tree).split()) == "".join(given.split()):
+            for method in (m for m in tree.get("inner", []) if m.get("kind") == "CXXMethodDecl"):
+                if name_parts(str(method.get("mangledName")))[: names.count("::") + 1] == names.split("::"):
+                    yield {**with_arguments(method), "scopes": [scope, str(method.get("name"))]}
 
 
 def with_this(tree: Node, scope: str) -> Node:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from tuner.core.source_text import source_text
+from tuner.core.source_text import source_bytes, source_text
+from tuner.spec.reading.c_types import DTYPES, bare
 from tuner.spec.reading.made_nodes import binary, integer, named, read, rebuilt
-from tuner.spec.reading.nodes import Node, plain_type, span_of, text_of, walk
+from tuner.spec.reading.nodes import Node, begin_of, location_of, plain_type, span_of, text_of, walk
 from tuner.spec.reading.signature import Function
 from tuner.spec.reading.trees import inner_nodes, peeled, referenced
 
@@ -19,6 +20,7 @@ __all__ = ["Counted", "counted"]
 
 _KIND = "CXXForRangeStmt"
 _COUNTER = {"qualType": "unsigned long"}
+_END = re.compile(r"\s*;")
 _METHOD = {"qualType": "<bound member function type>"}
 
 
@@ -39,7 +41,7 @@ class Counted:
 
 
 def counted(function: Function, loop: Node, data: bytes, *, but: Collection[str] = ()) -> Counted:
-    """With the loops of a loop, and itself, that give references to the elements of a container with a name.
+    """With the loops of a loop, and itself, over a container with a name: those that give references, or numbers.
 
     Args:
         function: around the loop.
@@ -76,23 +78,53 @@ class _Making:
         (over,), (variable,) = (inner_nodes(parts[at]) for at in (1, 6))
         container = peeled(inner_nodes(over)[0]) if inner_nodes(over) else {}
         text, reference = text_of(container, self.data), str(variable.get("type", {}).get("qualType", ""))
-        if variable.get("kind") != "VarDecl" or not reference.endswith("&") or "&&" in reference:
+        if variable.get("kind") != "VarDecl" or "&&" in reference:
             return
         spans = [span_of(each) for each in (node, container, parts[7])]
         # Bits are no elements that lie in memory.
         if not text or text in but or None in spans or "vector<bool" in plain_type(container):
             return
-        (begin, _), (first, last), (body, _) = (span for span in spans if span is not None)
+        (begin, end), (first, last), (body, _) = (span for span in spans if span is not None)
         name = self._unused(f"{variable['name']}_at")
         dropped = "\n" * (self.data[begin:first] + self.data[last:body]).count(b"\n")
-        self.edits += [
-            (begin, first, f"for (unsigned long {name} = 0; {name} < "),
-            (last, body, f"; {name}++) {dropped}"),
-        ]
-        self.containers.add(text)
         counter = {"id": f"counter {name}", "kind": "VarDecl", "name": name, "type": _COUNTER}
-        self.made[id(node)] = _loop(node, counter, {**container, "text": text}, parts[7])
-        self.elements[str(variable["id"])] = counter, {**container, "text": text}
+        container = {**container, "text": text}
+        made, statement, declares = node, parts[7], ""
+        if reference.endswith("&"):
+            self.edits.append((last, body, f"; {name}++) {dropped}"))
+            self.elements[str(variable["id"])] = counter, container
+        else:
+            ends = self._end(parts[7], end)
+            bracket, declares = self.data.find(b")", last, body), self._declared(variable)
+            if not ends or not declares or self.data[last:bracket].strip():
+                return
+            where = {key: {"offset": bracket, "tokLen": 1} for key in ("begin", "end")}
+            statement = _declaring(variable, counter, {**container, "range": where}, parts[7])
+            made = {**node, "range": {**node["range"], "end": {"offset": ends - 1, "tokLen": 1}}}
+            opens = parts[7].get("kind") == "CompoundStmt"
+            # The element stands in the place of the bracket.
+            self.edits += [
+                (last, bracket, f"; {name}++) {{ {declares} = "),
+                (bracket + 1, body + opens, f"[{name}];{dropped}{'' if opens else ' '}"),
+                *([] if opens else [(ends, ends, " }")]),
+            ]
+        self.edits.append((begin, first, f"for (unsigned long {name} = 0; {name} < "))
+        self.containers.add(text)
+        self.made[id(node)] = _loop(made, counter, container, statement)
+
+    def _declared(self, variable: Node) -> str:
+        """A number as it is declared; empty for anything else, and where a macro declares it."""
+        begin, end = begin_of(variable), location_of(variable["loc"]).get("offset")
+        if begin is None or end is None or bare(plain_type(variable)) not in DTYPES:
+            return ""
+        return source_text(self.data[begin:end]) + str(variable["name"])
+
+    def _end(self, body: Node, end: int) -> int:
+        """The byte behind a loop, its semicolon included; 0 where something else ends it."""
+        ends = _END.match(source_text(self.data[end:]))
+        if body.get("kind") == "CompoundStmt" or self.data[end - 1 : end] == b"}":
+            return end
+        return 0 if ends is None else end + len(source_bytes(ends[0]))
 
     def counted(self, node: Node) -> Node:
         """What stands for a node."""
@@ -141,6 +173,17 @@ def _loop(node: Node, counter: Node, container: Node, body: Node) -> Node:
             body,
         ],
     }
+
+
+def _declaring(variable: Node, counter: Node, container: Node, body: Node) -> Node:
+    """The body with a variable for the element's value."""
+    kind = plain_type(variable).removeprefix("const ")
+    const = "const " if plain_type(container).startswith("const ") else ""
+    element = {"type": {"qualType": const + kind}, "range": container["range"]}
+    made = {**variable, "init": "c", "inner": [read(_element(element, counter, container))]}
+    declared = {"kind": "DeclStmt", "range": body["range"], "inner": [made]}
+    inner = inner_nodes(body) if body.get("kind") == "CompoundStmt" else [body]
+    return {"id": body.get("id"), "kind": "CompoundStmt", "range": body["range"], "inner": [declared, *inner]}
 
 
 def _element(node: Node, counter: Node, container: Node) -> Node:

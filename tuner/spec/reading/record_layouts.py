@@ -5,14 +5,15 @@ Source: ``-fdump-record-layouts-canonical``, clang's ``RecordLayoutBuilder.cpp``
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.core.dtypes import members_of, numpy_dtype, structured_dtype
 from tuner.core.errors import SpecError
 from tuner.spec.reading.c_types import DTYPES, CType, c_type
-from tuner.spec.reading.signature import SourceReader
+from tuner.spec.reading.signature import Function, SourceReader
 
 __all__ = [
     "Layout",
@@ -32,7 +33,7 @@ _SIZE = re.compile(r"\[sizeof=(\d+)")
 _NAMED = re.compile(r"(?P<type>.*[\s*)])(?P<name>[A-Za-z_]\w*)(?: \(empty\))?")
 _AROUND = re.compile(
     r"\b(?:const|volatile|restrict|__restrict|__restrict__|__global|__constant|__local|__private|__generic)\b"
-    r"|\(\*[^()]*\)|[*&]|\[\d*\]"
+    r"|\([*&][^()]*\)|[*&]|\[\d*\]"
 )
 _ARRAY = re.compile(r"([^\[\]]+?) ?((?:\[\d+\])+)")
 
@@ -45,6 +46,7 @@ class Member:
         name: of it; empty for a base class, for what the compiler adds and for what has no name.
         type: as clang writes it, without other names for types; of an array the elements'.
         place: byte at which it begins, from the outermost structure on; -1 for a bit-field.
+        bits: those of a bit-field, counted from there too.
         extents: of an array.
         members: of a structure or union.
     """
@@ -52,6 +54,7 @@ class Member:
     name: str
     type: str
     place: int
+    bits: tuple[int, int] | None = None
     extents: tuple[int, ...] = ()
     members: tuple[Member, ...] = ()
 
@@ -63,7 +66,9 @@ class Member:
     @property
     def is_union(self) -> bool:
         """Whether the members lie in the same place."""
-        return self.type.startswith("union ")
+        # One that a typedef alone names does not say it.
+        begins = {m.bits[0] if m.bits is not None else 8 * m.place for m in self.members}
+        return self.type.startswith("union ") or (len(self.members) > 1 and len(begins) == 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,7 @@ class Layout:
     def uniform(self) -> tuple[str, int] | None:
         """The C type of all numbers in it and how many they are, padding counted; ``None`` where they differ."""
         found = set[str]()
-        for member in _leaves(self.members):
+        for member in (each for each in _all(self.plain()) if not each.members):
             kind = member.kind
             if member.place < 0 or kind.pointer or kind.base not in DTYPES or not member.name:
                 return None
@@ -91,15 +96,34 @@ class Layout:
         numbers = self.uniform()
         if numbers is None:
             return replace(kind, structure=self.dtype() or "")
+        extents = self._rows() if kind.reference else ()
+        if extents:
+            return replace(kind, base=numbers[0], inner=extents)
         return replace(kind, base=numbers[0], members=numbers[1])
+
+    def _rows(self) -> tuple[int, ...]:
+        """The extents of what is an array alone, as `std::array` is; none of anything else."""
+        found: tuple[int, ...] = ()
+        members = self.members
+        while len(members) == 1 and members[0].extents:
+            found, members = (*found, *members[0].extents), members[0].members
+        return () if members else found
+
+    def plain(self) -> tuple[Member, ...]:
+        """Members without unions and bit-fields: of a union a number as large, for bits the number that they lie in.
+
+        That number has the name of the first of them.
+        """
+        return tuple(_plain(self.members))
 
     def dtype(self) -> str | None:
         """The dtype, where NumPy and C lay it out as clang does.
 
-        ``None`` of one with pointers, unions, bit-fields, base classes or members that C would lay out otherwise.
+        ``None`` of one with pointers, base classes or members that C would lay out otherwise.
         """
+        members = self.plain()
         try:
-            made = structured_dtype(_typed(self.members))
+            made = structured_dtype(_typed(members))
         except (SpecError, KeyError):
             return None
         dtype = numpy_dtype(made)
@@ -109,7 +133,7 @@ class Layout:
             for name in reversed(inner.names or ()):
                 stack.append((inner.fields[name][0], at + inner.fields[name][1]))  # type: ignore[index]
             places.append(at)
-        same = places[1:] == list(_places(self.members)) and dtype.itemsize == self.size
+        same = places[1:] == [member.place for member in _all(members)] and dtype.itemsize == self.size
         return made if same and members_of(made) else None
 
 
@@ -162,24 +186,48 @@ def record_layouts(
         MachineError: there is no clang, or it does not answer.
     """
     probes = "".join(
-        f"struct {_PROBE}{i}_ {{ {each} a; }};\nenum {{ {_PROBE}size{i}_ = sizeof(struct {_PROBE}{i}_) }};\n"
+        f"struct {_PROBE}{i}_ {{ {each} tuner_a; }};\nenum {{ {_PROBE}size{i}_ = sizeof(struct {_PROBE}{i}_) }};\n"
         for i, each in enumerate(types)
     )
     found: dict[str, Layout] = {}
+    known: dict[str, tuple[Member, ...]] = {}
     for block in reader.layouts(f"\n\n{before}{probes}{after}").split(_DUMPED) if types else ():
         lines = [(len(indent) // 2, place, text) for place, indent, text in _LINE.findall(block)]
         asked = _ASKED.search(lines[0][2]) if lines else None
         size = _SIZE.search(block)
+        members = _members(lines[1:], known)
+        if lines:
+            known[lines[0][2]] = members
         if asked is None or size is None:
             continue
-        (whole,) = _members(lines[1:]) or (None,)
+        (whole,) = members or (None,)
         if whole is not None and whole.members:
             found[types[int(asked[1])]] = Layout(size=int(size[1]), members=whole.members)
-    return found
+    names = {m.type for each in found.values() for m in _all(each.members) if m.type.startswith("enum ")}
+    if reader.language in ("c", "opencl") or not names:
+        return found
+    asked_of = Function(name="", parameters=tuple((n, CType(text=n, base=n)) for n in names), returns=None)
+    numbers = {name: kind.base for name, kind in reader.resolved(asked_of).parameters}
+    return {name: replace(each, members=_as_numbers(each.members, numbers)) for name, each in found.items()}
 
 
-def _members(lines: Sequence[tuple[int, str, str]]) -> tuple[Member, ...]:
-    """The outermost of some lines, with those inside."""
+def _all(members: Sequence[Member]) -> Iterator[Member]:
+    for member in members:
+        yield member
+        yield from _all(member.members)
+
+
+def _as_numbers(members: Sequence[Member], numbers: Mapping[str, str]) -> tuple[Member, ...]:
+    """Members with enumerations as numbers of their size."""
+    return tuple(
+        replace(m, type=numbers.get(m.type, m.type), members=_as_numbers(m.members, numbers)) for m in members
+    )
+
+
+def _members(
+    lines: Sequence[tuple[int, str, str]], known: Mapping[str, tuple[Member, ...]]
+) -> tuple[Member, ...]:
+    """The outermost of some lines, with those inside; of elements of an array as the ``known`` structure has them."""
     found: list[Member] = []
     at = 0
     while at < len(lines):
@@ -190,25 +238,21 @@ def _members(lines: Sequence[tuple[int, str, str]]) -> tuple[Member, ...]:
         named = _NAMED.fullmatch(text)
         kind, name = (named["type"].strip(), named["name"]) if named is not None else (text, "")
         array = _ARRAY.fullmatch(kind)
+        inside = _members(lines[at + 1 : end], known)
+        bits = re.fullmatch(r"(\d+):(\d+)-(\d+)", place)
+        first = 8 * int(bits[1]) if bits is not None else 0
         found.append(
             Member(
                 name=name,
                 type=array[1] if array is not None else kind,
                 place=int(place) if place.isdecimal() else -1,
+                bits=None if bits is None else (first + int(bits[2]), first + int(bits[3])),
                 extents=tuple(map(int, re.findall(r"\d+", array[2]))) if array is not None else (),
-                members=_members(lines[at + 1 : end]),
+                members=known.get(array[1], ()) if array is not None else inside,
             )
         )
         at = end
     return tuple(found)
-
-
-def _leaves(members: Sequence[Member]) -> Iterator[Member]:
-    for member in members:
-        if member.members and not member.is_union:
-            yield from _leaves(member.members)
-        else:
-            yield member
 
 
 def element_type(kind: CType) -> str:
@@ -216,10 +260,40 @@ def element_type(kind: CType) -> str:
     return " ".join(_AROUND.sub(" ", kind.text).split())
 
 
-def _places(members: Sequence[Member]) -> Iterator[int]:
+def _plain(members: Sequence[Member]) -> Iterator[Member]:
+    units = set[int]()
     for member in members:
-        yield member.place
-        yield from _places(member.members)
+        if member.bits is not None:
+            size = 8 * _bytes_of(replace(member, bits=None))
+            unit = member.bits[0] // size if size else -1
+            if member.bits[1] // (size or 1) == unit and member.name and unit not in units:
+                units.add(unit)
+                # One truth value among others.
+                kind = re.sub(r"_Bool|bool", "unsigned char", member.type)
+                yield replace(member, type=kind, place=unit * size // 8, bits=None)
+            elif unit not in units and member.name:
+                yield member
+        elif member.is_union and not member.extents:
+            size = max(map(_bytes_of, member.members), default=0)
+            numbers = (m for m in member.members if m.name and not m.members and m.bits is None)
+            one = tuple(m for m in numbers if _bytes_of(m) == size)[:1]
+            # What a union without a name holds is the outer structure's.
+            yield from (replace(member, type="struct", members=one),) if member.name else one or (member,)
+        else:
+            yield replace(member, members=tuple(_plain(member.members)))
+
+
+def _bytes_of(member: Member) -> int:
+    if member.bits is not None:
+        return member.bits[1] // 8 + 1 - member.bits[0] // 8
+    if member.members:
+        ends = (m.place + _bytes_of(m) if m.bits is None else m.bits[1] // 8 + 1 for m in member.members)
+        one = max(ends) - member.place
+    else:
+        kind = member.kind
+        number = numpy_dtype(kind.dtypes[0]).itemsize if kind.dtypes else 0
+        one = 8 if kind.pointer else number * (4 if kind.width == 3 else kind.width)
+    return one * math.prod(member.extents)
 
 
 def _typed(members: Sequence[Member]) -> dict[str, object]:

@@ -20,18 +20,18 @@ from tuner.evaluators.host.search_words import search_words
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.spec.reading.answers import EMPTY, Question, not_accepted, trees_of
 from tuner.spec.reading.c_types import (
-    UNSIGNED,
+    ENUMERATIONS,
     CType,
-    bare,
     c_type,
     is_alias,
     parameter_type,
+    stood_for,
     unaliased,
     width_of,
 )
 from tuner.spec.reading.device_headers import CUDA_WORDS, INCLUDED, SEARCHED, precompiled
 from tuner.spec.reading.made_nodes import template_arguments, with_arguments
-from tuner.spec.reading.methods import scopes_of, with_this
+from tuner.spec.reading.methods import methods_of, scopes_of, with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 
 __all__ = ["LANGUAGES", "Function", "SourceReader"]
@@ -166,8 +166,12 @@ class SourceReader:
 
     def named(self, name: str, *, included: bool = False) -> list[Function]:
         """As :meth:`functions`, with the names that the source has for types."""
-        last = name.rpartition("::")[2]
+        scope, _, last = name.rpartition("::")
         trees = list(self.trees(name))
+        if scope.endswith(">"):
+            # What asks for its address makes it, where nothing else does.
+            made = self.trees(scope.partition("<")[0], extra=f"\n\nstatic auto tuner_instance_ = &{name};\n")
+            trees = list(methods_of(made, scope))
         # Methods say so where their class declares them.
         static = {tree["id"] for tree in trees if tree.get("storageClass") == "static"}
         objects = (
@@ -312,11 +316,11 @@ class SourceReader:
 
     def _resolve(self, aliases: list[str]) -> dict[str, tuple[str, int]]:
         """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
-        lines = [f"extern {alias} {_PROBE}{number}_;" for number, alias in enumerate(aliases)]
-        trees = self.probed(_PROBE, lines)[0]
-        texts = {aliases[number]: plain_type(tree) for number, tree in trees.items()}
-        # What an alias of a vector stands for keeps OpenCL's own names of its elements.
-        return {n: (UNSIGNED.get(bare(text), bare(text)), width_of(text)) for n, text in texts.items()}
+        plus = self.language in ("c++", "cuda")
+        kind = "tuner_number_< {} >::tuner_is" if plus else "{}"
+        lines = [f"extern {kind.format(alias)} {_PROBE}{i}_;" for i, alias in enumerate(aliases)]
+        trees = self.probed(_PROBE, lines, before=ENUMERATIONS if plus else "")[0]
+        return {aliases[i]: (stood_for(t := plain_type(tree)), width_of(t)) for i, tree in trees.items()}
 
     @property
     def _first(self) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spec.reading.c_types import CType, c_type
+from tuner.spec.reading.c_types import DTYPES, ENUMERATIONS, CType, c_type, stood_for
 from tuner.spec.reading.nodes import Node
 from tuner.spec.reading.record_layouts import Layout, record_layouts
 from tuner.spec.reading.signature import SourceReader
@@ -18,9 +18,6 @@ from tuner.spec.reading.trees import inner_nodes
 __all__ = ["TypeScope"]
 
 _PROBE = "tuner_probe_"
-_NUMBER = """template <class T, bool = __is_enum(T)> struct tuner_number_ { typedef T type; };
-template <class T> struct tuner_number_<T, true> { typedef __underlying_type(T) type; };
-"""
 _ATTRIBUTES = re.compile(r"^(?:\[\[.*?\]\]\s*)*")
 _BITS = re.compile(r"__nv_(?:bfloat|fp\d)\w*|__half_raw")
 """Structures whose member is the bits of a number."""
@@ -53,7 +50,9 @@ class TypeScope:
             MachineError: there is no clang, or it does not answer.
         """
         probes = [_probe(i, name, text) for i, (name, text) in enumerate(declarations)]
-        found, wrong = self.reader.probed(_PROBE, probes, before=_NUMBER + self._before, after=self._after)
+        found, wrong = self.reader.probed(
+            _PROBE, probes, before=ENUMERATIONS + self._before, after=self._after
+        )
         kinds = []
         for i, (_, text) in enumerate(declarations):
             kind = _kind(found[i]) if i in found else None
@@ -88,8 +87,7 @@ def _probe(number: int, name: str, text: str) -> str:
     declared = _ATTRIBUTES.sub(r"\g<0>static ", text, count=1)
     return (
         f"struct {_PROBE}{number}_ {{ {declared}; static __decay(decltype({name})) tuner_passed; "
-        f"static typename tuner_number_<{element}>::type tuner_element; "
-        f"static char (&tuner_enumeration)[1 + __is_enum({element})]; }};"
+        f"static typename tuner_number_<{element}>::tuner_is tuner_element; }};"
     )
 
 
@@ -103,9 +101,8 @@ def _kind(tree: Node) -> CType | None:
         return replace(kind, odd=kind.odd or declared.odd)
     element = types["tuner_element"]
     base = str(element.get("desugaredQualType", element["qualType"]))
-    # One of 32 bits is an `int` to those who use it.
-    of_int = "[2]" in types["tuner_enumeration"]["qualType"] and base in ("int", "unsigned int")
-    return replace(kind, base="enum" if of_int else base)
+    number = stood_for(base).removeprefix("enum ")
+    return replace(kind, base=number if number in DTYPES else base)
 
 
 def _may_be_structures(kind: CType) -> bool:
