@@ -175,35 +175,27 @@ def test_passes_of_the_winner(scale_spec: SpecWriter, tmp_path: Path) -> None:
     assert audit(tmp_path / "a.run", backend=backend).clean
 
 
-@pytest.mark.parametrize("devices", [0, 3])
-def test_passes_that_change_no_code_are_left_out_of_the_winner(
-    scale_spec: SpecWriter, tmp_path: Path, devices: int
-) -> None:
+def with_passes(code: Callable[[Resolved], Any], time_s: Callable[[Resolved], float]) -> SimulatedBackend:
     listing = (GOLDEN / "llvm23_passes.txt").read_text()
     o3 = (GOLDEN / "llvm23_o3.txt").read_text().strip()
+    catalogue = Catalogue.from_listing(listing, o3, "23.1.4").to_json()
+    return SimulatedBackend(seconds=time_s, same_code=code, catalogue=catalogue)
 
+
+def test_passes_that_change_no_code_are_left_out_of_the_winner(
+    scale_spec: SpecWriter, tmp_path: Path
+) -> None:
     def counts(resolved: Resolved) -> bool:
         return "newgvn" in (resolved.pipeline or "")
 
-    def code(resolved: Resolved) -> Any:
-        return [dict(resolved.macros), counts(resolved)]
-
-    backend = SimulatedBackend(
-        seconds=lambda r: 1e-3 * (0.8 if counts(r) else 1.0),
-        same_code=code,
-        catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
-    )
-
-    def make(task: Task) -> Executor:
-        return ThreadExecutor(lambda: backend.prepare(task, workers=1), ["simulated"] * devices, builders=2)
-
+    backend = with_passes(lambda r: [dict(r.macros), counts(r)], lambda r: 1e-3 * (0.8 if counts(r) else 1.0))
     spec = scale_spec(evaluations=40, passes="{base: 'default<O3>', max_edits: 10}", strategy="auto")
     stop = InterruptAt("shorten")
-    more = {"executor": make} if devices else {"observers": [stop], "interruption": stop.interruption}
-    found = run_of(spec, tmp_path / "a.run", backend=backend, **more)
-    if not devices:
-        assert found.interrupted
-        found = resume(tmp_path / "a.run", backend=backend)
+    begun = run_of(
+        spec, tmp_path / "a.run", backend=backend, observers=[stop], interruption=stop.interruption
+    )
+    assert begun.interrupted
+    found = resume(tmp_path / "a.run", backend=backend)
     assert found.summary.improved
     assert re.fullmatch(
         r"(default<O3>,)?function\(newgvn\)(,default<O3>)?", str(found.summary.configuration["passes"])
@@ -213,6 +205,20 @@ def test_passes_that_change_no_code_are_left_out_of_the_winner(
     assert not [w for w in found.summary.ablation if w.item["kind"] == "pass"]
     assert audit(tmp_path / "a.run", backend=backend).clean
     assert audit(tmp_path / "a.run", rebuild=True, backend=backend).clean
+
+
+def test_they_are_left_out_where_several_devices_ran_it(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """Which trial wins depends on the devices' turns; that no pass of it is needed does not."""
+    backend = with_passes(lambda r: dict(r.macros), seconds)
+
+    def make(task: Task) -> Executor:
+        return ThreadExecutor(lambda: backend.prepare(task, workers=1), ["simulated"] * 3, builders=2)
+
+    spec = scale_spec(evaluations=30, passes="{base: 'default<O3>', max_edits: 10}", strategy="random")
+    found = run_of(spec, tmp_path / "a.run", backend=backend, executor=make)
+    assert found.summary.improved
+    assert found.summary.configuration["passes"] == "default<O3>"
+    assert audit(tmp_path / "a.run", backend=backend).clean
 
 
 @pytest.mark.integration
