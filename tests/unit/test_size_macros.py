@@ -114,3 +114,16 @@ def test_sizes_that_follow_in_another_way_stay_numbers(tmp_path: Path) -> None:
     text = init_spec(tmp_path / "k.c")
     assert "shape: [30]" in text
     assert "problem" not in text
+
+
+def test_sizes_of_a_header_are_sizes_too(tmp_path: Path) -> None:
+    (tmp_path / "sizes.h").write_text(
+        "#ifndef N\n#define N 90\n#endif\n#ifndef OTHER\n#define OTHER 7\n#endif\n"
+    )
+    (tmp_path / "k.c").write_text(
+        '#include "sizes.h"\n#define ROW (N + 1)\nvoid k(double a[ROW]) { for (int i = 0; i < ROW; i++) a[i] *= 2; }\n'
+    )
+    text = init_spec(tmp_path / "k.c")
+    assert "problem: {N: 90}" in text
+    assert "shape: [N + 1]" in text
+    assert "OTHER" not in text

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tuner.core.errors import BaselineError, UsageError
-from tuner.core.source_text import lines_of_text, text_of_file
+from tuner.core.source_text import lines_of_text
 from tuner.core.thread_counts import threads_of_programs
 from tuner.spaces.source.outlined import Outlined
 from tuner.spec.first.compile_commands import (
@@ -108,6 +108,8 @@ def first_spec(
     if language not in ("c", "c++", "opencl", "cuda"):
         hint = "write the kernel as a function of one of these, or name the source that includes it, with --entry"
         raise UsageError(f"{path.name} is no C, C++, OpenCL or CUDA", hint)
+    # Of what is recorded the recording has the sizes.
+    recorded = compiled is not None
     if compiled is None and language in ("c", "c++"):
         compiled = compiled_as(path, commands)
     # Compilers pass over folders that are not there; a spec that names one is refused.
@@ -133,14 +135,7 @@ def first_spec(
         by_address=by_address,
     )
     if language in ("c", "c++"):
-
-        def read(values: Mapping[str, int]) -> FirstSpec:
-            left = [flag for flag in project.flags if flag[2:].partition("=")[0] not in values]
-            made = [f"-D{name}={value}" for name, value in values.items()]
-            return host_first_spec(replace(project, flags=(*left, *made)))
-
-        first = host_first_spec(project)
-        return with_size_macros(first, size_macros(text_of_file(path), project.flags), read)
+        return host_first_spec(project) if recorded else _with_sizes(project)
     if loop is not None:
         raise UsageError("--loop is for C and C++", "name the function alone")
     if compiler is not None:
@@ -192,7 +187,22 @@ def host_first_spec(project: Project) -> FirstSpec:
         UsageError: no such file, function or loop, several functions, or a type that no spec can describe.
         BaselineError: clang does not accept the source.
     """
+    return _readable(project, opened(project))
+
+
+def _with_sizes(project: Project) -> FirstSpec:
+    """The same, with macros of the source and its headers that are sizes as the problem."""
     source = opened(project)
+
+    def read(values: Mapping[str, int]) -> FirstSpec:
+        left = [flag for flag in project.flags if flag[2:].partition("=")[0] not in values]
+        made = [f"-D{name}={value}" for name, value in values.items()]
+        return host_first_spec(replace(project, flags=(*left, *made)))
+
+    return with_size_macros(_readable(project, source), size_macros(source.reader.files, project.flags), read)
+
+
+def _readable(project: Project, source: Opened) -> FirstSpec:
     try:
         return _host_spec(project, source)
     except UsageError as refused:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tuner.core.errors import BaselineError, UsageError
+from tuner.core.types import Source
 from tuner.spec.first.members import FirstSpec, Line, sizes_note
-from tuner.spec.reading.macros import macros_of, of_problem, of_tuning
+from tuner.spec.reading.macros import directives, macros_of, names_used, of_problem, of_tuning
 
 __all__ = ["size_macros", "with_size_macros"]
 
@@ -24,14 +25,19 @@ _MOST = 4
 """Macros that are looked at: each takes two more readings."""
 
 
-def size_macros(text: str, flags: Sequence[str]) -> dict[str, int]:
-    """The macros of a source that a build can give another value, which may be sizes, with the build's value.
+def size_macros(files: Sequence[Source], flags: Sequence[str]) -> dict[str, int]:
+    """The macros that a source uses and a build can give another value, which may be sizes, with the build's value.
 
-    >>> size_macros("#ifndef N\\n#define N 200\\n#endif\\ndouble a[N];", ["-DN=300"])
-    {'N': 300}
+    Args:
+        files: the source first, then headers.
+        flags: of the build.
     """
+    used = names_used("\n".join([files[0].text, *(directives(file.text) for file in files[1:])]))
+    text = "\n".join(file.text for file in files)
     given = dict(flag[2:].partition("=")[::2] for flag in flags if flag.startswith("-D"))
-    found = {name: value for name, value in macros_of(text).guarded.items() if not of_tuning(name)}
+    found = {
+        name: value for name, value in macros_of(text).guarded.items() if name in used and not of_tuning(name)
+    }
     known = {name: given.get(name, str(value)) for name, value in found.items()}
     sizes = {name: int(value) for name, value in known.items() if value.isdigit() and int(value) > 1}
     return dict(sorted(sizes.items(), key=lambda pair: not of_problem(pair[0]))[:_MOST])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tuner.core.reaching import reachable
 
-__all__ = ["Macros", "choices", "macros_of", "names_used", "of_problem", "of_tuning", "spread"]
+__all__ = ["Macros", "choices", "directives", "macros_of", "names_used", "of_problem", "of_tuning", "spread"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VALUE = r"\(?[ \t]*(\d+)[uUlL]*[ \t]*\)?[ \t]*$"
@@ -138,6 +138,11 @@ def _used(name: str, plain: str) -> bool:
     """Whether anything but its definition names it."""
     without = re.sub(rf"^[ \t]*#[ \t]*(?:ifndef|define)[ \t]+{name}\b[^\n]*", "", plain, flags=re.MULTILINE)
     return re.search(rf"\b{name}\b", without) is not None
+
+
+def directives(text: str) -> str:
+    """The directives of a text."""
+    return "\n".join(_DIRECTIVE.findall(text))
 
 
 def names_used(text: str) -> set[str]:
