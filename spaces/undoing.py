@@ -112,10 +112,12 @@ def shortest(space: PassSpace, text: str, same: Callable[[str], bool]) -> str:
     if good(_tokens(Pipeline.parse(space.base))):
         return space.base
     tokens, (start, script) = _tokens(space.catalogue.explicit(Pipeline.parse(text))), _nearest(space, text)
+    if not good(tokens):
+        # What goes over all functions pass by pass is another pipeline than what goes through each of them.
+        return text
     if [token for token, _ in _applied(_tokens(start), script)] == tokens:
         script = _least(script, lambda some: good([token for token, _ in _applied(_tokens(start), some)]))
         tokens = [token for token, _ in _applied(_tokens(start), script)]
-    known[_text(tokens)] = True
     # A whole level is one pass, and without it nothing of it would be left.
     own = [at for at, (_, node) in enumerate(tokens) if node.name != _WHOLE]
     left = _least(own, lambda some: good([t for at, t in enumerate(tokens) if at in some or at not in own]))

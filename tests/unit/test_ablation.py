@@ -15,7 +15,7 @@ from instants import InterruptAt
 from tuner.core.executors import Executor
 from tuner.core.types import Resolved, Status, Task
 from tuner.driver.audit import audit
-from tuner.driver.options import Options
+from tuner.driver.options import Further, Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.plan.ablation import Worth
 from tuner.driver.runs import begin, resume
@@ -205,6 +205,9 @@ def test_passes_that_change_no_code_are_left_out_of_the_winner(
     assert not [w for w in found.summary.ablation if w.item["kind"] == "pass"]
     assert audit(tmp_path / "a.run", backend=backend).clean
     assert audit(tmp_path / "a.run", rebuild=True, backend=backend).clean
+    # Gone on with, the searcher knows the winner as it proposed it.
+    resume(tmp_path / "a.run", further=Further(evaluations=20), backend=backend)
+    assert audit(tmp_path / "a.run", backend=backend).clean
 
 
 def test_they_are_left_out_where_several_devices_ran_it(scale_spec: SpecWriter, tmp_path: Path) -> None:

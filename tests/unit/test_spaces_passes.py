@@ -307,3 +307,7 @@ def test_the_shortest_pipeline_has_what_it_needs_and_no_more(needed):
         shortest(space, "function(newgvn),default<O3>", lambda text: False) == "function(newgvn),default<O3>"
     )
     assert shortest(space, "function(newgvn),default<O3>", lambda text: True) == "default<O3>"
+    # Written as one group it is another pipeline, which is asked for.
+    apart = "function(newgvn),function(sroa<modify-cfg>),default<O3>"
+    assert shortest(space, apart, lambda text: "newgvn" in text and "sroa" in text) != apart
+    assert shortest(space, apart, lambda text: "newgvn,sroa" not in text and "sroa" in text) == apart

@@ -27,6 +27,7 @@ from tuner.driver.state.objectives import FrontPoint, pareto
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
+from tuner.spaces.space import PASSES
 
 __all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 
@@ -340,7 +341,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         pareto=pareto(state),
         rivals=tuple((state.start or {}).get("rivals", ())),
         simplest=passed_over(state) if improved else None,
-        shortened=state.shortened.get(best.number, ""),
+        shortened=_shortened(best),
         ablation=worths(state),
         failures=failures(state.trials.values()),
         refusals=refusals(state, edited=bool(state.variants[best.variant].edits)),
@@ -447,6 +448,11 @@ def _counts(state: RunState) -> dict[str, int]:
 def _known_s(state: RunState) -> float:
     known = (t.build or {} for t in state.trials.values() if t.status is Status.DUPLICATE)
     return math.fsum(seconds for build in known for seconds in build.get("seconds", {}).values())
+
+
+def _shortened(trial: TrialState) -> str:
+    before, after = (p.configuration.get(PASSES) for p in (trial.as_searched, trial.proposal))
+    return "" if before == after else str(before)
 
 
 def _triple(values: Any) -> tuple[float, float, float] | None:

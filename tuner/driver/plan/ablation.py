@@ -157,7 +157,7 @@ def _is_long(state: RunState) -> bool:
     """Whether the winner has a pipeline of its own of which it is not known what may be left out."""
     assert state.chosen is not None
     own, before = (state.trials[n].proposal.configuration.get(PASSES) for n in (state.chosen, BASELINE))
-    return own != before and state.chosen not in state.shortened
+    return own != before and state.trials[state.chosen].searched is None
 
 
 def _weigh(state: RunState, found: Dissection, calls: tuple[int, ...]) -> Action | None:

@@ -137,8 +137,8 @@ def _apply_shorten(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     assert state.chosen is not None
     trial = state.trials[state.chosen]
     made = {**trial.proposal.configuration, PASSES: body["passes"]}
+    trial.searched = trial.as_searched
     trial.proposal = replace(trial.proposal, configuration=made)
-    state.shortened[state.chosen] = body["before"]
 
 
 def _apply_dissect(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ def _observation(state: RunState, trial: TrialState) -> Observation:
     assert trial.status is not None
     return Observation(
         trial=trial.number,
-        proposal=trial.proposal,
+        proposal=trial.as_searched,
         status=trial.status,
         score=trial.score,
         raced=trial.raced,

@@ -69,8 +69,6 @@ class RunState:
         self.others: list[Mapping[str, Any]] = []
         self.compared: list[Mapping[str, Any]] = []
         self.dissection: Dissection | None = None
-        self.shortened: dict[int, str] = {}
-        """Pipelines of winners as they were searched with, of which the shortest with the same code took the place."""
         self.end: Mapping[str, Any] | None = None
         self.interrupted = False
         self.finished: list[int] = []

@@ -95,6 +95,12 @@ class TrialState:
     rival: int | None = None
     placed_s: float = 0.0
     series: tuple[float, ...] | None = None
+    searched: Proposal | None = None
+
+    @property
+    def as_searched(self) -> Proposal:
+        """What was proposed: searchers know it so, also where passes that change no code were left out since."""
+        return self.searched or self.proposal
 
     @property
     def build_key(self) -> str:

@@ -203,7 +203,7 @@ class Lineup:
         own, searcher, told = self._state.variants[number], self.fresh(number), 0
         for upto, trials in own.asks:
             searcher.tell(observations(self._state, own.finished[told:upto]))
-            searcher.adopt([self._state.trials[n].proposal for n in trials])
+            searcher.adopt([self._state.trials[n].as_searched for n in trials])
             told = upto
         return searcher
 

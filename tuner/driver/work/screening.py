@@ -115,7 +115,7 @@ class Screener:
         key = (stage, trial.number)
         if key not in self._made:
             edits = self._state.variants[trial.variant].edits
-            made = self._of(trial.proposal.configuration) | edit_features(edits)
+            made = self._of(trial.as_searched.configuration) | edit_features(edits)
             if stage == Stage.BUILD and trial.build is not None:
                 made |= {f"build_{name}": value for name, value in trial.build["features"].items()}
             self._made[key] = made
