@@ -6,13 +6,15 @@ Covers C, C++, OpenCL C and CUDA. May not judge what the text means.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 __all__ = [
     "closing",
     "code",
+    "conditionals",
     "damage",
+    "directives",
     "is_switch",
     "overloads",
     "tokens",
@@ -65,6 +67,17 @@ def damage(text: str) -> str:
     return "an #if has no #endif" if conditionals else ""
 
 
+def directives(text: str) -> Iterator[tuple[str, range]]:
+    """The word of each directive of the preprocessor, and the characters up to the end of its line.
+
+    What looks like one in comments and strings is none.
+    """
+    for piece in _PIECE.finditer(text):
+        if piece["directive"]:
+            end = _LINE.match(text, piece.end())
+            yield piece["word"], range(piece.start("directive"), piece.end() if end is None else end.end())
+
+
 def conditionals(text: str) -> list[tuple[range, ...]]:
     """Where the directives of each conditional of the preprocessor stand, ``#if`` to ``#endif``, inner ones first.
 
@@ -72,12 +85,9 @@ def conditionals(text: str) -> list[tuple[range, ...]]:
     """
     opened: list[list[range]] = []
     found: list[tuple[range, ...]] = []
-    for piece in _PIECE.finditer(text):
-        word = piece["word"]
+    for word, place in directives(text):
         if word not in ("if", "ifdef", "ifndef", "elif", "else", "endif"):
             continue
-        end = _LINE.match(text, piece.end())
-        place = range(piece.start("directive"), piece.end() if end is None else end.end())
         if word.startswith("if"):
             opened.append([place])
         elif opened:

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Source
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.lexical import conditionals, unbalanced
+from tuner.spaces.source.lexical import conditionals, directives, unbalanced
 from tuner.spaces.source.respelling import respelled
 
 __all__ = ["Region", "placed_regions", "with_spans"]
 
-_NUMBERED = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+("[^"\n]*"))?')
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
-_DEFINES = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b", re.MULTILINE)
+_NUMBERED = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+("[^"\n]*"))?')
 _SYSTEM = -2
 _Line = tuple[int, int]
 """The number of a file, and of a line of it from 0."""
@@ -136,7 +134,7 @@ class _Unit:
         lines, span = self._lines[file], range(line + whole, stop + (not whole))
         wide = span if whole else _widened(lines, span, self._filled(file))
         made = self._made(file, wide, own)
-        hidden = whole or _INCLUDE.search("".join(lines[wide.start : span.start])) is not None
+        hidden = whole or _has("".join(lines[wide.start : span.start]), "include") > 0
         if any(made.start + (not hidden) <= row < made.stop + whole for row in self._left_out):
             raise Refused(f"a region of {self._files[file].name} includes a header of the system")
         text = "".join(lines[wide.start : wide.stop])
@@ -179,8 +177,8 @@ class _Unit:
         others = {of for of, _ in self._places[own.start : own.stop]} - {file}
         texts = [text, *("".join(self._lines[other]) for other in others)]
         # Each file that brings lines is known; what is included beside may bring macros alone.
-        included = sum(len(_INCLUDE.findall(each)) for each in texts)
-        return -1 in others or included != len(others) or any(map(_DEFINES.search, texts))
+        included = sum(_has(each, "include") for each in texts)
+        return -1 in others or included != len(others) or any(_has(each, "define", "undef") for each in texts)
 
     def _wrote(self, own: range, before: str | None = None, behind: str | None = None) -> str:
         """The author's lines of rows, without what stands around a region in them."""
@@ -191,6 +189,11 @@ class _Unit:
             edges = before if i == own.start else None, behind if i == own.stop - 1 else None
             made.append(_between(author, *edges) or _between(self._rows[i], *edges) or "")
         return "".join(made)
+
+
+def _has(text: str, *words: str) -> int:
+    """How many directives of some words a text has."""
+    return sum(word in words for word, _ in directives(text))
 
 
 def _edge(text: str, made: str, *, end: bool = False) -> str | None:
@@ -210,12 +213,12 @@ def _widened(lines: Sequence[str], span: range, filled: Collection[int]) -> rang
     """
     text = "".join(lines)
     begin, stop = span.start, span.stop
-    for directives in conditionals(text):
-        numbers = [text.count("\n", 0, place.start) for place in directives]
+    for places in conditionals(text):
+        numbers = [text.count("\n", 0, place.start) for place in places]
         inside = [begin <= number < stop for number in numbers]
         if any(inside) and not all(inside):
             begin = min(begin, numbers[0])
-            stop = max(stop, text.count("\n", 0, directives[-1].stop) + 1)
+            stop = max(stop, text.count("\n", 0, places[-1].stop) + 1)
     for end in range(stop, len(lines) + 1):
         within = "".join(lines[begin:end])
         if not unbalanced(within) and not within.endswith("\\\n"):
@@ -227,7 +230,11 @@ def _widened(lines: Sequence[str], span: range, filled: Collection[int]) -> rang
 
 def _numbered(lines: Sequence[str], span: range, *, wanted: bool) -> str:
     """A directive with the number of the line behind some; empty where none of them gave one and none is wanted."""
-    matches = ((i, _NUMBERED.match(lines[i])) for i in range(span.stop))
+    text = "".join(lines[: span.stop])
+    matches = (
+        (text.count("\n", 0, place.start), _NUMBERED.match(text, place.start))
+        for _, place in directives(text)
+    )
     found = [(i, number) for i, number in matches if number is not None]
     inside = [number[2] for i, number in found if i >= span.start]
     if not (inside or wanted):

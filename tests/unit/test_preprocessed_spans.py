@@ -40,6 +40,10 @@ UNUSUAL = {
     "numbers of lines": (
         f'#line 200 "gen.y"\n{HEAD}\n{{\n#line 3\n{LOOPS}# 30 "tail.y"\n    c[0] = __LINE__;\n}}\n{LINES}'
     ),
+    "what looks like numbers of lines": (
+        f'/*\n#line 300\n# 7 "no.y"\n*/\n{HEAD}\n{{\n{LOOPS}    /*\n#line 900\n#include "no.h"\n    */\n'
+        f"    c[0] = __LINE__;\n}}\n{LINES}"
+    ),
     "braces in conditionals": (
         f"#if N == 48\n{HEAD}\n#else\nvoid mm(double *c, const double *a)\n#endif\n{{\n#if N == 48\n{LOOPS}}}\n"
         f"#else\n}}\n#endif\nint z = N;\n{LINES}"
