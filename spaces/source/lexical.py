@@ -17,6 +17,7 @@ __all__ = [
     "directives",
     "is_switch",
     "overloads",
+    "raw_strings",
     "tokens",
     "unbalanced",
     "unused",
@@ -27,7 +28,7 @@ __all__ = [
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
     |(?P<open_comment>/\*)
-    |R"(?P<mark>[^ ()\\\t\v\f\n]{0,16})\(.*?\)(?P=mark)"
+    |(?:u8|[uUL])?R"(?P<mark>[^ ()\\\t\v\f\n]{0,16})\(.*?\)(?P=mark)"
     |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'
     |(?P<open_text>")
     |(?P<directive>^[ \t]*\#[ \t]*(?P<word>\w+))
@@ -76,6 +77,12 @@ def directives(text: str) -> Iterator[tuple[str, range]]:
         if piece["directive"]:
             end = _LINE.match(text, piece.end())
             yield piece["word"], range(piece.start("directive"), piece.end() if end is None else end.end())
+
+
+def raw_strings(text: str) -> Iterator[range]:
+    """Where the raw strings of C++ stand."""
+    if 'R"' in text:
+        yield from (range(*piece.span()) for piece in _PIECE.finditer(text) if piece["mark"] is not None)
 
 
 def conditionals(text: str) -> list[tuple[range, ...]]:

@@ -44,6 +44,10 @@ UNUSUAL = {
         f'/*\n#line 300\n# 7 "no.y"\n*/\n{HEAD}\n{{\n{LOOPS}    /*\n#line 900\n#include "no.h"\n    */\n'
         f"    c[0] = __LINE__;\n}}\n{LINES}"
     ),
+    "raw strings of several lines": (
+        'const char *t = R"(one\n\ntwo)", *u = u8R"x(3\n)x";\n\n'
+        f'{HEAD}\n{{\n    const char *v = R"(4\n5)";\n{LOOPS}\n\n    c[0] = v[0] + __LINE__;\n}}\n{LINES}'
+    ),
     "braces in conditionals": (
         f"#if N == 48\n{HEAD}\n#else\nvoid mm(double *c, const double *a)\n#endif\n{{\n#if N == 48\n{LOOPS}}}\n"
         f"#else\n}}\n#endif\nint z = N;\n{LINES}"
@@ -80,13 +84,15 @@ UNUSUAL = {
 def kernel_of(text: str) -> Kernel:
     files = [Source(name="k.c", text=text)]
     files += [Source(name=name, text=made) for name, made in FILES.items() if name in text]
-    return Kernel(name="k", entry="mm", language="c", variant=Variant(files=tuple(files)), folder="")
+    language = "c++" if 'R"' in text else "c"
+    return Kernel(name="k", entry="mm", language=language, variant=Variant(files=tuple(files)), folder="")
 
 
 def code_of(folder: Path, files: tuple[Source, ...]) -> bytes:
     for file in files:
         (folder / file.name).write_text(file.text)
-    command = [find_toolchain().clang, "-O1", "-S", "-w", "-o", "-", "k.c"]
+    language = "c++" if any('R"' in file.text for file in files) else "c"
+    command = [find_toolchain().clang, "-O1", "-S", "-w", "-o", "-", "-x", language, "k.c"]
     done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout

@@ -1,5 +1,6 @@
-"""What clang's preprocessor prints, without what is the system's, and where each line comes from. Must not read C.
+"""What clang's preprocessor prints, without what is the system's, and where each line comes from.
 
+Of C it knows raw strings alone.
 Source: https://gcc.gnu.org/onlinedocs/cpp/Preprocessor-Output.html (line markers).
 """
 
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from tuner.core.source_text import lines_of_text
+from tuner.spaces.source.lexical import raw_strings
 
 __all__ = ["BUILT_IN", "MARKER", "Run", "own_text", "with_rows"]
 
@@ -38,7 +40,7 @@ def own_text(text: str, names: Mapping[str, int]) -> tuple[str, tuple[Run, ...]]
     around: list[tuple[int, int]] = []
     seen: set[int] = set()
     file, line, system = -1, 0, False
-    for row in lines_of_text(text):
+    for row in lines_of_text(_as_counted(text)):
         mark = MARKER.match(row)
         if mark is None:
             kept += [] if system else [row]
@@ -67,6 +69,25 @@ def own_text(text: str, names: Mapping[str, int]) -> tuple[str, tuple[Run, ...]]
         runs += [(number, file, line)] if (file, line - 1) != before else []
         before = file, line
     return "".join(kept), tuple(sorted(runs))
+
+
+def _as_counted(text: str) -> str:
+    """What the preprocessor printed without the empty rows that it puts behind a raw string for the rows in that."""
+    at, made = 0, []
+    for place in raw_strings(text):
+        begin = text.find("\n", place.stop) + 1
+        stop = begin
+        while (
+            begin
+            and stop < len(text)
+            and text[stop] == "\n"
+            and stop - begin < text.count("\n", place.start, place.stop)
+        ):
+            stop += 1
+        if begin and begin >= at:
+            made.append(text[at:begin])
+            at = stop
+    return "".join([*made, text[at:]])
 
 
 def with_rows(text: str, printed: str) -> str:
