@@ -72,21 +72,20 @@ def own_text(text: str, names: Mapping[str, int]) -> tuple[str, tuple[Run, ...]]
 
 
 def _as_counted(text: str) -> str:
-    """What the preprocessor printed without the empty rows that it puts behind a raw string for the rows in that."""
-    at, made = 0, []
-    for place in raw_strings(text):
+    """What the preprocessor printed without the empty rows that it puts behind raw strings for the rows in them."""
+    at, made, inside = 0, [], 0
+    places = [*raw_strings(text)]
+    for place, following in zip(places, [*places[1:], range(len(text), len(text))], strict=True):
+        inside += text.count("\n", place.start, place.stop)
         begin = text.find("\n", place.stop) + 1
+        if not 0 < begin <= following.start:
+            # Another one begins in the row where this one ends.
+            continue
         stop = begin
-        while (
-            begin
-            and stop < len(text)
-            and text[stop] == "\n"
-            and stop - begin < text.count("\n", place.start, place.stop)
-        ):
-            stop += 1
-        if begin and begin >= at:
-            made.append(text[at:begin])
-            at = stop
+        while inside and text[stop : stop + 1] == "\n":
+            stop, inside = stop + 1, inside - 1
+        made.append(text[at:begin])
+        at, inside = stop, 0
     return "".join([*made, text[at:]])
 
 
