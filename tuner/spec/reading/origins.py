@@ -75,7 +75,7 @@ def _as_counted(text: str) -> str:
     """What the preprocessor printed without the empty rows that it puts behind raw strings for the rows in them."""
     at, made, inside = 0, [], 0
     places = [*raw_strings(text)]
-    for place, following in zip(places, [*places[1:], range(len(text), len(text))], strict=True):
+    for place, following in zip(places, [*places, range(len(text), len(text))][1:], strict=True):
         inside += text.count("\n", place.start, place.stop)
         begin = text.find("\n", place.stop) + 1
         if not 0 < begin <= following.start:
