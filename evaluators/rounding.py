@@ -37,6 +37,12 @@ _BYTES_A_SECOND = 1e8
 _AT_ONCE, _AT_ONCE_BYTES = 32, 32 << 20
 """Workloads that run in one process, and what their arrays take."""
 _SANE, _SANE_HALF = 1e-2, 1e-1
+_OUTLIER = 8.0
+"""Times the median of the errors beyond which one says nothing of the others: rounding has tipped something over."""
+_VARIES = 16.0
+"""Times the median of the magnitudes from which an output is taken to be off in proportion to what it is."""
+_Pair = tuple[float, float]
+"""An error and the magnitude of the result."""
 
 
 def sane_error(scale: float, dtype: np.dtype[Any]) -> float:
@@ -53,7 +59,7 @@ class Rounding:
     """The baseline's largest errors on inputs like those that candidates are compared on."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, dict[str, float]] = {}
+        self._known: dict[Hashable, dict[str, list[_Pair]]] = {}
 
     def errors(
         self,
@@ -78,23 +84,34 @@ class Rounding:
         # What is not off at all is exact, and stays so.
         lacking = {
             _like(workloads[i]) or i: i
-            for i, errors in reversed([*enumerate(few)])
-            if any(error and name not in found[i] for name, error in errors.items())
+            for i, pairs in reversed([*enumerate(few)])
+            if any(error and name not in found[i] for name, (error, _) in pairs.items())
         }
         asked = sorted(lacking.values())
         least = min((outputs[i][0][n].size for i in asked for n in few[i]), default=_ENOUGH)
         size = sum(array.nbytes for i in asked for array in workloads[i].arrays.values())
-        for i, pair in _pairs(asked, _draws(least, size, call_s) if asked else 0, size, other, run):
-            for name, error in _few(*pair, sane=True).items():
-                found[i][name] = max(found[i].get(name, 0.0), error)
+        for i, outputs_of in _pairs(asked, _draws(least, size, call_s) if asked else 0, size, other, run):
+            for name, (error, scale) in _few(*outputs_of).items():
+                if error <= sane_error(scale, outputs_of[0][name].dtype):
+                    found[i].setdefault(name, []).append((error, scale))
         for like, i in lacking.items():
             if found[i] and like == _like(workloads[i]):
                 self._known[like] = found[i]
         found = [self._known.get(_like(w), each) for w, each in zip(workloads, found, strict=True)]
         return [
-            {name: each.get(name, 0.0) for name, error in errors.items() if error}
-            for each, errors in zip(found, few, strict=True)
+            {name: _usual(each.get(name, []), scale) for name, (error, scale) in pairs.items() if error}
+            for each, pairs in zip(found, few, strict=True)
         ]
+
+
+def _usual(pairs: Sequence[_Pair], scale: float) -> float:
+    """How large errors are of a result of some magnitude, by those of others; 0 where there are none."""
+    if not pairs:
+        return 0.0
+    errors, scales = np.array(pairs).T
+    if scales.max() > _VARIES * np.median(scales):
+        errors = scale * np.divide(errors, scales, out=np.zeros_like(errors), where=scales > 0)
+    return float(min(errors.max(), _OUTLIER * np.median(errors)))
 
 
 def _like(workload: Workload) -> Hashable:
@@ -104,19 +121,14 @@ def _like(workload: Workload) -> Hashable:
     return ("given", *sorted(workload.problem.sizes.items()))
 
 
-def _few(baseline: Outputs, reference: Outputs | None, *, sane: bool = False) -> dict[str, float]:
-    """The baseline's errors in floating outputs of few elements, or those of them that are sane."""
+def _few(baseline: Outputs, reference: Outputs | None) -> dict[str, _Pair]:
+    """The baseline's errors in floating outputs of few elements, with their magnitudes."""
     if reference is None:
         return {}
-    found = {
-        name: own_error(reference[name], values)
+    return {
+        name: (own_error(reference[name], values), _scale(reference[name]))
         for name, values in baseline.items()
         if values.dtype.kind in "fc" and values.size < _ENOUGH
-    }
-    return {
-        name: error
-        for name, error in found.items()
-        if not sane or error <= sane_error(_scale(reference[name]), baseline[name].dtype)
     }
 
 

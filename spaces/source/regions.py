@@ -170,13 +170,14 @@ class Program:
         return tuple(Source(name=f.name, text=f.text) for f in self._rendered(presentable, above))
 
     def _rendered(self, presentable: bool = False, lines: str = "") -> tuple[SourceFile, ...]:
-        if all(self.functions[label] is self._original[label] for label in self.functions):
+        same = {label for label, function in self.functions.items() if function is self._original[label]}
+        if len(same) == len(self.functions) and (self.units is None or not presentable):
             return self.files
         parts = [[p.encode() for p in f.parts] for f in self.files]
         places = sorted(self._places.items(), key=lambda item: -item[1].start)
         for label, place in places:
             function = self.functions[label]
-            if function is self._original[label]:
+            if label in same:
                 continue
             text = parts[place.file][place.part]
             lead, given = text[: place.start], text[place.start : place.end].decode()
@@ -196,6 +197,12 @@ class Program:
             parts[place.file][place.part] = lead + made.encode() + text[place.end :]
         for file, part in self.regions if presentable else ():
             text_now = parts[file][part].decode()
+            if self.units is not None and same.issuperset(self.inside(file, part)):
+                # What an edit of the text changed is no other function than what was read after it.
+                changed = text_now != self.units.regions[file, part].made
+                before = parts[file][part - 1]
+                begin = before.rfind(b"\n") + 1
+                parts[file][part - 1] = before[:begin] + lines.encode() * changed + before[begin:]
             parts[file][part] = self._spelled(file, part, text_now).encode()
         return tuple(
             replace(f, parts=tuple(p.decode() for p in made))

@@ -137,8 +137,17 @@ def test_what_would_be_missing_is_said(text: str, reason: str) -> None:
     [
         ('#include "body.inc"\nint main(void) { return 0; }\n', "N != 48 || defined(NEGATIVE)"),
         (f"#if N == 48\n{HEAD}\n#else\nvoid mm(void)\n#endif\n{{\n{LOOPS}}}\n", "N != 48"),
+        (
+            f"#ifndef FLAGS\n#define FLAGS 0x5\n#endif\n{HEAD}\n{{\n#if FLAGS & 4\n{LOOPS}#endif\n}}\n",
+            "FLAGS != 5 || N != 48",
+        ),
+        (
+            "#define FAST ('F')\n#ifndef WAY\n#define WAY FAST\n#endif\n"
+            f"{HEAD}\n{{\n#if WAY == FAST\n{LOOPS}#endif\n}}\n",
+            "N != 48 || WAY != 70",
+        ),
     ],
-    ids=["in a header", "heads in a conditional"],
+    ids=["in a header", "heads in a conditional", "bits", "names"],
 )
 def test_a_patch_asks_for_the_macros_that_count_there(text: str, wanted: str, tmp_path: Path) -> None:
     (tmp_path / "body.inc").write_text(f"{HEAD}\n{{\n#ifdef NEGATIVE\n    c[0] = 1;\n#endif\n{LOOPS}}}\n")
@@ -155,3 +164,9 @@ def test_a_patch_asks_for_the_macros_that_count_there(text: str, wanted: str, tm
     made = apply_edits(read_program(spec.task.kernel), edits).program
     (changed,) = set(made.sources(presentable=True, above=above)) - set(spec.task.kernel.variant.files)
     assert f"{above}\n{HEAD}\n{{\n" in changed.text
+    # After an edit of the text, as models write them, too.
+    edits.append({"op": "text", "search": "2 * a[", "replace": "2.0 * a["})
+    made = apply_edits(read_program(spec.task.kernel), edits).program
+    (changed,) = set(made.sources(presentable=True, above=above)) - set(spec.task.kernel.variant.files)
+    assert f"{above}{HEAD}\n{{\n" in changed.text
+    assert "i < N; i++" in changed.text

@@ -27,17 +27,24 @@ class Kernel:
 
     def __init__(self, errors: Sequence[float], elements: int = 1) -> None:
         self.errors, self.elements, self.asked = errors, elements, 0
+        self.magnitudes = [100.0]
 
     def other(self, draw: int, place: int) -> Workload:
         return workload(8, value=self.errors[draw % len(self.errors)])
 
     def run(self, workloads: Sequence[Workload]) -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
         self.asked += len(workloads)
-        return [self.outputs(float(w.arrays["x"][0])) for w in workloads]
+        first = self.asked - len(workloads)
+        return [
+            self.outputs(float(w.arrays["x"][0]), self.magnitudes[(first + i) % len(self.magnitudes)])
+            for i, w in enumerate(workloads)
+        ]
 
-    def outputs(self, error: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        right = np.full(self.elements, 100.0)
-        return {"s": (right + error).astype(np.float32)}, {"s": right}
+    def outputs(
+        self, error: float, magnitude: float = 100.0
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        right = np.full(self.elements, magnitude)
+        return {"s": right + error * magnitude / 100.0}, {"s": right}
 
 
 def errors_of(
@@ -80,6 +87,17 @@ def test_what_is_exact_or_long_needs_no_draws(own: float, elements: int) -> None
 def test_a_result_that_is_another_computation_says_nothing() -> None:
     kernel = Kernel([50.0, 0.25])
     assert errors_of(Rounding(), kernel, own=0.125) == {"s": 0.25}
+
+
+def test_an_error_that_is_none_of_rounding_alone_says_nothing() -> None:
+    kernel = Kernel([2.0**-10] * 15 + [0.5])
+    assert errors_of(Rounding(), kernel, own=2.0**-10) == {"s": 2.0**-7}
+
+
+def test_errors_of_results_of_all_magnitudes_are_in_proportion() -> None:
+    kernel = Kernel([0.25])
+    kernel.magnitudes = [10.0**k for k in range(16)]
+    assert errors_of(Rounding(), kernel, own=0.125) == {"s": pytest.approx(0.25, rel=1e-4)}
 
 
 def test_long_calls_are_drawn_twice() -> None:

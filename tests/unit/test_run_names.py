@@ -21,5 +21,10 @@ def test_a_run_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run_record("k-1") == run_record("k-1.run") == run_record("tuner-runs/k-1.run") == runs / "k-1.run"
     assert run_record("latest") == runs / "k-2.run"
     assert run_record("k-3") == Path("k-3")
+    # What is there and no record hides none; what leads nowhere is none.
+    Path("latest").mkdir()
+    (runs / "k-9.run").symlink_to("nowhere")
+    assert run_record("latest") == runs / "k-2.run"
+    Path("latest").rmdir()
     Path("latest").touch()
     assert run_record("latest") == Path("latest")

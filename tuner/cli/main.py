@@ -281,6 +281,8 @@ def init(
         return
     further = {target.with_name(name): text for name, text in first.beside.items()}
     for path in (target, *further):
+        if path.exists() and path.samefile(kernel_file):
+            raise UsageError(f"{path} is the kernel's own source", "name another file with -o")
         if path.exists() and not force:
             hint = "name another file with -o, write over it with --force, or see it with -o -"
             raise UsageError(f"{path} exists already", hint)

@@ -21,10 +21,11 @@ def run_record(name: str) -> Path:
     ``latest`` is the one of :data:`RUNS` that was written to last. What is not found stays as it was given.
     """
     found = Path(name)
-    if found.exists():
+    if found.is_file():
         return found
     if name == _LATEST:
-        return max(RUNS.glob("*.run"), key=lambda path: path.stat().st_mtime, default=found)
+        files = [path for path in RUNS.glob("*.run") if path.is_file()]
+        return max(files, key=lambda path: path.stat().st_mtime, default=found)
     return next((path for path in (RUNS / name, RUNS / f"{name}.run") if path.is_file()), found)
 
 

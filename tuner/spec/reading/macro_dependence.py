@@ -8,9 +8,11 @@ Source: https://clang.llvm.org/docs/ClangCommandLineReference.html (``-D``, ``-d
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.types import Preprocessed, Source, Value
@@ -26,9 +28,23 @@ _NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|<[^<>\s]*>|\"[^\"\n]*\"", re.DOTALL)
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _RESERVED = re.compile(r"_[_A-Z]")
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,9})[uUlL]*(?![\w.])")
-_DEFINITION = re.compile(r"^#(?:(define)|undef) (\w+) ?(.*)", re.MULTILINE)
+_DEFINITION = re.compile(r"^#(?:(define)|undef) (\w+)(\(?) ?(.*)", re.MULTILINE)
 _MARK = "#pragma tuner_region"
-_INTEGER = re.compile(r"\(?\s*(-?\d{1,9})[uUlL]*\s*\)?")
+_SUFFIX = re.compile(r"(?<=[0-9a-fA-FxX])[uUlL]+\b")
+_CHARACTER = re.compile(r"'([^'\\])'")
+_DEEPEST = 16
+_MOST = 1 << 31
+_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.LShift: lambda a, b: a << min(b, 64),
+    ast.RShift: lambda a, b: a >> min(b, 64),
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+"""Those that are in Python what they are in C; none divides."""
 WIDTH = 100
 
 
@@ -62,11 +78,11 @@ def macros_that_count(
     values: dict[str, int | None] = {}
     tried: list[tuple[str, int]] = []
     for name in sorted(asked.keys() - tunables.keys()):
-        body = defined.get(name)
-        number = None if body is None else _INTEGER.fullmatch(body)
-        if body is None or number is not None:
-            values[name] = value = None if number is None else int(number[1])
-            others = {1 if value is None else value + 1, *asked[name]} - {value}
+        value = None if name not in defined else _integer(name, defined)
+        if name not in defined or value is not None:
+            values[name] = value
+            known = asked[name] | {1 if value is None else value + 1, 0}
+            others = (known | {value ^ bits for bits in known if value is not None}) - {value}
             tried += [(name, other) for other in sorted(others)]
     usual = _regions(asking, found, placed)
     made = each(lambda one: _regions(asking, found, placed, f"-D{one[0]}={one[1]}"), tried)
@@ -112,12 +128,45 @@ def _definitions(reader: SourceReader) -> dict[str, str]:
         above, found, _ = joined(unit).preprocessed("-dD")[0].partition(f"{_MARK}\n")
         if found:
             defined: dict[str, str] = {}
-            for define, name, body in _DEFINITION.findall(above):
+            for define, name, call, body in _DEFINITION.findall(above):
                 defined.pop(name, "")
                 if define:
-                    defined[name] = body
+                    # One with arguments has no value by itself.
+                    defined[name] = "()" if call else _CHARACTER.sub(lambda found: str(ord(found[1])), body)
             return defined
     return {}
+
+
+def _integer(name: str, defined: Mapping[str, str]) -> int | None:
+    """What a macro is in a conditional; ``None`` where that is not told here.
+
+    >>> _integer("MODE", {"MODE": "FAST", "FAST": "(1 << 2)"}), _integer("H", {"H": "0x5U"})
+    (4, 5)
+    """
+    text = name
+    for _ in range(_DEEPEST):
+        made = _WORD.sub(lambda word: f"({defined[word[0]]})" if word[0] in defined else word[0], text)
+        if made == text or len(made) > WIDTH:
+            break
+        text = made
+    # Names that are no macros are 0 there.
+    text = re.sub(r"\b0+(?=\d)", "0o", _WORD.sub("0", _SUFFIX.sub("", text)))
+    try:
+        value = _evaluated(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError):
+        return None
+    return value if abs(value) < _MOST else None
+
+
+def _evaluated(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(value=int(value)) if type(value) is int:
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluated(operand)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_evaluated(left), _evaluated(right))
+    raise ValueError
 
 
 def _regions(asking: Asking, found: Preprocessed, placed: Placed, *flags: str) -> list[str] | None:
