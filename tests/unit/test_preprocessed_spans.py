@@ -168,5 +168,5 @@ def test_a_patch_asks_for_the_macros_that_count_there(text: str, wanted: str, tm
     edits.append({"op": "text", "search": "2 * a[", "replace": "2.0 * a["})
     made = apply_edits(read_program(spec.task.kernel), edits).program
     (changed,) = set(made.sources(presentable=True, above=above)) - set(spec.task.kernel.variant.files)
-    assert f"{above}{HEAD}\n{{\n" in changed.text
+    assert f"{above}{HEAD}\n" in changed.text
     assert "i < N; i++" in changed.text
