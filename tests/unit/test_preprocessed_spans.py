@@ -44,6 +44,10 @@ UNUSUAL = {
         f'/*\n#line 300\n# 7 "no.y"\n*/\n{HEAD}\n{{\n{LOOPS}    /*\n#line 900\n#include "no.h"\n    */\n'
         f"    c[0] = __LINE__;\n}}\n{LINES}"
     ),
+    "comments before directives": (
+        f"/* a\n b */ #define P 3\n/* c */ /* d */#define Q P\n{HEAD}\n{{\n/**/ #if P == 3\n{LOOPS}"
+        f"    /* e */ c[0] = Q;\n/* f */#endif\n}}\n/* g\n*/ #define R 4\nint z = R;\n{LINES}"
+    ),
     "raw strings of several lines": (
         'const char *t = R"(one\n\ntwo)", *u = u8R"x(3\n)x";\n\n'
         f'{HEAD}\n{{\n    const char *v = R"(4\n5)";\n{LOOPS}\n\n    c[0] = v[0] + __LINE__;\n}}\n{LINES}'

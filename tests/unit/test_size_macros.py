@@ -127,3 +127,14 @@ def test_sizes_of_a_header_are_sizes_too(tmp_path: Path) -> None:
     assert "problem: {N: 90}" in text
     assert "shape: [N + 1]" in text
     assert "OTHER" not in text
+
+
+def test_what_decides_shapes_in_another_way_is_not_tuned(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "#ifndef LOGN\n#define LOGN 10\n#endif\n#define N (1 << LOGN)\n"
+        "void k(double a[N]) { for (int i = 0; i < N; i++) a[i] *= 2; }\n"
+    )
+    text = init_spec(tmp_path / "k.c")
+    assert "shape: [1024]" in text
+    assert "LOGN: [" not in text
+    assert 'macros: ["-DLOGN=10"]' in text

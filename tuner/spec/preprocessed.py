@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.canonical import canonical_json
+from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Preprocessed, Source, Task
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.regions import configured
+from tuner.spaces.source.regions import configured, read_program
 from tuner.spec.build_compilers import reading_flags
 from tuner.spec.machine import host_reader
 from tuner.spec.reading.device_programs import DEVICE, OPENCL_WORDS, cuda_words, preprocessor_flags
@@ -46,11 +47,23 @@ def with_preprocessed(
     if live:
         found, reason = _preprocess(task, tunables)
         if reason:
+            _require_definition(kernel, reason)
             return task, (f"space.source: operators see the source with its macros: {reason}",)
         files[PREPROCESSED] = _to_json(found)
     if PREPROCESSED not in files:
         return task, ()
     return replace(task, kernel=replace(kernel, preprocessed=_from_json(files[PREPROCESSED]))), ()
+
+
+def _require_definition(kernel: Kernel, reason: str) -> None:
+    """Refuses a function that only the preprocessor makes where that cannot stand for the source."""
+    try:
+        read_program(kernel)
+    except SpecError as error:
+        hint = "leave source: {evolve: true} out, or mark what may change as the documentation says"
+        raise SpecError(
+            f"{error.message} as it is written, and of what is preprocessed {reason}", hint
+        ) from None
 
 
 def build_requirement(task: Task, tunables: Tunables, values: Mapping[str, int] | None) -> str:

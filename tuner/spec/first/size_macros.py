@@ -69,7 +69,10 @@ def with_size_macros(first: FirstSpec, own: Mapping[str, int], read: Read) -> Fi
 
     found = at(1, None)
     if found is None:
-        return first
+        # What arrays are as long as is not to be tuned, in whatever way.
+        others = (spec.text for specs in asked.values() for spec in specs)
+        shaped = any(_arguments(text) != _arguments(base.text) for text in others)
+        return base if shaped and any(not of_problem(name) for name in own) else first
     whole, changed = found
     if changed != own.keys():
         return with_size_macros(first, {name: own[name] for name in own if name in changed}, read)
@@ -105,6 +108,10 @@ def _named(
     else:
         lines.insert(at, Line(f"problem: {{{sizes}}}", sizes_note(None, own=True)).layout().rstrip("\n"))
     return "\n".join(lines) + "\n", changed
+
+
+def _arguments(text: str) -> str:
+    return text.partition("arguments:")[2].partition("space:")[0]
 
 
 def _named_line(

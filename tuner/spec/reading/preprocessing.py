@@ -48,6 +48,7 @@ _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b")
 _DEFINES = re.compile(r"-[DU]([A-Za-z_]\w*)")
 _REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter", "-fsanitize")
 """Flags that may matter to the preprocessor though they change no macro of the compiler's alone."""
+_BEFORE = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*\*/)*#)")
 _NUMBER = re.compile(r"\d+")
 _MOST_COUNTED = 64
 _SHOWN = 2
@@ -263,7 +264,11 @@ class Asking:
         words = (*(("-C",) if comments else ()), "-Wundef", "-Wsystem-headers")
         names = {PurePath(file.name).name: number for number, file in enumerate(self.reader.files)}
         made, origins, asked, broken = [], [], set[str](), None
-        for unit in self._units(fixed, files):
+        for given in self._units(fixed, files):
+            # A comment that is kept hides the directive behind it.
+            unit = replace(
+                given, files=tuple(replace(f, text=_BEFORE.sub(_blank, f.text)) for f in given.files)
+            )
             text, warnings, error = joined(unit).preprocessed(*words)
             asked |= set(_UNDEFINED.findall(warnings))
             broken = broken or error
@@ -389,3 +394,7 @@ def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
     kept = [old for old, new in zip(before, after, strict=False) if old == new and _PRAGMA.match(old)]
     wanted = (t if line in kept else shown.get(t, t) for line in before for t in _TOKEN.findall(line))
     return "".join(" ".join(wanted).split()) == "".join(valued.split())
+
+
+def _blank(comment: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", comment[0])
