@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 __all__ = [
+    "bare_directives",
     "closing",
     "code",
     "conditionals",
@@ -35,6 +36,7 @@ _PIECE = re.compile(
     |(?P<token>\w+|[^\w\s])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_BEFORE = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*\*/)*#)")
 _LINE = re.compile(r"(?:[^\n]*\\\r?\n)*[^\n]*")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _SWITCH = re.compile(r"switch\b")
@@ -77,6 +79,11 @@ def directives(text: str) -> Iterator[tuple[str, range]]:
         if piece["directive"]:
             end = _LINE.match(text, piece.end())
             yield piece["word"], range(piece.start("directive"), piece.end() if end is None else end.end())
+
+
+def bare_directives(text: str) -> str:
+    """A text with blanks for comments that a directive follows in its line."""
+    return _BEFORE.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
 
 
 def raw_strings(text: str) -> Iterator[range]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tuner.core.source_text import lines_of_text
 from tuner.core.types import Source
 from tuner.spaces.source.kinds import Refused
-from tuner.spaces.source.lexical import conditionals, directives, unbalanced
+from tuner.spaces.source.lexical import bare_directives, conditionals, directives, unbalanced
 from tuner.spaces.source.respelling import respelled
 
 __all__ = ["Region", "placed_regions", "with_spans"]
@@ -114,6 +114,7 @@ class _Unit:
     def __init__(self, text: str, runs: Sequence[tuple[int, int, int]], files: Sequence[Source]) -> None:
         self._text, self._rows = text, lines_of_text(text)
         self._files, self._lines = files, [lines_of_text(file.text) for file in files]
+        self._bare = [lines_of_text(bare_directives(file.text)) for file in files]
         own = [run for run in runs if run[1] != _SYSTEM]
         ends = [row for row, *_ in own[1:]] + [len(self._rows)]
         self._places: list[_Line] = []
@@ -185,7 +186,7 @@ class _Unit:
         made = []
         for i in own:
             file, line = self._places[i]
-            (author,) = self._lines[file][line : line + 1] or [self._rows[i]]
+            (author,) = self._bare[file][line : line + 1] or [self._rows[i]]
             edges = before if i == own.start else None, behind if i == own.stop - 1 else None
             made.append(_between(author, *edges) or _between(self._rows[i], *edges) or "")
         return "".join(made)

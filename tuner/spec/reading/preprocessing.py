@@ -23,6 +23,7 @@ from typing import Protocol, TypeVar
 from tuner.core.errors import BaselineError
 from tuner.core.types import Preprocessed, Source, Value
 from tuner.evaluators.host.search_words import without_paths
+from tuner.spaces.source.lexical import bare_directives
 from tuner.spec.reading.device_programs import (
     DEVICE,
     Unanswered,
@@ -48,7 +49,6 @@ _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b")
 _DEFINES = re.compile(r"-[DU]([A-Za-z_]\w*)")
 _REACHING = ("-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter", "-fsanitize")
 """Flags that may matter to the preprocessor though they change no macro of the compiler's alone."""
-_BEFORE = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*\*/)*#)")
 _NUMBER = re.compile(r"\d+")
 _MOST_COUNTED = 64
 _SHOWN = 2
@@ -266,9 +266,7 @@ class Asking:
         made, origins, asked, broken = [], [], set[str](), None
         for given in self._units(fixed, files):
             # A comment that is kept hides the directive behind it.
-            unit = replace(
-                given, files=tuple(replace(f, text=_BEFORE.sub(_blank, f.text)) for f in given.files)
-            )
+            unit = replace(given, files=tuple(replace(f, text=bare_directives(f.text)) for f in given.files))
             text, warnings, error = joined(unit).preprocessed(*words)
             asked |= set(_UNDEFINED.findall(warnings))
             broken = broken or error
@@ -394,7 +392,3 @@ def _same(named: str, valued: str, shown: Mapping[str, str]) -> bool:
     kept = [old for old, new in zip(before, after, strict=False) if old == new and _PRAGMA.match(old)]
     wanted = (t if line in kept else shown.get(t, t) for line in before for t in _TOKEN.findall(line))
     return "".join(" ".join(wanted).split()) == "".join(valued.split())
-
-
-def _blank(comment: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", comment[0])
