@@ -134,7 +134,8 @@ def _few(baseline: Outputs, reference: Outputs | None) -> dict[str, _Pair]:
 
 def _scale(values: Array) -> float:
     magnitude = np.abs(values[np.isfinite(values)])
-    return float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
+    largest = magnitude.max(initial=0.0)
+    return float(largest * np.sqrt(np.mean(np.square(magnitude / largest)))) if largest else 0.0
 
 
 def _draws(elements: int, size: int, call_s: float) -> int:
