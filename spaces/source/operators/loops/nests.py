@@ -48,10 +48,6 @@ __all__ = ["OPERATORS"]
 _SIZES = (8, 16, 32, 64, 128, 256)
 
 
-def _swap(part: int | str, a: str, b: str) -> int | str:
-    return {a: b, b: a}.get(part, part) if isinstance(part, str) else part
-
-
 def interchange(function: Function, args: Args) -> Function:
     """Swaps two loops of a perfect nest that lie directly in each other.
 
@@ -68,7 +64,8 @@ def interchange(function: Function, args: Args) -> Function:
     if outer.var in names_in((inner.start, inner.limit)) or inner.var in names_in((outer.start, outer.limit)):
         raise Refused(f"the bounds of {inner.key} and {outer.key} depend on each other")
     found = analyse(function, [outer], args)
-    found.check(lambda leaf: tuple(_swap(p, outer.key, inner.key) for p in leaf.position))
+    other: dict[int | str, int | str] = {outer.key: inner.key, inner.key: outer.key}
+    found.check(lambda leaf: tuple(other.get(p, p) for p in leaf.position))
     made = replace(inner, body=(replace(outer, body=inner.body),))
     return keep_promises(function, replace_statement(function, outer, [made]), "the loops in another order")
 

@@ -16,11 +16,10 @@ from tuner.spaces.source.kinds import Refused, is_number, keeps_value, plain_typ
 from tuner.spaces.source.operators.base import (
     Args,
     Keys,
-    Site,
-    for_each_loop,
     fresh_name,
     knowing_members,
     loop_of,
+    loops_where,
     opener,
     replace_statement,
     where_it_applies,
@@ -97,11 +96,7 @@ def _with_subscripts(loop: For, number: int) -> tuple[Stmt, ...]:
     return map_expressions(loop.body, change)
 
 
-@for_each_loop
-def _short(_: Function, loop: For) -> Iterator[Site]:
-    rounds = rounds_of(loop)
-    if rounds and len(rounds) <= _MOST_ROUNDS and loop.type:
-        yield {"loop": loop.key}
+_short = loops_where(lambda _, loop: loop.type and 0 < len(rounds_of(loop) or ()) <= _MOST_ROUNDS)
 
 
 def scalar_elements(function: Function, _: Args) -> Function:
