@@ -34,6 +34,7 @@ from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_e
 from tuner.spaces.source.operators.simple_loops import (
     require_own_counter,
     require_simple_loop,
+    simple_loop,
     simple_nest,
     split_of,
 )
@@ -124,8 +125,7 @@ def reverse(function: Function, args: Args) -> Function:
 
     Takes ``loop``.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     kind = counter_type(function, loop)
     if is_unsigned(kind):
         raise Refused(f"loop {loop.key} counts in an unsigned type, which does not get below its start")

@@ -18,14 +18,13 @@ from tuner.spaces.source.operators.base import (
     Keys,
     fresh_name,
     knowing_members,
-    loop_of,
     loops_where,
     opener,
     replace_statement,
     where_it_applies,
 )
 from tuner.spaces.source.operators.bounds import rounds_of
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.syntax import Block, Decl, Expr, For, Function, Index, Name, Number, Stmt
 from tuner.spaces.source.walks import (
     declared_names,
@@ -60,8 +59,7 @@ def write_out(function: Function, args: Args) -> Function:
 
     Takes ``loop``.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     rounds = rounds_of(loop)
     if not rounds or len(rounds) > _MOST_ROUNDS:
         raise Refused(f"loop {loop.key} has no small number of rounds")

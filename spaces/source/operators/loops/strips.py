@@ -29,6 +29,7 @@ from tuner.spaces.source.operators.base import (
     fresh_name,
     keep_promises,
     knowing_members,
+    known_loop,
     loop_of,
     loops_of,
     loops_where,
@@ -84,9 +85,7 @@ def read_first(function: Function, args: Args) -> Function:
 
     Takes ``loop``, which does not write them.
     """
-    loop = loop_of(function, args)
-    require_known(loop, f"loop {loop.key}")
-    analyse(function, [loop], args)
+    loop, _ = known_loop(function, args)
     if len(loops_of(loop)) > 1:
         raise Refused(f"loop {loop.key} is not the innermost")
     found = _apart(function, loop)
