@@ -16,7 +16,7 @@ from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 from tuner.spaces.source.walks import names_in
 
-__all__ = ["Conditions", "Order", "all_of", "any_of", "uses_of_written"]
+__all__ = ["Conditions", "Order", "all_of", "any_of", "polynomial_of", "uses_of_written"]
 
 Order = tuple[int | str, ...]
 """When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j+1``
@@ -52,8 +52,7 @@ class Conditions:
         self._loops = loops
         self._numbers = {key: i for i, key in enumerate(loops)}
         self._outer_vars = {f.var for f in found.outer}
-        self._moving = set(found.moving)
-        self._fractions = found.fractions
+        self._found, self._moving = found, set(found.moving)
         self._context = [c for f in found.outer for c in self._bounds(f, {}, "")]
         self._anywhere = facts is not None
         for fact in facts or ():
@@ -170,7 +169,7 @@ class Conditions:
             found.append(f"{size} >= 1")
             found += self._whole_tiles(loop, counter, size, known)
         elif step > 1:
-            start = self._poly(loop.start, f"the start of loop {loop.key}")
+            start = polynomial_of(loop.start, self._found, f"the start of loop {loop.key}")
             found.append(f"({counter} - ({self._text(start, known)})) mod {step} = 0")
         return found
 
@@ -218,14 +217,8 @@ class Conditions:
 
     # Affine text
 
-    def _poly(self, expr: Expr, what: str) -> Polynomial:
-        poly = polynomial(expr, self._moving)
-        if poly is None or not self._fractions.isdisjoint(names_in(expr)):
-            raise Refused(f"{what} is not affine")
-        return poly
-
     def _affine(self, expr: Expr, known: dict[str, str]) -> str:
-        return self._text(self._poly(expr, "a bound"), known)
+        return self._text(polynomial_of(expr, self._found, "a bound"), known)
 
     def _text(self, poly: Polynomial, known: dict[str, str]) -> str:
         terms = []
@@ -249,7 +242,7 @@ class Conditions:
     def _split_variable(self, variable: str, uses: Sequence[tuple[Access, Leaf]]) -> None:
         name = variable.split("@")[0]
         for access, _ in uses:
-            polys = tuple(self._poly(s, f"a subscript of {name}") for s in access.subscripts)
+            polys = tuple(polynomial_of(s, self._found, f"a subscript of {name}") for s in access.subscripts)
             self._splits[access.variable, access.subscripts] = polys
         lengths = {len(a.subscripts) for a, _ in uses}
         if len(lengths) == 1:
@@ -303,6 +296,14 @@ class Conditions:
                     ):
                         return False
         return True
+
+
+def polynomial_of(expr: Expr, found: Scan, what: str) -> Polynomial:
+    """A bound or a subscript of a part; refuses ``what`` where it is none."""
+    poly = polynomial(expr, found.moving)
+    if poly is None or not found.fractions.isdisjoint(names_in(expr)):
+        raise Refused(f"{what} is not affine")
+    return poly
 
 
 def uses_of_written(found: Scan) -> dict[str, list[tuple[Access, Leaf]]]:

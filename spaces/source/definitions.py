@@ -15,11 +15,10 @@ from tuner.core.dtypes import C_TYPES
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Variable
 from tuner.spaces.source.cutting import SourceFile
-from tuner.spaces.source.deduced_types import with_deduced_types
-from tuner.spaces.source.fragments import parse_place
+from tuner.spaces.source.expressions import parse_place
 from tuner.spaces.source.kinds import all_types_of, is_floating, is_pure
 from tuner.spaces.source.lexical import words
-from tuner.spaces.source.number_types import number_types, with_number_types
+from tuner.spaces.source.number_types import number_types, with_deduced_types, with_number_types
 from tuner.spaces.source.parse import (
     OUTERMOST,
     definition_start,

@@ -172,11 +172,15 @@ class Dependences:
         """Whether two references may be one place in one run of a loop."""
         around = [f.key for f in first.loops]
         around = around[: around.index(key)]
+        equal = [f"{self._texts.time(k, 'x')} = {self._texts.time(k, 'y')}" for k in around]
+        met = self._meeting(a, b, first, second)
+        return not self._texts.empty(first, second, all_of([*met, *equal]))
+
+    def _meeting(self, a: Access, b: Access, first: Leaf, second: Leaf) -> tuple[str, ...]:
+        """When two references touch one place."""
         texts = self._texts
-        equal = [f"{texts.time(k, 'x')} = {texts.time(k, 'y')}" for k in around]
         domains = (texts.domain(first, "x"), texts.domain(second, "y"))
-        same = texts.same_place(a, b, first, second)
-        return not texts.empty(first, second, all_of([*domains, same, texts.tiles(first, second), *equal]))
+        return (*domains, texts.same_place(a, b, first, second), texts.tiles(first, second))
 
     def _carried(self, pair: _Pair, key: str) -> str:
         equal: list[str] = []
@@ -207,11 +211,8 @@ class Dependences:
             if len(touching) > _MAX_PAIRS:
                 raise Refused(f"{len(self.leaves)} statements are too many to analyse")
         for first, second, order, a, b, free in touching:
-            texts = self._texts
-            same = texts.same_place(a, b, first, second)
-            domains = (texts.domain(first, "x"), texts.domain(second, "y"))
-            condition = all_of([order, *domains, same, texts.tiles(first, second)])
-            if not texts.empty(first, second, condition):
+            condition = all_of([order, *self._meeting(a, b, first, second)])
+            if not self._texts.empty(first, second, condition):
                 yield _Pair(
                     first=first, second=second, variable=a.variable, condition=condition, reduction=free
                 )

@@ -9,7 +9,6 @@ order) and ``assumes`` (what its correctness rests on). May not draw random numb
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from tuner.spaces.source import configuring, textual
 from tuner.spaces.source.configuring import CONFIGURE, frozen
 from tuner.spaces.source.directives import require_plain_text
 from tuner.spaces.source.kinds import hidden
-from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.lexical import unused, with_names
 from tuner.spaces.source.memo import Kept, kept_or_raised
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.opening.separate_values import without_hidden_counters
@@ -310,15 +309,12 @@ def _with_names(edit: Edit, names: Mapping[str, str]) -> Edit:
     if not names:
         return edit
 
-    def words(text: str) -> str:
-        return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), text)
-
     made = dict(edit)
     if "parameters" in edit:
         made["parameters"] = [{**p, "name": names.get(p["name"], p["name"])} for p in edit["parameters"]]
     for key in ("constraints", "fits"):
         if key in edit:
-            made[key] = [words(c) for c in edit[key]]
+            made[key] = [with_names(c, names) for c in edit[key]]
     if edit.get("op") in TEXTUAL:
-        made |= {key: words(edit[key]) for key in ("search", "replace", "text") if key in edit}
+        made |= {key: with_names(edit[key], names) for key in ("search", "replace", "text") if key in edit}
     return made

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tuner.core.canonical import digest_json
+from tuner.spaces.source.lexical import with_names
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.regions import Program
@@ -33,7 +33,7 @@ def _launch(texts: Any, program: Program) -> Any:
     if isinstance(texts, list):
         return [_launch(text, program) for text in texts]
     names = {d.name: "T" for f in program.functions.values() for d in f.defines}
-    return None if texts is None else _words(texts, names)
+    return None if texts is None else with_names(texts, names)
 
 
 @kept_by_identity(1024)
@@ -67,18 +67,14 @@ def _renamed(function: Function, names: Mapping[str, str]) -> Function:
             case Decl():
                 return replace(node, name=names.get(node.name, node.name))
             case For():
-                pragmas = tuple(_words(p, names) for p in node.pragmas)
+                pragmas = tuple(with_names(p, names) for p in node.pragmas)
                 return replace(node, key="", var=names.get(node.var, node.var), pragmas=pragmas)
         return node
 
     body = transform(function.body, change)
     body = transform(body, _without_comments)
-    preamble = tuple(_words(text, names) for text in function.preamble)
+    preamble = tuple(with_names(text, names) for text in function.preamble)
     return replace(function, body=body, defines=(), preamble=preamble)
-
-
-def _words(text: str, names: Mapping[str, str]) -> str:
-    return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), text)
 
 
 def _without_comments(node: Any) -> Any:

@@ -6,7 +6,7 @@ Covers C, C++, OpenCL C and CUDA. May not judge what the text means.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "tokens",
     "unbalanced",
     "unused",
+    "with_names",
     "without_arguments",
     "words",
 ]
@@ -173,6 +174,11 @@ def unused(stem: str, taken: Collection[str], mark: str = "_") -> str:
         number += 1
         name = f"{stem}{mark}{number}"
     return name
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """A text with other names in the place of some."""
+    return re.sub(r"[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
 
 
 def without_arguments(name: str) -> str:

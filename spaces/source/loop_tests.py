@@ -187,7 +187,8 @@ def _direction(node: Node, counter: Decl, change: Assign, body: tuple[Stmt, ...]
     """``i != n`` as a comparison, in signed numbers that go by one: past ``n`` they would overflow."""
     kind = _kind(node, counter.name, counter.type)
     signed = is_integer(kind) and MAY_WRAP.search(kind) is None
-    if not signed or change.value != Number("1") or _opaque(body):
+    opaque = any(isinstance(s, OpaqueStmt) for s in statements(body))
+    if not signed or change.value != Number("1") or opaque:
         return ""
     return {"+=": "<", "-=": ">"}.get(change.op, "")
 
@@ -198,10 +199,6 @@ def _keeps(body: tuple[Stmt, ...], names: set[str]) -> bool:
     return names.isdisjoint(written_names(body) | opaque_words(body)) and all(
         is_pure(replace(call, arguments=())) for call in calls
     )
-
-
-def _opaque(body: tuple[Stmt, ...]) -> bool:
-    return any(isinstance(s, OpaqueStmt) for s in statements(body))
 
 
 def _loop_step(change: Expr, var: str, *, upward: bool) -> Expr | None:

@@ -19,10 +19,9 @@ from tuner.spaces.source.parse import (
     ADDRESS_SPACE,
     declared_type,
     file_text,
-    function_nodes,
     node_slice,
     node_text,
-    parse_file,
+    statement_nodes,
 )
 from tuner.spaces.source.syntax import (
     Assign,
@@ -161,11 +160,7 @@ def _pointer_to_rows(node: Node, inner: Node) -> list[Stmt]:
 
 def _declared(text: str) -> list[Decl]:
     """Declarations that stand in a text alone; none where it is anything else."""
-    root = parse_file(f"void f(void) {{ {text} }}".encode(), "c++", part=True)
-    if root.has_error:
-        return []
-    body = next(function_nodes(root))[1].child_by_field_name("body")
-    made = [] if body is None else [s for n in body.named_children for s in _statement(n)]
+    made = [s for node in statement_nodes(text, "c++") for s in _statement(node)]
     declared = [s for s in made if isinstance(s, Decl)]
     return declared if len(declared) == len(made) else []
 
@@ -313,11 +308,8 @@ def _effects(node: Node) -> list[Stmt]:
     parts = [_effect(part) for part in _operands(node)]
     if len(parts) > 1 and not all(isinstance(part, Assign) for part in parts):
         parts = [_effect(node)]
-    return [ExprStmt(each) for part in parts for each in _in_order(_stepped(part, node))]
-
-
-def _in_order(stepped: Stepped) -> list[Expr]:
-    return [*stepped.before, stepped.expr, *stepped.after]
+    found = [_stepped(part, node) for part in parts]
+    return [ExprStmt(each) for s in found for each in (*s.before, s.expr, *s.after)]
 
 
 def _stepped(expr: Expr, node: Node) -> Stepped:

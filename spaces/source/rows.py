@@ -12,12 +12,12 @@ from math import gcd
 
 from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spaces.source.accesses import Access
-from tuner.spaces.source.affine import never, polynomial, rows_of
-from tuner.spaces.source.conditions import uses_of_written
+from tuner.spaces.source.affine import never, rows_of
+from tuner.spaces.source.conditions import polynomial_of, uses_of_written
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Expr, For, Name
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.walks import subtrees
 from tuner.spaces.source.widths import is_signless, is_without_sign, width
 
 __all__ = ["needed_rows", "short_lengths"]
@@ -61,7 +61,7 @@ def _of_array(
     accesses = [(a, leaf) for a, leaf in uses if len(a.subscripts) == 1]
     if len(accesses) < len(uses):
         return []
-    polys = [_poly(a.subscripts[0], found, f"a subscript of {name}") for a, _ in accesses]
+    polys = [polynomial_of(a.subscripts[0], found, f"a subscript of {name}") for a, _ in accesses]
     counters = {f.var for _, leaf in accesses for f in leaf.loops} | {f.var for f in found.outer}
     ways = rows_of(polys, counters | found.moving)
     if ways is None:
@@ -107,17 +107,10 @@ def _end(poly: Polynomial, loops: Sequence[For], found: Scan, *, largest: bool) 
 
 
 def _range(loop: For, found: Scan) -> tuple[Polynomial, Polynomial]:
-    start, limit = (_poly(e, found, f"a bound of loop {loop.key}") for e in (loop.start, loop.limit))
+    start, limit = (polynomial_of(e, found, f"a bound of loop {loop.key}") for e in (loop.start, loop.limit))
     if loop.op in ("<", ">"):
         limit = limit - constant(1 if loop.upward else -1)
     return (start, limit) if loop.upward else (limit, start)
-
-
-def _poly(expr: Expr, found: Scan, what: str) -> Polynomial:
-    poly = polynomial(expr, found.moving)
-    if poly is None or not found.fractions.isdisjoint(names_in(expr)):
-        raise Refused(f"{what} is not affine")
-    return poly
 
 
 def _without_wrapping(found: Scan, types: Mapping[str, str]) -> Iterator[Polynomial]:
@@ -128,7 +121,7 @@ def _without_wrapping(found: Scan, types: Mapping[str, str]) -> Iterator[Polynom
         if not is_signless(loop.type) and not any(is_without_sign(e, types) for e in parts):
             continue
         for bound in (loop.start, loop.limit):
-            poly = _poly(bound, found, f"a bound of loop {loop.key}")
+            poly = polynomial_of(bound, found, f"a bound of loop {loop.key}")
             if any(len(m) > 1 for m in poly):
                 raise Refused(f"a bound of loop {loop.key} may wrap around")
             yield _end(poly, around, found, largest=False)
@@ -147,7 +140,7 @@ def short_lengths(found: Scan, types: Mapping[str, str]) -> list[Polynomial]:
         for subscript in (s for access, _ in uses for s in access.subscripts):
             if not any(width(part, types) == "u32" for part in subtrees(subscript) if isinstance(part, Expr)):
                 continue
-            poly = _poly(subscript, found, f"a subscript of {written.split('@')[0]}")
+            poly = polynomial_of(subscript, found, f"a subscript of {written.split('@')[0]}")
             factors = {s for m in poly if len(m) > 1 for s in m} - counters
             names |= dict.fromkeys(sorted(s for s in factors if width(Name(s), types) in ("s32", "u32")))
     return [constant(_MOST_LENGTH) - variable(name) for name in names]

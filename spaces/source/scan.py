@@ -33,7 +33,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import inner_bodies, names_in, subtrees
+from tuner.spaces.source.walks import assigned_names, inner_bodies, names_in, subtrees
 
 __all__ = ["Leaf", "Scan", "scan"]
 
@@ -130,8 +130,7 @@ class _Walker:
     def __init__(self, function: Function, part: Sequence[Stmt]) -> None:
         self.part = {id(s) for s in part}
         self.accesses = Accesses(function)
-        targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
-        self.assigned = {t.id for t in targets if isinstance(t, Name)}
+        self.assigned = assigned_names(function.body)
         self.leaves: list[Leaf] = []
         self.outer: tuple[For, ...] = ()
         self.found = False

@@ -19,8 +19,8 @@ __all__ = [
     "definitions_of",
     "fields_of",
     "is_strange",
+    "known_as",
     "type_text",
-    "untagged",
 ]
 
 AROUND = (
@@ -139,8 +139,11 @@ def _stars(declarator: Node) -> int:
     return int(inner.type == "field_identifier")
 
 
-def untagged(kind: Node) -> str:
-    """The name by which a structure without a tag is known here: its type's, or where it stands."""
+def known_as(kind: Node) -> str:
+    """The name by which a structure is known here: its tag, or its type's, or where it stands."""
+    tag = kind.child_by_field_name("name")
+    if tag is not None:
+        return f"struct {node_text(tag)}"
     around = kind.parent
     name = None if around is None else around.child_by_field_name("declarator")
     defines = around is not None and around.type == "type_definition"
@@ -151,11 +154,8 @@ def untagged(kind: Node) -> str:
 
 def type_text(kind: Node) -> str:
     """A member's type; for a structure or union the name by which it is known here."""
-    tag = kind.child_by_field_name("name") if kind.type in NAMES else None
-    if tag is not None:
-        return f"struct {node_text(tag)}"
-    if kind.child_by_field_name("body") is not None:
-        return untagged(kind)
+    if kind.type in NAMES and (kind.child_by_field_name("name") or kind.child_by_field_name("body")):
+        return known_as(kind)
     return " ".join(node_text(kind).split())
 
 
@@ -171,8 +171,7 @@ def definitions_of(node: Node) -> Iterator[tuple[str, str]]:
         return
     text = " ".join(node_slice(node, node.start_byte, declarators[0].start_byte).split()[1:])
     if kind.type in NAMES:
-        tag = kind.child_by_field_name("name")
-        text = f"struct {node_text(tag)}" if tag is not None else untagged(kind)
+        text = known_as(kind)
     rest = [d for c in node.children if c.type not in NAMES for d in _within(c)]
     plain = not node.has_error and not any(
         c.type in ("attribute_specifier", "attribute_declaration") or node_text(c) in ("volatile", "_Atomic")

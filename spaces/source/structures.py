@@ -22,8 +22,8 @@ from tuner.spaces.source.structure_texts import (
     definitions_of,
     fields_of,
     is_strange,
+    known_as,
     type_text,
-    untagged,
 )
 
 __all__ = ["Member", "Pointee", "Structures", "structures"]
@@ -203,7 +203,7 @@ def structures(text: str, language: str) -> Structures:
         outermost = is_outermost(node, AROUND)
         if node.type in NAMES and (body := node.child_by_field_name("body")) is not None:
             tag = node.child_by_field_name("name")
-            key = f"struct {node_text(tag)}" if tag is not None else untagged(node)
+            key = known_as(node)
             names[key] += 1
             fields = list(fields_of(body))
             for field in fields:

@@ -101,7 +101,8 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
         ``int``, ``float``, ``double`` or what else the names are declared as; nothing where they are of several types
         of whole numbers, or of unknown ones.
     """
-    return _promoted(type_of(expr, types))
+    kind = type_of(expr, types)
+    return "int" if is_narrow(kind) or kind in ("signed", "signed int", "int32_t") else kind
 
 
 def type_of(expr: Expr, types: Mapping[str, str]) -> str:
@@ -167,10 +168,6 @@ def _joined(left: str, right: str) -> str:
     if left != right and is_number(left) and is_number(right):
         return next((kind for kind in ("long double", *_FRACTIONS) if kind in (left, right)), "")
     return _same(left, right)
-
-
-def _promoted(kind: str) -> str:
-    return "int" if is_narrow(kind) or kind in ("signed", "signed int", "int32_t") else kind
 
 
 def _type_of_number(text: str) -> str:

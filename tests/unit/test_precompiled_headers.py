@@ -11,8 +11,7 @@ from tuner.core.types import Source
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.memo import Kept
 from tuner.spec.reading import answers
-from tuner.spec.reading.answers import Question, Said
-from tuner.spec.reading.beginnings import length_of_beginning
+from tuner.spec.reading.answers import Question, Said, length_of_beginning
 
 PLAIN = """\
 #include <stdlib.h>

@@ -15,8 +15,8 @@ from tuner.core.expressions import parse
 from tuner.core.types import Kernel, Launch, Source, Variant
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import Applied, apply_edits
-from tuner.spaces.source.leftovers import without_leftovers
 from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.presenting import without_leftovers
 from tuner.spaces.source.regions import read_program
 
 HEAD = "void scale(const float *from, float *to, const float *factors, const float *offsets, int rows, int columns)"

@@ -81,6 +81,7 @@ __all__ = [
     "is_used_outside",
     "keep_promises",
     "knowing_members",
+    "known_loop",
     "loop_of",
     "loops_of",
     "loops_where",
@@ -235,6 +236,13 @@ def replace_statement(
 def analyse(function: Function, part: Sequence[Stmt], args: Args) -> Dependences:
     """The dependences of a part, with the freedom that the edit was given."""
     return dependences(function, part, reassociate=args.get("reassociate") is True)
+
+
+def known_loop(function: Function, args: Args) -> tuple[For, Dependences]:
+    """The loop of an edit, in which operators know everything, and its dependences."""
+    loop = loop_of(function, args)
+    require_known(loop, f"loop {loop.key}")
+    return loop, analyse(function, [loop], args)
 
 
 def require_independent(function: Function, loop: For, args: Args) -> None:

@@ -41,7 +41,7 @@ from tuner.spaces.source.operators.loop_pragmas import (
     is_under_directive,
     of_width,
 )
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.syntax import (
     Block,
     Call,
@@ -112,8 +112,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
 
     Takes ``loop``; ``count`` from 2 to 8.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     count = argument(args, "count", int)
     require_copies(loop, count)
     if not loop.type:
@@ -161,8 +160,7 @@ def vectorize_masked(function: Function, args: Args) -> Function:
 
 
 def _vectorized(function: Function, args: Args, *more: str) -> Function:
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     if not _is_innermost(loop):
         raise Refused(f"loop {loop.key} is not the innermost, and those inside it are not short")
     require_independent(function, loop, args)

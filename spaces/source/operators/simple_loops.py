@@ -36,7 +36,7 @@ from tuner.spaces.source.syntax import Call, Cast, Decl, Field, For, Function, N
 from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
 from tuner.spaces.source.widths import holds
 
-__all__ = ["require_own_counter", "require_simple_loop", "simple_nest", "split_of"]
+__all__ = ["require_own_counter", "require_simple_loop", "simple_loop", "simple_nest", "split_of"]
 
 _OF_FRACTIONS = re.compile(
     r"(?:std::)?(?:sqrt|cbrt|floor|ceil|round|trunc|pow|hypot|exp2?|log(?:2|10)?|fabs|fmin|fmax|fmod)[fl]?"
@@ -61,6 +61,13 @@ def require_simple_loop(function: Function, loop: For) -> None:
     kept = [s.name for s in statements(loop.body) if isinstance(s, Decl) and keeps_value(s)]
     if kept:
         raise Refused(f"{kept[0]} keeps its value from one iteration of loop {loop.key} to the next")
+
+
+def simple_loop(function: Function, args: Args) -> For:
+    """The loop of an edit, none but a simple one."""
+    loop = loop_of(function, args)
+    require_simple_loop(function, loop)
+    return loop
 
 
 def require_own_counter(function: Function, loop: For) -> None:
@@ -113,8 +120,7 @@ def split_of(function: Function, args: Args) -> tuple[For, int, Callable[[Leaf],
     Raises:
         Refused: it is no simple loop, or one of the parts would be empty.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     body = body_of(loop)
     at = argument(args, "at", int)
     if not 0 < at < len(body):

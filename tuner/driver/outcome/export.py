@@ -28,7 +28,7 @@ from tuner.evaluators.opencl.module import SPIRV, module_bytes
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.edits import apply_edits
-from tuner.spaces.source.leftovers import without_leftovers
+from tuner.spaces.source.presenting import without_leftovers
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
 from tuner.spec.preprocessed import build_requirement

@@ -18,7 +18,15 @@ from tuner.spec.reading.extents import moves
 from tuner.spec.reading.frames import Frame
 from tuner.spec.reading.nodes import Node, named_in, parameter_nodes, plain_type, walk
 from tuner.spec.reading.signature import Function
-from tuner.spec.reading.trees import callee_name, changes, inner_nodes, peeled, pointer_of, referenced
+from tuner.spec.reading.trees import (
+    callee_name,
+    changes,
+    inner_nodes,
+    member_path,
+    peeled,
+    pointer_of,
+    referenced,
+)
 
 __all__ = ["Lookup", "Use", "declare", "index_arrays", "index_members", "limits", "narrow"]
 
@@ -216,12 +224,8 @@ def _is_whole(node: Node) -> bool:
 
 def _member(node: Node) -> tuple[str, str]:
     """What a member of an element is a member of, and its names from there; without names for anything else."""
-    names: list[str] = []
-    node = peeled(node)
-    while node.get("kind") == "MemberExpr" and inner_nodes(node):
-        names.insert(0, str(node.get("name")))
-        node = peeled(inner_nodes(node)[0])
-    return referenced(pointer_of(node)), ".".join(names)
+    root, names = member_path(peeled(node))
+    return referenced(pointer_of(root)), ".".join(names)
 
 
 def _positions(function: Function, lookup: Lookup, within: tuple[str, ...]) -> frozenset[int]:

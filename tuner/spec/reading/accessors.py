@@ -16,7 +16,7 @@ from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.methods import with_this
 from tuner.spec.reading.nodes import Node, body_of, parameter_nodes, plain_type
 from tuner.spec.reading.signature import SourceReader
-from tuner.spec.reading.trees import THROUGH, inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import THROUGH, inner_nodes, member_path, peeled, referenced
 
 __all__ = ["Accessor", "Accessors"]
 
@@ -130,7 +130,7 @@ def _given(tree: Node) -> Accessor | None:
     if any(stride is not None and stride < 1 for stride in strides):
         return None
     rest = Polynomial.of({product: n for product, n in summed.items() if not set(product) & set(names)})
-    return Accessor(strides, address, _member_name(array), 0 if array else rest.value)
+    return Accessor(strides, address, ".".join(member_path(array)[1]), 0 if array else rest.value)
 
 
 def _subscripted(value: Node) -> tuple[Node, Node]:
@@ -146,18 +146,8 @@ def _subscripted(value: Node) -> tuple[Node, Node]:
 
 def _is_member(node: Node, this: Node) -> bool:
     """Whether a node is a member of the object, or of a member of it."""
-    found = False
-    while node.get("kind") == "MemberExpr" and inner_nodes(node):
-        node, found = peeled(inner_nodes(node)[0]), True
-    return found and referenced(node) == this["id"]
-
-
-def _member_name(node: Node) -> str:
-    names = []
-    while node.get("kind") == "MemberExpr":
-        names.append(str(node.get("name")))
-        node = peeled(inner_nodes(node)[0])
-    return ".".join(reversed(names))
+    root, names = member_path(node)
+    return bool(names) and referenced(root) == this["id"]
 
 
 def _gives_place(tree: Node) -> bool:
@@ -178,7 +168,7 @@ def _sum(index: Node, names: Collection[str], this: Node) -> Polynomial | None:
     if kind == "DeclRefExpr" and (referenced(node) in names or plain_type(node).startswith("const ")):
         return variable(referenced(node))
     if _is_member(node, this):
-        return variable(f"this.{_member_name(node)}")
+        return variable(".".join(("this", *member_path(node)[1])))
     if kind != "BinaryOperator" or not _WHOLE.fullmatch(plain_type(node)):
         return None
     left, right = (_sum(each, names, this) for each in inner_nodes(node))

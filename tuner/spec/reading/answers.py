@@ -20,11 +20,10 @@ from tuner.core.scratch import ScratchFolder
 from tuner.core.source_text import source_bytes
 from tuner.core.types import Source
 from tuner.spaces.source.memo import Kept
-from tuner.spec.reading.beginnings import length_of_beginning
 from tuner.spec.reading.clang_forks import Said, run_clang
 from tuner.spec.reading.nodes import Node
 
-__all__ = ["EMPTY", "Question", "not_accepted", "trees_of"]
+__all__ = ["EMPTY", "Question", "length_of_beginning", "not_accepted", "trees_of"]
 
 EMPTY = "empty/of/headers/there"
 """Folder of headers with nothing in them, deep enough for names that begin with ``..``."""
@@ -233,3 +232,32 @@ def not_accepted(errors: str, first: str) -> BaselineError:
     if "'omp.h'" in what:
         hint = "write openmp: true under kernel, or put it between #ifdef _OPENMP and #endif"
     return BaselineError(f"the kernel does not compile: {what}", hint)
+
+
+_COMMENT = rb"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
+_STEP = re.compile(
+    rb"\s+|%b|#[ \t]*(?P<word>\w*)(?:%b|\"(?:\\.|[^\"\\\n])*\"|\\\r?\n|[^\n])*" % (_COMMENT, _COMMENT),
+    re.DOTALL,
+)
+_DEPTHS = {b"if": 1, b"ifdef": 1, b"ifndef": 1, b"endif": -1}
+_WORDS = {*_DEPTHS, b"elif", b"else", b"include", b"define", b"undef"}
+"""Of directives that clang keeps with what it has precompiled; not all pragmas are."""
+
+
+def length_of_beginning(text: bytes) -> int:
+    r"""The bytes up to the end of the last ``#include``, or of the condition that it is under; 0 where there is none.
+
+    >>> length_of_beginning(b"#include <a.h>\nint n;\n#include <b.h>\n"), length_of_beginning(b"int n;\n")
+    (14, 0)
+    """
+    at = end = depth = 0
+    pending = False
+    while step := _STEP.match(text, at):
+        at, word = step.end(), step["word"]
+        if word and word not in _WORDS:
+            break
+        depth += _DEPTHS.get(word or b"", 0)
+        pending |= word == b"include"
+        if pending and depth == 0:
+            end, pending = at, False
+    return end

@@ -17,7 +17,7 @@ from tuner.spec.reading.known_calls import KEEP_NOTHING, known_name
 from tuner.spec.reading.methods import THIS
 from tuner.spec.reading.nodes import Node, paths, plain_type, text_of, walk
 from tuner.spec.reading.signature import Function, SourceReader
-from tuner.spec.reading.trees import inner_nodes, peeled
+from tuner.spec.reading.trees import changes, inner_nodes, peeled
 
 __all__ = ["CONTAINER", "ROWS", "Use", "Uses", "uses_of"]
 
@@ -271,9 +271,7 @@ def _is_member_number(uses: Uses) -> bool:
 
 
 def _changes_member(node: Node) -> bool:
-    opcode, inner = str(node.get("opcode", "")), inner_nodes(node)
-    changes = opcode in ("++", "--") or (opcode.endswith("=") and opcode not in ("==", "!=", "<=", ">="))
-    return changes and bool(inner) and peeled(inner[0]).get("kind") == "MemberExpr"
+    return changes(node) and peeled(inner_nodes(node)[0]).get("kind") == "MemberExpr"
 
 
 def _known_otherwise(node: Node) -> list[Node]:

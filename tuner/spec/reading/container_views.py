@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.source_text import source_bytes, source_text
-from tuner.spaces.source.views import View
+from tuner.spaces.source.outlined import View
 from tuner.spec.reading.container_uses import CONTAINER, ROWS, Use, Uses, uses_of
 from tuner.spec.reading.declarators import declaration
 from tuner.spec.reading.made_nodes import binary, integer, named, read

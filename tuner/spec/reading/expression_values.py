@@ -11,7 +11,7 @@ from tuner.core.polynomials import Polynomial, constant, variable
 from tuner.spec.reading.extents import moves, symbol
 from tuner.spec.reading.nodes import Node, walk
 from tuner.spec.reading.signature import Function
-from tuner.spec.reading.trees import changed_in, inner_nodes, peeled, referenced
+from tuner.spec.reading.trees import changed_in, inner_nodes, member_path, peeled, referenced
 
 __all__ = ["ExpressionValues", "Place"]
 
@@ -111,9 +111,7 @@ class ExpressionValues:
         """Of an array of sizes, or of indices, an element."""
         if not self.elements and not self.ranges:
             return None
-        element = node
-        while element.get("kind") == "MemberExpr" and inner_nodes(element):
-            element = peeled(inner_nodes(element)[0])
+        element, _ = member_path(node)
         if element.get("kind") != "ArraySubscriptExpr":
             return None
         position, (*_, place) = self._element(element) or (-1, (None,))

@@ -20,6 +20,7 @@ __all__ = [
     "conjuncts",
     "first_values",
     "inner_nodes",
+    "member_path",
     "only_read_whole",
     "peeled",
     "pointer_of",
@@ -65,6 +66,15 @@ def peeled(node: Node) -> Node:
     while node.get("kind") in THROUGH and inner_nodes(node):
         node = inner_nodes(node)[0]
     return node
+
+
+def member_path(node: Node) -> tuple[Node, list[str]]:
+    """What a member is a part of, and the names from there; anything else itself."""
+    names: list[str] = []
+    while node.get("kind") == "MemberExpr" and inner_nodes(node):
+        names.insert(0, str(node.get("name")))
+        node = peeled(inner_nodes(node)[0])
+    return node, names
 
 
 def callee_name(callee: Node) -> str:

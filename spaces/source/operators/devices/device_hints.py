@@ -23,7 +23,6 @@ from tuner.spaces.source.operators.base import (
     for_each_loop,
     fresh_name,
     knowing_members,
-    loop_of,
     loops_of,
     parameter,
     replace_statement,
@@ -37,7 +36,7 @@ from tuner.spaces.source.operators.devices.threads import (
     read_only,
     works_with_group,
 )
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.syntax import (
     Binary,
     Block,
@@ -140,8 +139,7 @@ def vector_loads(function: Function, args: Args) -> Function:
         function: a kernel.
         args: ``loop``; ``array``, which is only read, at the loop's pace.
     """
-    loop, array = loop_of(function, args), argument(args, "array")
-    require_simple_loop(function, loop)
+    loop, array = simple_loop(function, args), argument(args, "array")
     element = read_only(function).get(array, "")
     if len(loops_of(loop)) > 1 or element not in _OF_FOUR or loop.var in written_names(loop.body):
         raise Refused(f"loop {loop.key} is not the innermost, or {array} is not only read")

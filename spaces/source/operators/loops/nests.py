@@ -34,6 +34,7 @@ from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_e
 from tuner.spaces.source.operators.simple_loops import (
     require_own_counter,
     require_simple_loop,
+    simple_loop,
     simple_nest,
     split_of,
 )
@@ -46,10 +47,6 @@ from tuner.spaces.source.widths import holds, width
 __all__ = ["OPERATORS"]
 
 _SIZES = (8, 16, 32, 64, 128, 256)
-
-
-def _swap(part: int | str, a: str, b: str) -> int | str:
-    return {a: b, b: a}.get(part, part) if isinstance(part, str) else part
 
 
 def interchange(function: Function, args: Args) -> Function:
@@ -68,7 +65,8 @@ def interchange(function: Function, args: Args) -> Function:
     if outer.var in names_in((inner.start, inner.limit)) or inner.var in names_in((outer.start, outer.limit)):
         raise Refused(f"the bounds of {inner.key} and {outer.key} depend on each other")
     found = analyse(function, [outer], args)
-    found.check(lambda leaf: tuple(_swap(p, outer.key, inner.key) for p in leaf.position))
+    other: dict[int | str, int | str] = {outer.key: inner.key, inner.key: outer.key}
+    found.check(lambda leaf: tuple(other.get(p, p) for p in leaf.position))
     made = replace(inner, body=(replace(outer, body=inner.body),))
     return keep_promises(function, replace_statement(function, outer, [made]), "the loops in another order")
 
@@ -127,8 +125,7 @@ def reverse(function: Function, args: Args) -> Function:
 
     Takes ``loop``.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     kind = counter_type(function, loop)
     if is_unsigned(kind):
         raise Refused(f"loop {loop.key} counts in an unsigned type, which does not get below its start")

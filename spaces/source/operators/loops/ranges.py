@@ -26,9 +26,9 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_short,
 )
-from tuner.spaces.source.operators.bounds import add, minimum, upper_end
+from tuner.spaces.source.operators.bounds import add, maximum, minimum, upper_end
 from tuner.spaces.source.operators.simple_loops import require_simple_loop
-from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Index, Name, Number, Ternary
+from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Index, Name, Number
 from tuner.spaces.source.walks import index_chain, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
@@ -128,7 +128,7 @@ def _latest(common: Expr, start: Expr, tile: For) -> Expr:
     grown = common in (Name(tile.var), add(Name(tile.var), Number("1")))
     if start == Number("0") and tile.start == Number("0") and grown:
         return common
-    return Ternary(Binary(">", common, start), common, start)
+    return maximum(common, start)
 
 
 @for_each_loop

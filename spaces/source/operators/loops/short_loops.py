@@ -16,17 +16,15 @@ from tuner.spaces.source.kinds import Refused, is_number, keeps_value, plain_typ
 from tuner.spaces.source.operators.base import (
     Args,
     Keys,
-    Site,
-    for_each_loop,
     fresh_name,
     knowing_members,
-    loop_of,
+    loops_where,
     opener,
     replace_statement,
     where_it_applies,
 )
 from tuner.spaces.source.operators.bounds import rounds_of
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.syntax import Block, Decl, Expr, For, Function, Index, Name, Number, Stmt
 from tuner.spaces.source.walks import (
     declared_names,
@@ -61,8 +59,7 @@ def write_out(function: Function, args: Args) -> Function:
 
     Takes ``loop``.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     rounds = rounds_of(loop)
     if not rounds or len(rounds) > _MOST_ROUNDS:
         raise Refused(f"loop {loop.key} has no small number of rounds")
@@ -97,11 +94,7 @@ def _with_subscripts(loop: For, number: int) -> tuple[Stmt, ...]:
     return map_expressions(loop.body, change)
 
 
-@for_each_loop
-def _short(_: Function, loop: For) -> Iterator[Site]:
-    rounds = rounds_of(loop)
-    if rounds and len(rounds) <= _MOST_ROUNDS and loop.type:
-        yield {"loop": loop.key}
+_short = loops_where(lambda _, loop: loop.type and 0 < len(rounds_of(loop) or ()) <= _MOST_ROUNDS)
 
 
 def scalar_elements(function: Function, _: Args) -> Function:

@@ -31,7 +31,6 @@ from tuner.spaces.source.operators.base import (
     for_each_loop,
     fresh_name,
     knowing_members,
-    loop_of,
     parameters,
     replace_statement,
     sibling_after,
@@ -45,7 +44,7 @@ from tuner.spaces.source.operators.loops.lags import (
     slope_of,
     sweeps_of,
 )
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import require_simple_loop, simple_loop
 from tuner.spaces.source.places import place_of
 from tuner.spaces.source.syntax import (
     Assign,
@@ -92,8 +91,7 @@ def skew(function: Function, args: Args) -> Function:
     rows behind, or of one that is not among ``rows`` the row where it runs; ``slope``: rows for each step; two of
     ``parameters``: steps, rows in a strip.
     """
-    time = loop_of(function, args)
-    require_simple_loop(function, time)
+    time = simple_loop(function, args)
     slope = argument(args, "slope", int)
     if not 0 <= slope <= MOST:
         raise Refused(f"a slope of {slope} is too much")

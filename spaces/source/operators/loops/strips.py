@@ -29,8 +29,10 @@ from tuner.spaces.source.operators.base import (
     fresh_name,
     keep_promises,
     knowing_members,
+    known_loop,
     loop_of,
     loops_of,
+    loops_where,
     parameter,
     replace_statement,
     require_known,
@@ -83,9 +85,7 @@ def read_first(function: Function, args: Args) -> Function:
 
     Takes ``loop``, which does not write them.
     """
-    loop = loop_of(function, args)
-    require_known(loop, f"loop {loop.key}")
-    analyse(function, [loop], args)
+    loop, _ = known_loop(function, args)
     if len(loops_of(loop)) > 1:
         raise Refused(f"loop {loop.key} is not the innermost")
     found = _apart(function, loop)
@@ -285,12 +285,13 @@ def split_in_strips(function: Function, args: Args) -> Function:
     loop, split, order = split_of(function, args)
     analyse(function, [loop], args).check(order)
     strip = _strip_around(function, loop)
+    made, kind = function, counter_type(function, loop)
     if strip is None:
         made, (size,) = define(function, args, 1)
-        point = _point(loop, fresh_name(made, f"{loop.var}_strip"), size, counter_type(function, loop))
+        base = fresh_name(made, f"{loop.var}_strip")
+        point = Point(loop=loop, base=base, size=size, key=loop.key, type=kind)
     else:
-        made = function
-        point = _point(loop, strip.var, strip.step, counter_type(function, loop))
+        point = Point(loop=loop, base=strip.var, size=strip.step, key=loop.key, type=kind)
     runs = (Run(first=0, stmts=loop.body[:split]), Run(first=split, stmts=loop.body[split:]))
     pieces, declared = expand(runs, (point,), partial(fresh_name, made))
     if any(d.dims[1:] or not is_number(d.type) for d in declared):
@@ -313,10 +314,6 @@ def split_in_strips(function: Function, args: Args) -> Function:
         key = keys.new(point.base)
         pair = (For(key, point.type, point.base, loop.start, "<", end, point.size, pair, shared),)
     return keep_promises(function, replace_statement(made, loop, pair), "the loop in parts")
-
-
-def _point(loop: For, base: str, size: Expr, kind: str) -> Point:
-    return Point(loop=loop, base=base, size=size, key=loop.key, type=kind)
 
 
 def _strip_around(function: Function, loop: For) -> For | None:
@@ -359,10 +356,9 @@ def _strip_sites(function: Function, loop: For) -> Iterator[Site]:
             yield {"loop": loop.key, "at": at} | ({"parameters": sizes} if sizes else {})
 
 
-@for_each_loop
-def _read_sites(function: Function, loop: For) -> Iterator[Site]:
-    if len(loops_of(loop)) == 1 and _apart(function, loop):
-        yield {"loop": loop.key, "assumes": ["elements exist"]}
+_read_sites = loops_where(
+    lambda function, loop: len(loops_of(loop)) == 1 and _apart(function, loop), assumes=["elements exist"]
+)
 
 
 @for_each_loop

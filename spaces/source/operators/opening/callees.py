@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.spaces.source.casts import MAY_BE_CAST, types_in
 from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.directives import macros_in, unread
-from tuner.spaces.source.fragments import parse_expression
+from tuner.spaces.source.expressions import parse_expression
 from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.lexical import tokens, words

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tuner.spaces.source.fragments import parse_expression
+from tuner.spaces.source.expressions import parse_expression
 from tuner.spaces.source.kinds import Refused, all_types_of, element_types_of, is_integer, is_pure
 from tuner.spaces.source.lexical import closing, code, is_switch, words
 from tuner.spaces.source.operators.base import HOST, Args, Keys, Operator, where_it_applies

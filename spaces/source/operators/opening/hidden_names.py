@@ -66,7 +66,8 @@ class _Renaming:
             _require_another_value(stmt.name, (stmt.dims, stmt.init))
             name = self._fresh(stmt.name)
             return (replace(stmt, name=name), *with_other_name(behind, stmt.name, name))
-        made: Stmt = with_bodies(stmt, lambda part: self.body(part, known | _counter(stmt)))
+        counter = {stmt.var} if isinstance(stmt, For) and stmt.type else set()
+        made: Stmt = with_bodies(stmt, lambda part: self.body(part, known | counter))
         if isinstance(made, For) and made.type and made.var in known:
             _require_another_value(made.var, made.start)
             name = self._fresh(made.var)
@@ -84,10 +85,6 @@ class _Renaming:
 def _require_another_value(name: str, value: Any) -> None:
     if name in names_in(value) | opaque_words(value):
         raise Refused(f"{name} is given a value by its own name")
-
-
-def _counter(stmt: Stmt) -> frozenset[str]:
-    return frozenset({stmt.var}) if isinstance(stmt, For) and stmt.type else frozenset()
 
 
 def with_other_name(part: Any, old: str, new: str) -> Any:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tuner.spaces.source.directives import macros_in, unread
-from tuner.spaces.source.fragments import parse_expression, parse_items, parse_place
+from tuner.spaces.source.expressions import parse_expression, parse_items, parse_place
 from tuner.spaces.source.kinds import is_pure, keeps_value, plain_type, writable
 from tuner.spaces.source.operators.base import Keys, fresh_name
 from tuner.spaces.source.operators.bounds import joined

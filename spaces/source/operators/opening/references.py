@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from tuner.spaces.source.fragments import parse_expression
+from tuner.spaces.source.expressions import parse_expression
 from tuner.spaces.source.kinds import is_pure, plain_type, types_of
 from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.naming import is_array

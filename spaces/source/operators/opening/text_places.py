@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.spaces.source.fragments import parse_place
+from tuner.spaces.source.expressions import parse_place
 from tuner.spaces.source.kinds import plain_type
 from tuner.spaces.source.operators.opening.membership import declared_kinds, types_in
 from tuner.spaces.source.printer import expression_text

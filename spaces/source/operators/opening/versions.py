@@ -200,10 +200,6 @@ def _sum(terms: _Terms, rest: int) -> Expr:
     return joined("+", parts)
 
 
-def _row_sites(function: Function, _: bool) -> Iterator[Site]:
-    return _sites_in(function, function.body)
-
-
 def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[Site]:
     """Neighbouring loops together, or each that needs it; of loops in each other the outermost that can."""
     runs: list[list[For]] = [[]]
@@ -256,6 +252,9 @@ OPERATORS = (
         languages=HOST,
     ),
     opener(
-        assume_rows, _row_sites, "a version of loops for arrays whose rows do not overlap", languages=HOST
+        assume_rows,
+        lambda function, _: _sites_in(function, function.body),
+        "a version of loops for arrays whose rows do not overlap",
+        languages=HOST,
     ),
 )

@@ -24,13 +24,12 @@ from tuner.spaces.source.operators.base import (
     all_loops,
     argument,
     counter_type,
-    loop_of,
     opener,
     place_in_body,
     replace_statement,
 )
 from tuner.spaces.source.operators.bounds import add, length, number, upper_end
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -187,8 +186,7 @@ def index_pointer(function: Function, args: Args) -> Function:
 
     Takes ``loop`` and ``pointer``.
     """
-    loop, name = loop_of(function, args), argument(args, "pointer")
-    require_simple_loop(function, loop)
+    loop, name = simple_loop(function, args), argument(args, "pointer")
     if name not in _walking(function) or name not in own_variables(function, loop):
         raise Refused(f"{name} is no pointer that steps on")
     at = next((i for i, stmt in enumerate(loop.body) if _step(stmt, name) is not None), -1)

@@ -9,7 +9,7 @@ the body. May not change the order of iterations.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.spaces.source.changes import exposed_names
@@ -26,13 +26,14 @@ from tuner.spaces.source.lexical import words
 from tuner.spaces.source.operators.base import (
     Args,
     Keys,
-    Site,
     fresh_name,
     is_used_outside,
     loop_of,
+    loops_where,
     opener,
     place_in_body,
     replace_statement,
+    where_it_applies,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, number, subtract
 from tuner.spaces.source.operators.opening.separate_values import plain_locals
@@ -95,14 +96,6 @@ def _all_counted(function: Function, part: Body) -> tuple[Function, str]:
     return made, reason
 
 
-def _while_sites(function: Function, _: bool) -> Iterator[Site]:
-    try:
-        while_to_for(function, {})
-    except Refused:
-        return
-    yield {}
-
-
 def own_counter(function: Function, args: Args) -> Function:
     """Gives a loop whose counter is used after it a counter of its own, and the variable the value that it ends with.
 
@@ -149,12 +142,6 @@ def own_counter(function: Function, args: Args) -> Function:
         last = minimum(loop.start, subtract(loop.limit, _ONE) if loop.op == ">=" else loop.limit)
     set_last = ExprStmt(Assign("=", Name(loop.var), last))
     return replace_statement(function, loop, [made, set_last])
-
-
-def _counter_sites(function: Function, _: bool) -> Iterator[Site]:
-    for stmt in offered(function.body):
-        if isinstance(stmt, For) and not stmt.type:
-            yield {"loop": stmt.key}
 
 
 def _counted(function: Function, stmt: OpaqueStmt) -> list[Stmt]:
@@ -362,10 +349,12 @@ def _reads_first(loop: For, name: str) -> bool:
 OPERATORS = (
     opener(
         while_to_for,
-        _while_sites,
+        where_it_applies(while_to_for),
         "loops that count by one in their tests, as loops that count in their heads",
     ),
     opener(
-        own_counter, _counter_sites, "a loop whose counter is used after it counts in a variable of its own"
+        own_counter,
+        loops_where(lambda _, loop: not loop.type),
+        "a loop whose counter is used after it counts in a variable of its own",
     ),
 )

@@ -311,15 +311,13 @@ class _Scan:
             for argument in arguments:
                 if "&" in node_text(argument):
                     self._filled(argument)
-            return self._lost(arguments)
+            for argument in arguments:
+                self.value(argument, _LOST)
+            return None
         self.found.calls.add(name)
         self._handed(parameters(definition), arguments)
         self._flows(keys_of(definition, self.context.types), use)
         return None
-
-    def _lost(self, arguments: list[Node]) -> None:
-        for argument in arguments:
-            self.value(argument, _LOST)
 
     def _handed(self, params: Sequence[Param], arguments: list[Node]) -> None:
         """Arguments, each of which is a copy in the function that is called, or a reference there."""

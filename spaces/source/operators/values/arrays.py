@@ -16,7 +16,6 @@ from tuner.spaces.source.operators.base import (
     Refused,
     Site,
     all_loops,
-    analyse,
     argument,
     attempt,
     declarations_where,
@@ -24,7 +23,7 @@ from tuner.spaces.source.operators.base import (
     for_each_loop,
     fresh_name,
     knowing_members,
-    loop_of,
+    known_loop,
     loops_of,
     only_declaration,
     parameter,
@@ -60,10 +59,8 @@ def pack(function: Function, args: Args) -> Function:
 
     Takes ``loop``, one over tiles; ``array``; ``swap`` to store the tile transposed.
     """
-    loop = loop_of(function, args)
+    loop, found = known_loop(function, args)
     array = argument(args, "array")
-    require_known(loop, f"loop {loop.key}")
-    found = analyse(function, [loop], args)
     if array in found.scan.written or array not in found.scan.pointers:
         raise Refused(f"{array} is written in loop {loop.key}, or is no array of the caller")
     if any(isinstance(n, If) for n in subtrees(loop.body)):

@@ -22,14 +22,13 @@ from tuner.spaces.source.operators.base import (
     for_each_loop,
     fresh_name,
     knowing_members,
-    loop_of,
     reassociating,
     replace_statement,
     require_leave,
 )
 from tuner.spaces.source.operators.bounds import add, length, require_no_wrap, upper_end
 from tuner.spaces.source.operators.opening.walking_pointers import behind
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.syntax import (
     Assign,
@@ -70,9 +69,8 @@ def from_counter(function: Function, args: Args) -> Function:
     Takes ``loop`` and ``variable``; ``reassociate`` has to be true.
     """
     require_leave(args, "a variable from the counter adds in another order, which numerics does not allow")
-    loop = loop_of(function, args)
+    loop = simple_loop(function, args)
     name = argument(args, "variable")
-    require_simple_loop(function, loop)
     found = next((one for one in _progressions(function, loop) if one.name == name), None)
     if found is None:
         raise Refused(f"{name} does not grow by the same amount in each iteration of loop {loop.key}")

@@ -21,10 +21,9 @@ from tuner.spaces.source.operators.base import (
     for_each_loop,
     fresh_name,
     knowing_members,
-    loop_of,
+    known_loop,
     loops_of,
     replace_statement,
-    require_known,
 )
 from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.places import member_paths, place_of, places_in
@@ -62,10 +61,8 @@ def scalar_replace(function: Function, args: Args) -> Function:
 
     Takes ``loop`` and ``array``; ``member``, the text of the member of an element that is kept.
     """
-    loop = loop_of(function, args)
+    loop, _ = known_loop(function, args)
     array = argument(args, "array")
-    require_known(loop, f"loop {loop.key}")
-    analyse(function, [loop], args)
     if "member" in args:
         return _member_replaced(function, loop, array, argument(args, "member"))
     if array in member_paths(function):
@@ -171,10 +168,8 @@ def accumulate_in_place(function: Function, args: Args) -> Function:
 
     Takes ``loop``, whose body holds the variable; ``variable``.
     """
-    loop = loop_of(function, args)
+    loop, _ = known_loop(function, args)
     name = argument(args, "variable")
-    require_known(loop, f"loop {loop.key}")
-    analyse(function, [loop], args)
     body = loop.body
     at = next((p for p, s in enumerate(body) if isinstance(s, Decl) and s.name == name), None)
     users = [p for p, s in enumerate(body) if name in names_in((s,)) or name in written_names((s,))]
@@ -220,10 +215,8 @@ def hoist(function: Function, args: Args) -> Function:
 
     Takes ``loop``; ``expression``, its text.
     """
-    loop = loop_of(function, args)
+    loop, _ = known_loop(function, args)
     text = argument(args, "expression")
-    require_known(loop, f"loop {loop.key}")
-    analyse(function, [loop], args)
     expr = next((e for e in _invariant(function, loop) if expression_text(e) == text), None)
     if expr is None:
         raise Refused(f"loop {loop.key} does not hold {text!r}, or changes it")

@@ -28,7 +28,6 @@ from tuner.spaces.source.operators.base import (
     define,
     for_each_loop,
     fresh_name,
-    loop_of,
     loops_of,
     parameter,
     replace_statement,
@@ -36,7 +35,7 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, inline_constants, left_over, minimum, upper_end
 from tuner.spaces.source.operators.loop_pragmas import is_fully_unrolled
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     Lanes,
@@ -96,8 +95,7 @@ def stream_stores(function: Function, args: Args) -> Function:
 
     Takes ``loop``; one of ``parameters``: lanes, a power of 2.
     """
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     top = next(s for s in function.body if any(n is loop for n in statements((s,))))
     if any(isinstance(s, OpaqueStmt) for s in statements((top,))):
         raise Refused(f"what is around loop {loop.key} may end before it does")

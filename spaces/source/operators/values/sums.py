@@ -23,7 +23,6 @@ from tuner.spaces.source.operators.base import (
     for_each_loop,
     fresh_name,
     knowing_members,
-    loop_of,
     loops_of,
     parameters,
     reassociating,
@@ -34,7 +33,7 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.loop_pragmas import fully_unrolled
-from tuner.spaces.source.operators.simple_loops import require_simple_loop
+from tuner.spaces.source.operators.simple_loops import simple_loop
 from tuner.spaces.source.operators.values.vectors import (
     LANES,
     WIDENS,
@@ -73,8 +72,7 @@ def partial_sums(function: Function, args: Args) -> Function:
     Takes ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
     """
     require_leave(args, "partial sums add in another order, which numerics does not allow")
-    loop = loop_of(function, args)
-    require_simple_loop(function, loop)
+    loop = simple_loop(function, args)
     require_independent(function, loop, args)
     kinds = types_of(function)
     sums = _sums(loop)
@@ -170,8 +168,7 @@ def several_sums(function: Function, args: Args) -> Function:
     Takes ``loop``; ``count`` from 2 to 8; ``reassociate`` has to be true.
     """
     require_leave(args, "several sums add in another order, which numerics does not allow")
-    loop, count = loop_of(function, args), argument(args, "count", int)
-    require_simple_loop(function, loop)
+    loop, count = simple_loop(function, args), argument(args, "count", int)
     require_copies(loop, count)
     kinds = types_of(function)
     sums = _scalar_sums(function, loop)
