@@ -226,6 +226,25 @@ def test_a_record_has_the_sources_as_they_were_preprocessed(tmp_path: Path) -> N
     assert again.digest == spec.digest
 
 
+def test_further_sources_are_told_apart_whatever_their_names(tmp_path: Path) -> None:
+    (tmp_path / "z.c").write_text(
+        "#define TWICE(x) (2 * (x))\nvoid other(double *);\nvoid k(double *a, int n)\n{\n"
+        "    for (int i = 0; i < n; i++)\n        a[i] = TWICE(a[i]);\n    other(a);\n}\n"
+    )
+    (tmp_path / "a.c").write_text("void other(double *a) { a[0] += 1; }\n")
+    (tmp_path / "k.yaml").write_text(
+        "kernel: {source: z.c, entry: k, sources: [a.c]}\nproblem: {n: 8}\narguments:\n"
+        "  - {name: a, dtype: float64, shape: [n], role: inout}\n  - {name: n, dtype: int32, value: n}\n"
+        "space: {source: {evolve: true}}\n"
+    )
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    made = apply_edits(read_program(spec.task.kernel), [CONFIGURED]).program.sources()
+    assert [file.name for file in made] == ["z.c", "a.c"]
+    assert "a[i] = (2 * (a[i]));" in made[0].text
+    assert made[0].text.startswith("#define TWICE(x) (2 * (x))\nvoid other(double *);\nvoid k(")
+    assert made[1].text == (tmp_path / "a.c").read_text()
+
+
 def test_a_first_spec_has_the_macros_of_the_command_line(tmp_path: Path) -> None:
     """``REAL`` is ``float`` with one of them: the arrays are, and so is the build."""
     loaded(tmp_path, PRODUCT)

@@ -148,7 +148,7 @@ def _to_json(found: Sequence[Preprocessed]) -> str:
         [
             {
                 "values": dict(each.values),
-                "files": {f.name: f.text for f in each.files},
+                "files": [[f.name, f.text] for f in each.files],
                 "macros": list(each.macros),
                 "origins": [[list(run) for run in runs] for runs in each.origins],
                 "counted": each.counted,
@@ -164,7 +164,7 @@ def _from_json(text: str) -> tuple[Preprocessed, ...]:
     return tuple(
         Preprocessed(
             values=tuple(sorted(each["values"].items())),
-            files=tuple(Source(name=name, text=made) for name, made in each["files"].items()),
+            files=tuple(Source(name=name, text=made) for name, made in each["files"]),
             macros=tuple(each["macros"]),
             origins=tuple(tuple((row, file, line) for row, file, line in runs) for runs in each["origins"]),
             counted=each["counted"],
