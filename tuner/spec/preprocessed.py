@@ -60,6 +60,8 @@ def _require_definition(kernel: Kernel, reason: str) -> None:
     try:
         read_program(kernel)
     except SpecError as error:
+        if error.message in reason:
+            raise
         hint = "leave source: {evolve: true} out, or mark what may change as the documentation says"
         raise SpecError(
             f"{error.message} as it is written, and of what is preprocessed {reason}", hint
