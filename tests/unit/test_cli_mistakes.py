@@ -83,7 +83,10 @@ def test_list_is_in_the_order_of_numbers_and_does_not_wait_for_the_last(
             shown.append(capsys.readouterr().out)
 
     text.print_list(loaded(), tmp_path)
-    assert [line.split()[0] for line in shown] == [str(tmp_path / f"scale-{n}.run") for n in (1, 2, 10)]
+    assert shown[0].startswith("run ")
+    assert [each.splitlines()[-1].split()[0] for each in shown] == [
+        str(tmp_path / f"scale-{n}.run") for n in (1, 2, 10)
+    ]
     listed = run_tuner("list", "--out", tmp_path)
     assert listed.stdout == "".join(shown)
 

@@ -46,7 +46,11 @@ UNEDITED = {"half_scale.c", "saxpy_main.cu"}
 """What is checked at the very sizes that a first spec has: one of the host, one of a device."""
 
 SHAPES = {
-    "convolve.c": {"image": "height, width", "weights": "2 * RADIUS + 1, 2 * RADIUS + 1", "out": "height, width"},
+    "convolve.c": {
+        "image": "height, width",
+        "weights": "2 * RADIUS + 1, 2 * RADIUS + 1",
+        "out": "height, width",
+    },
     "nbody_aos.c": {"bodies": "n, 4", "acc": "n, 3"},
     "stencil3d.cl": {"u": "nz, ny, nx", "v": "nz, ny, nx"},
     "stencil_namespace.cu": {"in": "n", "out": "n"},
