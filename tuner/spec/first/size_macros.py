@@ -54,6 +54,9 @@ def with_size_macros(first: FirstSpec, own: Mapping[str, int], read: Read) -> Fi
     if not own:
         return first
     try:
+        # One reading tells of most sources that no array is as long as a macro.
+        if _arguments(read({name: 2 * value for name, value in own.items()}).text) == _arguments(first.text):
+            return first
         base = read(own)
         asked = {
             name: [read({**own, name: factor * value}) for factor in (2, 3)] for name, value in own.items()
