@@ -12,7 +12,18 @@ from typing import Any
 
 from tuner.core.canonical import digest_json
 
-__all__ = ["Answer", "Message", "Model", "Request", "Turn", "bound_tokens", "cassette_key"]
+__all__ = [
+    "LEADING",
+    "MOST_REPAIRS",
+    "Answer",
+    "Message",
+    "Model",
+    "Purpose",
+    "Request",
+    "Role",
+    "bound_tokens",
+    "cassette_key",
+]
 
 Message = Mapping[str, str]
 """``role`` and ``content``, as chat completions take them."""
@@ -21,17 +32,34 @@ _PER_MESSAGE = 16
 _PER_REQUEST = 64
 
 
-class Turn(StrEnum):
-    """Which request of a proposal: the first, the one that names what did not match, the one for whole regions."""
+class Purpose(StrEnum):
+    """What a request is for.
 
-    PROPOSE = "propose"
+    ``ideas`` asks for a numbered list without code, ``write`` for one idea as code, ``refine`` for a faster form of the
+    best version, ``combine`` for one version out of two, and ``repair`` for a corrected reply where the one before
+    could not be used, did not compile or computed something else.
+    """
+
+    IDEAS = "ideas"
+    WRITE = "write"
+    REFINE = "refine"
+    COMBINE = "combine"
     REPAIR = "repair"
-    REWRITE = "rewrite"
 
-    @property
-    def next(self) -> Turn | None:
-        """What is asked when the reply to this one cannot be used."""
-        return {Turn.PROPOSE: Turn.REPAIR, Turn.REPAIR: Turn.REWRITE}.get(self)
+
+LEADING = (Purpose.REPAIR, Purpose.WRITE, Purpose.REFINE, Purpose.COMBINE)
+"""Purposes that lead to versions, in the order in which they are tried first."""
+
+MOST_REPAIRS = 2
+"""How often the model is asked to correct the reply to one request."""
+
+
+class Role(StrEnum):
+    """What a model of several is asked for."""
+
+    ALL = "all"
+    IDEAS = "ideas"
+    WRITE = "write"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +71,7 @@ class Model:
         base_url: of an OpenAI-compatible server; ``None`` for OpenAI's own.
         api_key_env: name of the environment variable with the key.
         prompt_usd, completion_usd: for a million tokens.
+        role: what it is asked for: everything, only to write versions, or only for ideas and repairs.
     """
 
     name: str
@@ -50,6 +79,12 @@ class Model:
     api_key_env: str = "OPENAI_API_KEY"
     prompt_usd: float = 0.0
     completion_usd: float = 0.0
+    role: str = Role.ALL
+
+    def takes(self, purpose: Purpose) -> bool:
+        """Whether it is asked for that."""
+        short = purpose in (Purpose.IDEAS, Purpose.REPAIR)
+        return self.role == Role.ALL or (self.role == Role.IDEAS) == short
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         """US dollars for so many tokens."""
@@ -133,7 +168,7 @@ def bound_tokens(messages: Sequence[Message]) -> int:
     return content + _PER_REQUEST
 
 
-def cassette_key(*, template: str, model: str, parents: Sequence[str], attempt: int, turn: Turn) -> str:
+def cassette_key(*, template: str, model: str, purpose: Purpose, subject: Sequence[str], number: int) -> str:
     """What a recorded exchange is found by.
 
     Measured numbers are in the prompt but not in here: they differ between any two runs.
@@ -141,8 +176,8 @@ def cassette_key(*, template: str, model: str, parents: Sequence[str], attempt: 
     Args:
         template: what the prompts are known by.
         model: its name.
-        parents: digests of the variants that the new one is made from.
-        attempt: how many proposals of this model from these parents came before.
-        turn: of the proposal.
+        purpose: of the request.
+        subject: digests of the versions that the new one is made from; of a repair, the key of the exchange before.
+        number: how many requests that repair nothing the model was sent for the same version before.
     """
-    return digest_json([template, model, list(parents), attempt, turn.value])
+    return digest_json([template, model, purpose.value, list(subject), number])

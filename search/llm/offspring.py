@@ -6,13 +6,15 @@ May not ask a model, build or run anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.canonical import digest_json
+from tuner.search.llm.prompt import without_guards
 from tuner.search.llm.reply import Reply
 from tuner.search.remix import Offspring
+from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import Applied, Edit, applied, apply_edit
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.lexical import tokens, unbalanced
@@ -65,16 +67,18 @@ def variant_of(
     reply: Reply,
     parent: Applied,
     *,
+    original: Program,
     model: str,
     taken: Collection[str],
     known: Collection[str],
     note: Mapping[str, Any],
 ) -> Offspring | Unusable:
-    """The parent with a reply's edits.
+    """The parent with a reply's edits; where the reply writes all anew that was changed, the source as given with them.
 
     Args:
         reply: as it was read.
         parent: the variant that the edits are for.
+        original: the source as given.
         model: that wrote it.
         taken: names that tunables may not have.
         known: structures that are not wanted again.
@@ -82,18 +86,22 @@ def variant_of(
     """
     problems = list(reply.problems)
     edits, unused = _edits(reply)
+    anew = bool(reply.rewrites) and _differs_only_in(parent.program, original, reply.rewrites)
+    base = applied(original, ()) if anew else parent
+    if anew:
+        edits = [_with_tunables(edit, parent.parameters) for edit in edits]
     problems += [f"the tunable {name} is declared and not used" for name in unused]
-    problems += _names_problems(reply, parent, taken)
+    problems += _names_problems(reply, base, taken)
     problems += [f"edit {n}: {reason}" for n, e in enumerate(edits, 1) for reason in forbidden(_text_of(e))]
     if problems:
         return Unusable(tuple(problems))
-    program = parent.program
+    program = base.program
     for number, edit in enumerate(edits, 1):
         try:
             program = apply_edit(program, edit)
         except Refused as refusal:
             problems.append(f"edit {number}: {refusal}")
-    problems = problems or _imbalances(parent.program, program)
+    problems = problems or _imbalances(base.program, program)
     if problems:
         return Unusable(tuple(problems))
     structure = _structure(program)
@@ -101,7 +109,7 @@ def variant_of(
         return Unusable(("the edits change nothing",))
     if structure in known:
         return Unusable(("the same program was tried before",), final=True)
-    made = applied(program, (*parent.variant.edits, *edits))
+    made = applied(program, (*base.variant.edits, *edits))
     return Offspring(
         variant=made.variant,
         parameters=made.parameters,
@@ -151,6 +159,26 @@ def _edits(reply: Reply) -> tuple[list[Edit], list[str]]:
     return list(edits), unused
 
 
+def _differs_only_in(program: Program, original: Program, regions: Collection[int]) -> bool:
+    """Whether all regions but some, given by number, are as in the source as given."""
+    return program.launch == original.launch and all(
+        number in regions or program.region_text(*place) == original.region_text(*place)
+        for number, place in enumerate(program.regions)
+    )
+
+
+def _with_tunables(edit: Edit, parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """An edit that also declares what it names of the tunables that the version before it had."""
+    own = [dict(p) for p in edit.get("parameters", ())]
+    declared, text = {p["name"] for p in own}, _text_of(edit)
+    own += [
+        {"name": p.name, "values": list(p.values), "default": p.default}
+        for p in parameters
+        if p.name not in declared and re.search(rf"\b{p.name}\b", text)
+    ]
+    return {**edit, "parameters": own} if own else dict(edit)
+
+
 def _names_problems(reply: Reply, parent: Applied, taken: Collection[str]) -> list[str]:
     words = {w for f in parent.program.files for part in f.parts for w in re.findall(r"\w+", part)}
     words |= {w for f in parent.variant.files for w in re.findall(r"\w+", f.text)}
@@ -176,13 +204,6 @@ def _structure(program: Program) -> str:
     """As :func:`structure_digest`; texts beside functions, which that one does not see, count too."""
     functions = structure_digest(program)
     texts = [program.region_text(*place) for place in program.regions]
-    if not any(
-        t.startswith(("#define", "#include")) for text in texts for t in tokens(_without_guards(text))
-    ):
+    if not any(t.startswith(("#define", "#include")) for text in texts for t in tokens(without_guards(text))):
         return functions
     return digest_json([functions, [tokens(text) for text in texts]])
-
-
-def _without_guards(text: str) -> str:
-    """Without the lines that give tunables a value."""
-    return re.sub(r"#ifndef (\w+)\n#define \1 \d+\n#endif\n", "", text)

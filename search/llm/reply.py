@@ -14,7 +14,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import RESERVED
 from tuner.spaces.parameters import Parameter
 
-__all__ = ["Replacement", "Reply", "read_reply"]
+__all__ = ["Replacement", "Reply", "read_ideas", "read_reply"]
 
 MOST_CHARACTERS = 1 << 18
 """Of a reply; what is longer is no set of edits."""
@@ -24,6 +24,11 @@ MOST_TUNABLES = 8
 MOST_VALUES = 24
 LARGEST_VALUE = 1 << 20
 
+MOST_IDEAS = 8
+MOST_IDEA = 600
+"""Characters of an idea that are kept."""
+
+_ITEM = re.compile(r"\s*(?:#+\s*)?\**\(?\d{1,2}[.):]\**\s+(\S.*)")
 _BEGIN = re.compile(r"\s*<{4,12}\s*SEARCH\b")
 _MIDDLE = re.compile(r"\s*={4,12}\s*$")
 _END = re.compile(r"\s*>{4,12}\s*REPLACE\b")
@@ -52,13 +57,35 @@ class Reply:
         replacements: in order.
         rewrites: whole texts by the region's number, from 0.
         parameters: declared tunables as an edit carries them.
+        idea: the words before the first edit or block.
         problems: what could not be understood, one line each; a reply with any cannot be used.
     """
 
     replacements: tuple[Replacement, ...] = ()
     rewrites: Mapping[int, str]
     parameters: tuple[Mapping[str, Any], ...] = ()
+    idea: str = ""
     problems: tuple[str, ...] = ()
+
+
+def read_ideas(text: str) -> tuple[str, ...]:
+    """The items of a numbered list, each as one line of :data:`MOST_IDEA` characters at most, without code."""
+    items: list[list[str]] = []
+    fenced = False
+    for line in _plain_lines(text[:MOST_CHARACTERS]):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            begun = _ITEM.match(line)
+            if begun is not None and (not items or not line.startswith((" ", "\t"))):
+                items.append([begun[1]])
+            elif items and line.strip():
+                items[-1].append(line)
+            elif items and items[-1][-1]:
+                items[-1].append("")
+    # What follows the last item behind an empty line is no part of it.
+    found = [" ".join(" ".join(lines).replace("**", "").split()) for lines in map(_first_paragraphs, items)]
+    return tuple(_cut(item) for item in found if item)[:MOST_IDEAS]
 
 
 def read_reply(text: str, *, regions: int) -> Reply:
@@ -70,8 +97,7 @@ def read_reply(text: str, *, regions: int) -> Reply:
     """
     if len(text) > MOST_CHARACTERS:
         return Reply(rewrites={}, problems=(f"the reply has more than {MOST_CHARACTERS} characters",))
-    lines = _THOUGHT.sub("", text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    found = _Reading(lines)
+    found = _Reading(_plain_lines(text))
     found.read()
     problems = list(found.problems)
     rewrites: dict[int, str] = {}
@@ -103,8 +129,29 @@ def read_reply(text: str, *, regions: int) -> Reply:
         replacements=tuple(found.replacements),
         rewrites=rewrites,
         parameters=tuple(parameters),
+        idea=_cut(" ".join(" ".join(found.before).split())),
         problems=tuple(problems[:MOST_EDITS]),
     )
+
+
+def _plain_lines(text: str) -> list[str]:
+    """Lines without what a model thought aloud."""
+    return _THOUGHT.sub("", text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _first_paragraphs(lines: list[str]) -> list[str]:
+    """An item's lines up to an empty one that nothing indented follows."""
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        after = next((other for other in lines[number + 1 :] if other), "")
+        if not line and not after.startswith((" ", "\t")):
+            break
+        kept.append(line)
+    return kept
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_IDEA else text[: MOST_IDEA - 4] + " ..."
 
 
 class _Reading:
@@ -116,6 +163,7 @@ class _Reading:
         self.replacements: list[Replacement] = []
         self.fences: list[tuple[str, str]] = []
         self.problems: list[str] = []
+        self.before: list[str] = []
 
     def read(self) -> None:
         while self._at < len(self._lines):
@@ -126,6 +174,8 @@ class _Reading:
             elif fence is not None and (_REGION.search(fence["info"]) or self._declares(fence["info"])):
                 self._fence(fence["info"])
             else:
+                if not self.replacements and not self.fences and fence is None:
+                    self.before.append(line)
                 self._at += 1
 
     @staticmethod

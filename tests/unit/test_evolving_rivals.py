@@ -103,8 +103,8 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.integration
-def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Path) -> None:
-    """The source as given and each variant that was judged, once; then comes the question."""
+def test_the_best_version_is_examined_before_a_model_is_asked_about_it(tmp_path: Path) -> None:
+    """Once, and nothing else; then comes the request, which starts from it."""
     options = Options(seed=5, workers=2, evaluations=30, settings=FEW)
     result = begin(written(tmp_path), tmp_path / "a.run", options, backend=backend())
     with RunRecord.read(result.path) as record:
@@ -116,9 +116,8 @@ def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Pat
         examined.append(action.variant)
         state.exchanges.remarks[action.variant] = {}
     assert isinstance(action, Consult)
-    judged = {one.variant for one in state.judgements if one.score is not None}
-    assert examined == sorted(judged | {0})
-    assert len(examined) > 3
+    reached = [v for v in state.variants.values() if v.score is not None and v.purpose == "propose"]
+    assert examined == [min(reached, key=lambda v: v.score or 0.0).number] == [action.parent]
 
 
 @pytest.mark.integration
@@ -136,9 +135,9 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
             body = event.body
             if event.kind == "remarks":
                 remarks[body.get("variant", 0)] = body["remarks"]
-            if event.kind == "consult" and body["turn"] == "propose":
+            if event.kind == "consult" and body["purpose"] != "repair":
                 assert body["parent"] in remarks
                 prompt = record.blob(body["prompt"].removeprefix("blob:")).decode()
                 said = remarks[body["parent"]].get("edits")
-                assert said is None or f"Compiler, edits: {said}" in prompt
+                assert said is None or f"The compiler on its edits: {said}" in prompt
     assert audit(result.path, backend=backend()).differences == []

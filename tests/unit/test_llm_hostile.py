@@ -90,8 +90,8 @@ def test_hostile_variants_gain_nothing_and_leave_nothing(tmp_path: Path) -> None
     assert not value["improved"]
     assert not target.exists()
     assert "root:x:0" not in prompts
-    assert "This change was tried and failed (" in prompts
-    assert "Compiler, loops: line 6: " in prompts
+    assert "Your version was tried and does not work: " in prompts
+    assert "The compiler on its loops: line 6: " in prompts
     assert {"refused", "wrong_result", "crashed", "timed_out"} <= {k for k, n in value["trials"].items() if n}
     assert audit(tmp_path / "runs" / "scale-1.run").differences == []
 

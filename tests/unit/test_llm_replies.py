@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tuner.core.types import Kernel, Source, Variant
+from tuner.search.llm.exchange import Purpose
 from tuner.search.llm.offspring import Unusable, variant_of
-from tuner.search.llm.prompt import Facts, Failure, first_messages, next_messages
-from tuner.search.llm.reply import read_reply
+from tuner.search.llm.prompt import Earlier, Facts, Version, first_messages, repair_messages
+from tuner.search.llm.reply import read_ideas, read_reply
 from tuner.search.remix import Offspring
 from tuner.spaces.source.edits import Applied, apply_edits, crossover, without
 from tuner.spaces.source.regions import outside_differs, read_program
@@ -47,7 +49,7 @@ def block(search: str, replace: str) -> str:
 def take(text: str, base: Applied | None = None, known: frozenset[str] = frozenset()) -> Offspring | Unusable:
     base = base or parent()
     read = read_reply(text, regions=len(base.program.regions))
-    return variant_of(read, base, model="m", taken={"n"}, known=known, note={})
+    return variant_of(read, base, original=parent().program, model="m", taken={"n"}, known=known, note={})
 
 
 def good(text: str, base: Applied | None = None) -> Offspring:
@@ -188,57 +190,103 @@ def test_an_edit_can_be_left_out_again() -> None:
     assert len(without(original, found.variant.edits, {0}).variant.edits) == 0
 
 
-def test_the_prompt_has_what_is_known_and_stays_within_bounds() -> None:
-    base = parent()
-    wrong = good(block("1.0f;", "2.0f;"))
-    facts = Facts(
-        program=base.program,
-        numerics="exact",
-        ratio=0.5,
-        kind="plain",
-        task=["Function: add"],
-        tunables={"STEP": 4},
-        machine={"device": "a processor"},
-        features={"instructions": 42.0},
+def known(purpose: Purpose = Purpose.REFINE, **more: Any) -> Facts:
+    base = good(block("1.0f;", "STEP * 1.0f;") + "```tunables\nSTEP: [1, 2]\n```\n")
+    version = Version(
+        program=apply_edits(read_program(kernel()), base.variant.edits).program,
+        name="version 3",
+        times=["Time of a call, size 1: 2 us; the source as given 4 us"],
+        idea="steps",
+        tunables=["STEP in [1, 2], best 2"],
+        features={"ir_d1_loads_count": 3.0, "text_bytes": 96.0, "stack_accesses_count": 0.0},
         counters={"instructions_per_cycle": 2.5},
-        remarks={"clang": "loop not vectorized"},
-        failures=[Failure(files=wrong.variant.files, status="wrong_result", message="b[3] is 2, expected 1")],
+        remarks={"loops": "line 7: loop not vectorized"},
+        loop="add ymm0, ymm1",
     )
-    system, user = (m["content"] for m in first_messages(facts))
+    facts = {"numerics": "exact", "kernel": ["Function: add"], "machine": ["device: a processor"]}
+    return Facts(**{**facts, "parent": version, "purpose": purpose, **more})
+
+
+def test_a_prompt_has_what_is_known() -> None:
+    earlier = [Earlier(purpose="write", idea="lanes", outcome="wrong result: b[3] is 2, expected 1")]
+    system, user = (m["content"] for m in first_messages(known(earlier=earlier, versions=["version 2: 0.9"])))
     assert "no sum may be added up in another order" in system
-    for text in (
-        "0.5",
-        "STEP = 4",
-        "a processor",
-        "instructions 42",
-        "While it ran: instructions per cycle 2.5",
-        "not vectorized",
-        "b[3] is 2",
-        "+        b[i] = a[i] + 2.0f;",
-    ):
-        assert text in user
-    repair = next_messages(first_messages(facts), "nonsense", ["edit 1: no"], rewrite=False)
-    assert [m["role"] for m in repair] == ["system", "user", "assistant", "user"]
-    assert "edit 1: no" in repair[-1]["content"]
-    assert "```region 1" in next_messages(repair, "nonsense", ["no"], rewrite=True)[-1]["content"]
+    told = [
+        "device: a processor",
+        "The version to start from: version 3\nTime of a call, size 1: 2 us; the source as given 4 us",
+        "Its tunables, which the tuner defines: STEP in [1, 2], best 2",
+        "Its machine code: text bytes 96\n",
+        "The processor counted while it ran: instructions per cycle 2.5",
+        "The compiler on its loops: line 7: loop not vectorized",
+        "b[i] = a[i] + STEP * 1.0f;",
+        "add ymm0, ymm1",
+        "version 2: 0.9",
+        "1. write: lanes -> wrong result: b[3] is 2, expected 1",
+        "Now make this version faster.",
+    ]
+    places = [user.find(text) for text in told]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "#ifndef" not in user
 
 
-def known() -> Facts:
-    features = {"ir_d1_loads_count": 3.0, "ir_d2_loads_count": 7.0, "ir_calls_count": 0.0, "text_bytes": 96.0}
-    return Facts(
-        program=parent().program,
-        numerics="exact",
-        ratio=1.0,
-        kind="plain",
-        task=[],
-        features=features,
-    )
+def test_each_kind_of_request_asks_for_its_own() -> None:
+    """Ideas come without code, one of them is written, and two versions are both shown in full."""
+    system, user = (m["content"] for m in first_messages(known(Purpose.IDEAS, listed=["strips"])))
+    assert "SEARCH" not in system
+    assert "numbered list" in system
+    assert "not written yet\nstrips" in user
+    written = first_messages(known(Purpose.WRITE, idea="use lanes"))[1]["content"]
+    assert written.endswith("by this idea:\nuse lanes")
+    both = first_messages(known(Purpose.COMBINE, other=replace(known().parent, name="version 7")))[1][
+        "content"
+    ]
+    assert both.count("STEP * 1.0f") == 2
+    assert "A second version: version 7" in both
 
 
-def test_prompts_describe_machine_code_of_inner_loops() -> None:
-    """Nothing that there is none of."""
-    now = first_messages(known())[1]["content"]
-    assert "Of its compiled code: text_bytes 96, ir_d2_loads_count 7, ir_d1_loads_count 3\n" in now + "\n"
+def test_what_matters_least_is_left_out_of_a_long_prompt() -> None:
+    kept = first_messages(known(earlier=[Earlier(purpose="write", idea="x" * 99_000, outcome="no")] * 400))
+    assert len(kept[1]["content"]) < 100_000
+    assert "b[i] = a[i] + STEP * 1.0f;" in kept[1]["content"]
+
+
+def test_a_reply_that_is_to_be_corrected_goes_on_with_its_conversation() -> None:
+    asked = first_messages(known())
+    unusable = repair_messages(asked, "nonsense", ["edit 1: no"], tried=False)
+    assert [m["role"] for m in unusable] == ["system", "user", "assistant", "user"]
+    assert "could not be used" in unusable[-1]["content"]
+    assert "- edit 1: no" in unusable[-1]["content"]
+    tried = repair_messages(asked, "text", ["wrong result: b[3] is 2"], tried=True)[-1]["content"]
+    assert "does not work: wrong result: b[3] is 2\n" in tried
+
+
+@pytest.mark.parametrize(
+    ("text", "ideas"),
+    [
+        ("1. One.\n2) Two\n   goes on.\n3. Three.", ["One.", "Two goes on.", "Three."]),
+        (
+            "Ideas:\n\n**1. Lanes.** Many.\n\n   More of it.\n\n2. Tiles.\n\nGood luck!",
+            ["Lanes. Many. More of it.", "Tiles."],
+        ),
+        ("### 1. A\ntext\n```c\n2. no\n```\n### 2. B", ["A text", "B"]),
+        ("1. A:\n   1. first\n   2. second", ["A: 1. first 2. second"]),
+        ("<think>1. no</think>nothing", []),
+    ],
+)
+def test_ideas_are_read_from_any_numbered_list(text: str, ideas: list[str]) -> None:
+    assert list(read_ideas(text)) == ideas
+
+
+def test_a_version_written_anew_leaves_no_tunable_of_the_last_one_behind() -> None:
+    """Only those that it names stay, and its edits are on the source as given."""
+    first = good(block("1.0f;", "STEP * ROW * 1.0f;") + "```tunables\nSTEP: [1, 2]\nROW: [3, 4] = 4\n```\n")
+    base = apply_edits(read_program(kernel()), first.variant.edits)
+    body = "void add(const float *a, float *b, int n)\n{\n    for (int i = n; i--;) b[i] = a[i] + ROW;\n}"
+    found = good(f"```region 1\n{body}\n```", base)
+    assert [e["op"] for e in found.variant.edits] == ["rewrite"]
+    assert [(p.name, list(p.values), p.default) for p in found.parameters] == [("ROW", [3, 4], 4)]
+    assert "#define ROW 4" in found.variant.files[0].text
 
 
 def test_headers_of_other_folders_are_told(tmp_path: Path) -> None:
@@ -256,7 +304,8 @@ def test_headers_of_other_folders_are_told(tmp_path: Path) -> None:
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     (spec,) = load_spec(tmp_path / "k.yaml")
-    facts = replace(known(), program=read_program(spec.task.kernel))
+    facts = known()
+    facts = replace(facts, parent=replace(facts.parent, program=read_program(spec.task.kernel)))
     now = first_messages(facts)[1]["content"]
-    assert "near.h (cannot change):" in now
-    assert "inc/far.h (included, cannot change):\n```\nstatic inline float far(int i)" in now
+    assert "near.h (cannot be changed):" in now
+    assert "inc/far.h (included, cannot be changed):\n```\nstatic inline float far(int i)" in now

@@ -161,11 +161,12 @@ def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
         )
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 12", alone=True)
+        spec = write(tmp_path, running.url, budget="evaluations: 30", alone=True)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         prompts = [r["messages"][1]["content"] for r in running.requests]
-    said = "failed (wrong_result: as simulated)"
-    assert any(said in p and "+            int broken0 = BY" in p for p in prompts)
+        repairs = [r["messages"][-1]["content"] for r in running.requests if len(r["messages"]) > 2]
+    assert any("wrong result: as simulated" in r for r in repairs)
+    assert any("Unroll by a size of our own. -> wrong result: as simulated" in p for p in prompts)
     assert set(result.to_json()["evolution"]["by"]) == {"llm/local"}
 
 
@@ -243,32 +244,59 @@ def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
-    """The model answers only when ten more trials are done; its reply comes between two batches of them."""
+    """All but the first answer come only when ten more trials are done; they come between two batches of them."""
     trials = threading.Semaphore(0)
 
     class Watch:
-        asked = False
+        asked = 0
 
         def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            self.asked = self.asked or kind == "consult"
-            if kind == "trial" and self.asked:
+            self.asked += kind == "consult"
+            if kind == "trial" and self.asked > 1:
                 trials.release()
 
     def script(number: int, body: Any) -> Any:
-        if number == 0:
+        if number == 1:
             assert all(trials.acquire(timeout=WAIT_S) for _ in range(10))
-        return Reply(GOOD)
+        return Reply(GOOD.replace("BY", f"BY{number}"))
 
     with server.serving(script) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 32")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
     found = events(result.path)
     kinds = [e.kind for e in found]
-    asked = kinds.index("consult")
-    # A second call is under way beside the first, and either may reach the server first.
-    replies = [n for n, e in enumerate(found) if e.kind == "reply" and e.body["call"] in (0, 1)]
-    assert kinds[asked : max(replies)].count("trial") >= 10
-    assert all(found[n].body["status"] == "ok" for n in replies)
+    asked, reply = (
+        next(n for n, e in enumerate(found) if e.kind == kind and e.body[key] == 1)
+        for kind, key in (("consult", "number"), ("reply", "call"))
+    )
+    assert kinds[asked:reply].count("trial") >= 10
+    assert found[reply].body["status"] == "ok"
+
+
+@pytest.mark.integration
+def test_a_run_waits_for_its_first_version_by_a_model(tmp_path: Path) -> None:
+    """A list of ideas, then several of them at once, and no trial but the baseline's before the first is there."""
+    ideas = "Here they are.\n\n1. Unroll by hand.\n2. **Blocks** of\n   k.\n3. Rows.\n\nGood luck."
+
+    def script(number: int, body: Any) -> Any:
+        return Reply(ideas if number == 0 else GOOD.replace("BY", f"BY{number}"))
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 12, calls: 4")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        prompts = [r["messages"][1]["content"] for r in running.requests]
+    found = events(result.path)
+    asked = [e.body for e in found if e.kind == "consult"]
+    assert [b["purpose"] for b in asked] == ["ideas", "write", "write", "write"]
+    assert [b["idea"] for b in asked] == [None, 0, 1, 2]
+    assert [p.rpartition(":\n")[2] for p in sorted(prompts[1:])] == [
+        "Blocks of k.",
+        "Rows.",
+        "Unroll by hand.",
+    ]
+    first = next(n for n, e in enumerate(found) if e.kind == "variant" and e.body["made"])
+    assert [e.trial for e in found[:first] if e.kind == "trial"] == [0]
+    assert audit(result.path).differences == []
 
 
 def _until_it_only_waits(path: Path) -> None:
@@ -421,7 +449,7 @@ def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) 
     replies = [e.body for e in events(path) if e.kind == "reply"]
     assert replies[0]["status"] == "lost"
     assert all(r["status"] == "ok" for r in replies[1:])
-    assert replies[0]["completion_tokens"] == 4096
+    assert replies[0]["completion_tokens"] == 8192
     assert result.to_json()["llm"]["calls"] == len(replies) <= 2
     assert audit(path, backend=backend()).differences == []
 

@@ -294,6 +294,7 @@ class OneModel(_Model):
     base_url: str | None = None
     api_key_env: Annotated[str, Field(pattern=_NAME)] | None = None
     prices: PricesModel | None = None
+    role: Literal["all", "ideas", "write"] = "all"
 
 
 _MODELS_SCHEMA: dict[str, Any] = {
@@ -310,6 +311,7 @@ _MODELS_SCHEMA: dict[str, Any] = {
                     "base_url": {"type": "string"},
                     "api_key_env": {"type": "string", "pattern": _NAME},
                     "prices": PricesModel.model_json_schema(),
+                    "role": {"enum": ["all", "ideas", "write"]},
                 },
             },
         ]
@@ -325,13 +327,14 @@ class LlmModel(_Model):
     models: Annotated[
         list[Annotated[OneModel, BeforeValidator(_read_model)]], WithJsonSchema(_MODELS_SCHEMA)
     ] = []
-    """Names, or mappings with `model`, `base_url`, `api_key_env` and `prices`."""
+    """Names, or mappings with `model`, `base_url`, `api_key_env`, `prices` and `role`: `ideas` for a cheap one that
+    lists ideas and corrects replies, `write` for a strong one that writes versions, `all` for both."""
     base_url: str | None = None
     """Address of the server; OpenAI's own when left out."""
     api_key_env: Annotated[str, Field(pattern=_NAME)] = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key."""
     prices: PricesModel = PricesModel()
-    max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 4096
+    max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8192
     """Tokens that a reply may have; the worst case of a call is reckoned with them."""
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
     """Seconds for one try of a call."""

@@ -118,6 +118,9 @@ def check_models(model: SpecModel, view: View) -> None:
     names = [m.model for m in llm.models]
     if len(set(names)) < len(names):
         raise view.error((*place, "models"), "a model is there twice", "name each once", key=True)
+    if llm.models and all(m.role == "ideas" for m in llm.models):
+        hint = "give one of them role: write, or all"
+        raise view.error((*place, "models"), "no model writes versions", hint, key=True)
     for url, path in [
         (llm.base_url, (*place, "base_url")),
         *((m.base_url, (*place, "models", i, "base_url")) for i, m in enumerate(llm.models)),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.search.llm.exchange import Purpose
+
 __all__ = [
     "Action",
     "Ask",
@@ -66,16 +68,24 @@ class Examine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consult:
-    """Ask a model; nobody waits for its reply. Leads to ``consult``.
+    """Ask a model; leads to ``consult``.
 
     Attributes:
         number: of the call.
         model: to ask.
-        before: the call whose reply has to be corrected; ``None`` for a new proposal.
+        stage: for what.
+        parent: number of the variant that the new one is to be made from.
+        other: number of another one to show in full.
+        idea: number of the idea to write.
+        before: the call whose reply is to be corrected; ``None`` for a new proposal.
     """
 
     number: int
     model: str
+    purpose: Purpose
+    parent: int
+    other: int | None = None
+    idea: int | None = None
     before: int | None = None
 
 
@@ -89,7 +99,7 @@ class Receive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Await:
-    """Nothing is left to do but to wait for a model, until so many active seconds; leads to ``reply`` or ``waited``."""
+    """Wait for a model, until so many active seconds; leads to ``reply`` or ``waited``."""
 
     until_s: float
 

@@ -1,16 +1,39 @@
-"""When a run asks a model, makes use of a reply, or asks another proposer. Pure, like the plan; waits for nobody."""
+"""When a run asks a model, for what, and when it makes use of a reply or asks another proposer. Pure, like the plan."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
+from tuner.core.types import Status
 from tuner.driver.plan.actions import Action, Await, Consult, Examine, Propose, Receive
-from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.exchanges import Call
+from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
-from tuner.search.llm.exchange import Model
+from tuner.search.llm.exchange import LEADING, MOST_REPAIRS, Model, Purpose
 from tuner.search.llm.offspring import origin
 
-__all__ = ["breeding_action", "due_action", "spent", "waiting_action"]
+__all__ = ["breeding_action", "due_action", "opening_action", "spent", "waiting_action"]
+
+_OPENING = 1 / 3
+"""Part of the time for new variants that a run waits for its first version by a model."""
+
+_COMPARABLE = math.log(3)
+"""Log time by which a version may be behind the best to be combined with it."""
+
+_ANOTHER_KIND = 4
+"""Of so many requests to refine, one is about the best version of another kind than the best of all."""
+
+_TELLING = (
+    Status.BUILD_ERROR,
+    Status.WRONG_RESULT,
+    Status.CRASHED,
+    Status.TIMED_OUT,
+    Status.OUT_OF_RESOURCES,
+    Status.REFUSED,
+)
+"""What a version may fail with that its author can correct."""
 
 
 def due_action(state: RunState, *, in_time: bool) -> Action | None:
@@ -20,37 +43,36 @@ def due_action(state: RunState, *, in_time: bool) -> Action | None:
     if unread is not None:
         return Receive(number=state.proposed, call=unread.number)
     if in_time and exchanges.correct is not None:
-        before = exchanges.calls[exchanges.correct]
-        return Consult(number=len(exchanges.calls), model=before.model, before=before.number)
+        return _repair(state, exchanges.calls[exchanges.correct], None)
     return None
+
+
+def opening_action(state: RunState, exploring_end_s: float) -> Action | None:
+    """At the beginning: what models are to be asked, or waiting for them; ``None`` once that is over.
+
+    A model may replace the whole algorithm, and trials of what is then left behind would be for nothing. So the first
+    requests go out with the first trial, and their replies are waited for: until a version of a model has its first
+    result, a third of the time for new variants is over, or, in a run without a limit of time, a call could have ended.
+    """
+    exchanges = state.exchanges
+    settings = exchanges.settings
+    if settings is None or any(c.variant is not None for c in exchanges.calls):
+        return None
+    end_s = state.settings.part_s(exploring_end_s, _OPENING)
+    if math.isinf(end_s):
+        end_s = (exchanges.calls[0].clock_s if exchanges.calls else state.clock_s) + settings.timeout_s
+    if state.clock_s >= end_s:
+        return None
+    requests = _requests(state, settings.concurrent)
+    return _chosen(state, requests, ()) or waiting_action(state, end_s)
 
 
 def breeding_action(state: RunState) -> Action | None:
     """Who makes a new variant: a model, which is asked and not waited for, or a proposer; ``None``: nobody can."""
     exchanges, evolution = state.exchanges, state.settings.evolution
     assert evolution is not None
-    models = {origin(m.name): m.name for m in _models(state)}
-    proposers = exchanges.proposers if state.barren < evolution.barren else ()
-    arms = [*models, *proposers]
-    if not arms:
-        return None
-    running = Counter(origin(c.model) for c in exchanges.waiting)
-    arm = exchanges.arms.choose(arms, running) if len(arms) > 1 else arms[0]
-    if arm not in models:
-        return Propose(number=state.proposed, proposer=arm)
-    unexamined = _unexamined(state)
-    if unexamined is not None:
-        return Examine(variant=unexamined)
-    return Consult(number=len(exchanges.calls), model=models[arm])
-
-
-def _unexamined(state: RunState) -> int | None:
-    """A variant that may be shown to a model and of which the compiler's remarks are not known yet."""
-    for number, variant in state.variants.items():
-        ready = number == ORIGINAL or (variant.reached and variant.best is not None)
-        if ready and variant.purpose == "propose" and number not in state.exchanges.remarks:
-            return number
-    return None
+    requests = {} if exchanges.settings is None else _requests(state, exchanges.in_flight)
+    return _chosen(state, requests, exchanges.proposers if state.barren < evolution.barren else ())
 
 
 def waiting_action(state: RunState, until_s: float) -> Action | None:
@@ -71,12 +93,142 @@ def spent(state: RunState) -> str | None:
     return None
 
 
-def _models(state: RunState) -> list[Model]:
-    """Models that can be asked now."""
+def _requests(state: RunState, most: int) -> dict[str, Action]:
+    """What each model that writes versions would be asked next, while fewer than ``most`` calls are under way.
+
+    One is under way until its version has been tried: the next request is to tell what became of it.
+    """
+    versions = (state.variants[c.variant] for c in state.exchanges.calls if c.variant is not None)
+    untried = sum(not v.finished and not v.settled for v in versions)
+    if len(state.exchanges.waiting) + untried >= most:
+        return {}
+    made = {origin(m.name): _request(state, m) for m in _available(state) if m.takes(Purpose.WRITE)}
+    return {arm: action for arm, action in made.items() if action is not None}
+
+
+def _chosen(state: RunState, requests: Mapping[str, Action], proposers: Sequence[str]) -> Action | None:
+    """The request or the proposer that has gained most for its cost."""
+    arms = [*requests, *proposers]
+    if not arms:
+        return None
+    running = Counter(origin(c.model) for c in state.exchanges.waiting)
+    arm = state.exchanges.arms.choose(arms, running) if len(arms) > 1 else arms[0]
+    return requests[arm] if arm in requests else Propose(number=state.proposed, proposer=arm)
+
+
+def _available(state: RunState) -> list[Model]:
+    """Models that answer and that can be paid for."""
     exchanges = state.exchanges
-    settings = exchanges.settings
-    if settings is None or exchanges.out_of_calls or len(exchanges.waiting) >= settings.concurrent:
+    if exchanges.settings is None or exchanges.out_of_calls:
         return []
-    return [
-        m for m in settings.models if origin(m.name) not in exchanges.over and not exchanges.failing(m.name)
+    models = exchanges.settings.models
+    return [m for m in models if origin(m.name) not in exchanges.over and not exchanges.failing(m.name)]
+
+
+def _model_for(state: RunState, purpose: Purpose, writer: Model) -> Model:
+    """Who is asked in a writer's turn: another model where such requests are its role."""
+    others = [m for m in _available(state) if m.takes(purpose) and not m.takes(Purpose.WRITE)]
+    return others[0] if others else writer
+
+
+def _request(state: RunState, writer: Model) -> Action | None:
+    """What a model is asked next in a writer's turn; ``None`` where there is nothing to ask now.
+
+    The version that it is to start from is examined first.
+    """
+    exchanges = state.exchanges
+    best = _best(state)
+    other = _other_kind(state, best)
+    failed = _failed(state)
+    possible = {
+        Purpose.REPAIR: failed is not None,
+        Purpose.WRITE: exchanges.unwritten is not None or not exchanges.listing,
+        Purpose.REFINE: best.number != ORIGINAL,
+        Purpose.COMBINE: other is not None and not _combined(state, best, other),
+    }
+    purposes = [purpose for purpose in LEADING if possible[purpose]]
+    if not purposes:
+        return None
+    running = Counter(c.leading.value for c in exchanges.waiting)
+    purpose = Purpose(exchanges.purposes.choose(purposes, running))
+    if purpose is Purpose.REPAIR:
+        assert failed is not None
+        return _repair(state, failed, writer)
+    idea = exchanges.unwritten if purpose is Purpose.WRITE else None
+    if purpose is Purpose.WRITE and idea is None and _calls_left(state) > 1:
+        purpose = Purpose.IDEAS
+    parent = best
+    if purpose is Purpose.REFINE and other is not None and len(exchanges.calls) % _ANOTHER_KIND == 0:
+        parent = other
+    if parent.number not in exchanges.remarks:
+        return Examine(variant=parent.number)
+    return Consult(
+        number=len(exchanges.calls),
+        model=_model_for(state, purpose, writer).name,
+        purpose=purpose,
+        parent=parent.number,
+        other=other.number if purpose is Purpose.COMBINE and other is not None else None,
+        idea=idea,
+    )
+
+
+def _repair(state: RunState, before: Call, writer: Model | None) -> Consult:
+    """A request to correct a reply, or the version that it gave."""
+    model = before.model if writer is None else _model_for(state, Purpose.REPAIR, writer).name
+    return Consult(
+        number=len(state.exchanges.calls),
+        model=model,
+        purpose=Purpose.REPAIR,
+        parent=before.parent,
+        other=before.other,
+        before=before.number,
+    )
+
+
+def _failed(state: RunState) -> Call | None:
+    """The last call whose version did not work and that nobody was asked to correct."""
+    for call in reversed(state.exchanges.calls):
+        if call.variant is None or call.repaired or call.repairs >= MOST_REPAIRS:
+            continue
+        variant = state.variants[call.variant]
+        over = variant.failed and variant.settled and bool(variant.finished)
+        if over and state.trials[variant.finished[0]].status in _TELLING:
+            return call
+    return None
+
+
+def _calls_left(state: RunState) -> float:
+    exchanges = state.exchanges
+    most = None if exchanges.settings is None else exchanges.settings.calls
+    return math.inf if most is None else most - len(exchanges.calls)
+
+
+def _known(state: RunState) -> list[VariantState]:
+    """Versions with a result, the best first."""
+    found = [
+        v
+        for v in state.variants.values()
+        if v.purpose == "propose" and v.score is not None and not v.aside and (v.reached or not v.number)
     ]
+    return sorted(found, key=lambda v: (v.score or 0.0, v.number))
+
+
+def _best(state: RunState) -> VariantState:
+    """The best version; the source as given where nothing is known."""
+    return next(iter(_known(state)), state.variants[ORIGINAL])
+
+
+def _other_kind(state: RunState, best: VariantState) -> VariantState | None:
+    """The best version of another kind that is not far behind; one that a model wrote, if there is one."""
+    near = [
+        v
+        for v in _known(state)
+        if v.cell != best.cell and (v.score or 0.0) <= (best.score or 0.0) + _COMPARABLE and v.number
+    ]
+    return min(near, key=lambda v: not v.origin.startswith(origin("")), default=None)
+
+
+def _combined(state: RunState, best: VariantState, other: VariantState) -> bool:
+    """Whether a model was asked to combine the two."""
+    pair = {best.number, other.number}
+    return any({c.parent, c.other} == pair for c in state.exchanges.calls)

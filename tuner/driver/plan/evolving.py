@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import consulting
-from tuner.driver.plan.actions import Action, Ask, Decide, Propose, Reduce
+from tuner.driver.plan.actions import Action, Ask, Await, Decide, Propose, Reduce
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import LIBRARY
@@ -86,6 +86,9 @@ def search_action(state: RunState) -> Action | None:
     due = consulting.due_action(state, in_time=_in_time(state))
     if due is not None:
         return due
+    opening = consulting.opening_action(state, _exploring_end_s(state)) if early else None
+    if opening is not None:
+        return None if state.queue and isinstance(opening, Await) else opening
     admitted = _admission(state, early=early)
     if admitted is not None:
         return admitted

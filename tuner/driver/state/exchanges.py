@@ -12,17 +12,52 @@ from typing import Any
 
 from tuner.driver.state.settings import Llm
 from tuner.search.bandit import CostBandit
-from tuner.search.llm.exchange import Turn
+from tuner.search.llm.exchange import LEADING, MOST_REPAIRS, Purpose
 from tuner.search.llm.offspring import origin
 
-__all__ = ["Call", "Exchanges"]
+__all__ = ["Call", "Exchanges", "Idea"]
 
 GIVEN_UP = 3
 """Failures in a row (no server, no answer, no right) after which a model is not asked any more."""
 
 _UNBOUNDED_VARIANTS = 50
-_ASKED = ("number", "model", "attempt", "parent", "island", "key", "prompt", "tokens", "usd", "before")
+_ASKED = (
+    "number",
+    "model",
+    "attempt",
+    "parent",
+    "other",
+    "island",
+    "key",
+    "prompt",
+    "tokens",
+    "usd",
+    "before",
+    "idea",
+    "clock_s",
+)
 """What a call takes over from its event."""
+
+_LATENCIES = 4
+"""Replies whose delay counts, the latest."""
+
+_STEPS_OF_A_VARIANT = 4
+"""Steps that a new variant takes until its first result: it is asked for, made, tried and promoted."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Idea:
+    """One idea of a model.
+
+    Attributes:
+        text: as it was written.
+        call: whose reply listed it.
+        taken: whether a model was asked to write it.
+    """
+
+    text: str
+    call: int
+    taken: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,8 +66,14 @@ class Call:
 
     Attributes:
         number: in the order in which they were made.
-        model, turn, attempt: as in the cassette's key.
+        model, purpose: whom and for what.
+        attempt: requests that repair nothing, to the same model for the same parent, before it.
         parent: number of the variant that the new one is made from.
+        other: number of a second one that is shown in full.
+        idea: number of the idea that is to be written.
+        leading: the purpose that is credited: its own, or for a repair of an unusable reply that of the first request.
+        repairs: corrections of the same request that came before and with it.
+        clock_s: active seconds of the run when it was made.
         island: of the archive.
         key: of the exchange in a cassette.
         prompt: blob of its messages.
@@ -42,14 +83,21 @@ class Call:
         reply: the event's body.
         reply_steps: when the reply came.
         read: whether the reply was made use of.
-        problems: what was wrong with it.
+        repaired: whether a correction of it was asked for.
+        variant: number of the variant that its reply gave.
+        problems: what was wrong with the reply.
     """
 
     number: int
     model: str
-    turn: Turn
+    purpose: Purpose
     attempt: int
     parent: int
+    other: int | None
+    idea: int | None
+    leading: Purpose
+    repairs: int
+    clock_s: float
     island: int
     key: str
     prompt: str
@@ -60,6 +108,8 @@ class Call:
     reply: Mapping[str, Any] | None = None
     reply_steps: int = 0
     read: bool = False
+    repaired: bool = False
+    variant: int | None = None
     problems: tuple[str, ...] = ()
 
     @property
@@ -93,7 +143,8 @@ class Exchanges:
         steps: of the search so far.
         remarks: of the compiler, by variant, once they were asked for.
         correct: the call whose reply has to be corrected next.
-        arms: what proposers and models were worth.
+        ideas: that models have listed.
+        arms: what proposers and models were worth; ``purposes`` what each kind of request was.
         arm_of: who made a variant.
         chain_of: a variant's last call.
     """
@@ -107,12 +158,15 @@ class Exchanges:
     steps: int = 0
     remarks: dict[int, Mapping[str, str]] = field(default_factory=dict)
     correct: int | None = None
+    ideas: list[Idea] = field(default_factory=list)
     arms: CostBandit = field(init=False)
+    purposes: CostBandit = field(init=False)
     arm_of: dict[int, str] = field(default_factory=dict)
     chain_of: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.arms = CostBandit((*self.models, *self.proposers))
+        self.purposes = CostBandit(LEADING)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -146,8 +200,34 @@ class Exchanges:
         return len(last) == GIVEN_UP and all(r["status"] != "ok" for r in last)
 
     def attempt(self, model: str, parent: int) -> int:
-        """How many proposals a model has begun with this parent."""
-        return sum(c.model == model and c.parent == parent and c.turn is Turn.PROPOSE for c in self.calls)
+        """How many requests that repair nothing a model was sent for this parent."""
+        return sum(
+            c.model == model and c.parent == parent and c.purpose is not Purpose.REPAIR for c in self.calls
+        )
+
+    @property
+    def unwritten(self) -> int | None:
+        """The first idea that no model was asked to write."""
+        return next((number for number, idea in enumerate(self.ideas) if not idea.taken), None)
+
+    @property
+    def listing(self) -> bool:
+        """Whether a list of ideas is under way."""
+        return any(
+            c.purpose is Purpose.IDEAS and not c.read and (c.reply is None or c.answered) for c in self.calls
+        )
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls are to be under way at once.
+
+        As many as variants are through while one reply comes: then a model that answers at once sees what became of its
+        last answer before it gives the next, and one that takes long is not waited for.
+        """
+        assert self.settings is not None
+        delays = [c.reply_steps - c.steps for c in self.calls if c.answered][-_LATENCIES:]
+        mean = sum(delays) / len(delays) if delays else 0.0
+        return max(1, min(self.settings.concurrent, round(mean / _STEPS_OF_A_VARIANT)))
 
     def begin(self, body: Mapping[str, Any]) -> None:
         """Takes in a ``consult`` event."""
@@ -156,9 +236,20 @@ class Exchanges:
             self.over[origin(body["model"])] = body["over"]
             self._abandon(body["before"])
             return
+        purpose, repairs = Purpose(body["purpose"]), 0
+        # Ideas are there to be written, and a model may write one at once.
+        leading = Purpose.WRITE if purpose is Purpose.IDEAS else purpose
+        if body["before"] is not None:
+            before = self.calls[body["before"]]
+            before.repaired, repairs = True, before.repairs + 1
+            leading = Purpose.REPAIR if before.variant is not None else before.leading
+        if body["idea"] is not None:
+            self.ideas[body["idea"]].taken = True
         self.calls.append(
             Call(
-                turn=Turn(body["turn"]),
+                purpose=purpose,
+                leading=leading,
+                repairs=repairs,
                 steps=self.steps,
                 **{name: body[name] for name in _ASKED},
             )
@@ -178,9 +269,12 @@ class Exchanges:
         call.read = True
         call.problems = tuple(body["problems"])
         if variant is not None:
-            self.arm_of[variant] = origin(call.model)
+            call.variant = variant
+            self.arm_of[variant] = origin(self._chain(call.number)[-1].model)
             self.chain_of[variant] = call.number
-        elif body["final"] or call.turn.next is None or self.out_of_calls:
+        elif body.get("ideas"):
+            self.ideas += [Idea(text=text, call=call.number) for text in body["ideas"]]
+        elif body["final"] or call.repairs >= MOST_REPAIRS or self.out_of_calls:
             self._abandon(call.number)
         else:
             self.correct = call.number
@@ -202,26 +296,40 @@ class Exchanges:
             gain: logarithm of its parent's time over its own, both tuned; ``None`` where it failed.
             trials: that it took.
         """
-        arm = self.arm_of.get(variant)
+        arm, last = self.arm_of.get(variant), self.chain_of.get(variant)
         if arm is not None:
-            cost = trials / self.first + self._money(self.chain_of.get(variant))
+            cost = trials / self.first + self._money(last)
             self.arms.tell(arm, gain, cost)
+            if last is not None:
+                self.purposes.tell(self.calls[last].leading, gain, cost)
 
     def _abandon(self, last: int | None) -> None:
         """A proposal came to nothing."""
-        if last is not None:
-            self.arms.tell(origin(self.calls[last].model), None, self._money(last))
+        if last is None:
+            return
+        call, money = self.calls[last], self._money(last)
+        self.arms.tell(origin(self._chain(last)[-1].model), None, money)
+        self.purposes.tell(call.leading, None, money)
+
+    def _chain(self, last: int) -> list[Call]:
+        """A call and those that it corrects, the first one last."""
+        chain = [self.calls[last]]
+        while chain[-1].before is not None:
+            chain.append(self.calls[chain[-1].before])
+        return chain
 
     def _money(self, last: int | None) -> float:
-        """What a proposal's calls cost in variants: all of a budget for models is worth all of one for trials."""
+        """What a proposal's calls cost in variants: all of a budget for models is worth all of one for trials.
+
+        A list of ideas is paid for by the first of them that is written.
+        """
         settings = self.settings
         if settings is None or last is None:
             return 0.0
-        chain: list[Call] = []
-        number: int | None = last
-        while number is not None:
-            chain.append(self.calls[number])
-            number = chain[-1].before
+        chain = self._chain(last)
+        idea = chain[-1].idea
+        if idea is not None and (idea == 0 or self.ideas[idea - 1].call != self.ideas[idea].call):
+            chain.append(self.calls[self.ideas[idea].call])
         shares = [0.0]
         if settings.usd is not None:
             shares.append(sum(c.spent_usd for c in chain) / settings.usd)

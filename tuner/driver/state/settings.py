@@ -91,12 +91,12 @@ class Llm:
         temperature: ``None`` leaves it to the server.
         usd, tokens, calls: limits; ``None`` is without one.
         when_spent: ``stop`` ends the search when no model can be asked any more, ``go_on`` searches on without.
-        concurrent: requests in flight at once.
+        concurrent: requests in flight at once at most.
         cassette: whether replies come from another run's record.
     """
 
     models: tuple[Model, ...]
-    max_tokens: int = 4096
+    max_tokens: int = 8192
     timeout_s: float = 120.0
     retries: int = 3
     stream: bool = True
@@ -105,7 +105,7 @@ class Llm:
     tokens: int | None = None
     calls: int | None = None
     when_spent: str = "stop"
-    concurrent: int = 2
+    concurrent: int = 4
     cassette: bool = False
 
     def model(self, name: str) -> Model:

@@ -12,7 +12,7 @@ from typing import Any
 from tuner.core.canonical import digest
 from tuner.core.errors import SpecError
 from tuner.core.streams import stream
-from tuner.core.types import Configuration, Resolved, Task, Variant
+from tuner.core.types import BASELINE, Configuration, Resolved, Task, Variant
 from tuner.driver.plan.actions import Consult, Propose, Receive, Reduce
 from tuner.driver.state.evolution import proven
 from tuner.driver.state.lineage import ORIGINAL, Judgement
@@ -59,7 +59,9 @@ class Breeding:
 
     def consult(self, action: Consult, blobs: dict[str, bytes]) -> dict[str, Any]:
         """A request to a model as a ``consult`` event holds it; its prompt goes to ``blobs``."""
-        return consultant.consult(self._state, self.informed(), self._task, action, blobs)
+        given = self._state.trials[BASELINE].proposal.configuration
+        flags = self._space.resolve(given).flags
+        return consultant.consult(self._state, self.informed(), self._task, action, blobs, flags)
 
     def begun(self, made: Applied | Offspring, *parents: Configuration) -> tuple[Variant, Resolved] | None:
         """What a variant would be built from at its first trial; ``None`` where its tunables do not fit."""
@@ -86,14 +88,14 @@ class Breeding:
         return None if bred is None else self._recorded(bred, blobs)
 
     def _receive(self, action: Receive, blobs: dict[str, bytes]) -> dict[str, Any]:
-        """What a reply gives: ``made`` as in a ``variant`` event, ``problems``, and whether those are ``final``."""
+        """What a reply gives: ``made`` as in a ``variant`` event, and what is said of the reply."""
         taken = {d.name for d in self._space.dimensions} | set(self._space.sizes)
         call = self._state.exchanges.calls[action.call]
-        bred, problems, final = consultant.receive(self._state, self.informed(), call, taken)
+        bred, said = consultant.receive(self._state, self.informed(), call, taken)
         made = None if bred is None else self._recorded(bred, blobs)
         if bred is not None and made is None:
-            problems = ["the tunables do not go with those of the spec"]
-        return {"made": made, "problems": problems, "final": final}
+            said["problems"] = ["the tunables do not go with those of the spec"]
+        return {"made": made, **said}
 
     def _reduce(self, action: Reduce, blobs: dict[str, bytes]) -> dict[str, Any] | None:
         """A variant without one of its edits, as a ``variant`` event holds it, or ``None``."""

@@ -5,56 +5,55 @@ May not open a connection, look at a clock, or decide when a model is asked.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.streams import stream
-from tuner.core.types import Configuration, Status, Task
+from tuner.core.types import Configuration, Task
 from tuner.driver.plan.actions import Consult
 from tuner.driver.state.exchanges import Call
-from tuner.driver.state.lineage import ORIGINAL, VariantState
+from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
-from tuner.driver.state.trials import TrialState
+from tuner.driver.work import prompt_facts
 from tuner.search.evolution import Bred, Evolution
-from tuner.search.llm.exchange import Message, Turn, bound_tokens, cassette_key
+from tuner.search.llm.exchange import Message, Purpose, bound_tokens, cassette_key
 from tuner.search.llm.offspring import Unusable, variant_of
-from tuner.search.llm.prompt import TEMPLATE, Facts, Failure, Relative, first_messages, next_messages
-from tuner.search.llm.reply import read_reply
-from tuner.spaces.source.descriptors import AXES
+from tuner.search.llm.prompt import Facts, Version, first_messages, repair_messages
+from tuner.search.llm.reply import read_ideas, read_reply
+from tuner.search.llm.rules import TEMPLATE
 from tuner.spaces.source.edits import Applied, apply_edits
 
-__all__ = ["consult", "least_tokens", "receive"]
+__all__ = ["Received", "consult", "least_tokens", "receive"]
 
-_RELATIVES = 2
-_FAILURES = 2
 _CUT = ("length", "cut")
-_MACHINE = ("device", "cpu", "features", "arch", "target")
-_MOST_TEXT = 300
-_MORE_MACHINE = ("caches", "gpu", "opencl")
-_VECTORS = re.compile(r"\+((?:avx|amx|fma|f16c|sse4|sve|neon|dotprod)[\w.-]*)")
+
+Received = tuple[Bred | None, dict[str, Any]]
+"""A variant, where a reply gave one, and what else a ``variant`` event says of the reply: ``problems``, whether they
+are ``final``, and ``ideas`` that it listed."""
 
 
 def consult(
-    state: RunState, evolution: Evolution, task: Task, action: Consult, blobs: dict[str, bytes]
+    state: RunState,
+    evolution: Evolution,
+    task: Task,
+    action: Consult,
+    blobs: dict[str, bytes],
+    flags: Sequence[str],
 ) -> dict[str, Any]:
     """A ``consult`` event's body but for what the clock says; the prompt goes to ``blobs``.
 
-    Where no budget pays for the call, ``over`` names the budget and nothing is asked.
+    Where no budget pays for the call, ``over`` names the budget and nothing is asked. ``flags`` are the baseline's.
     """
     settings = state.exchanges.settings
     assert settings is not None
     if action.before is None:
-        island, parent, others = _parents(state, evolution, action.number)
-        turn, attempt = Turn.PROPOSE, state.exchanges.attempt(action.model, parent)
-        messages = first_messages(_facts(state, evolution, task, parent, others))
+        attempt = state.exchanges.attempt(action.model, action.parent)
+        subject = [state.variants[n].digest for n in (action.parent, action.other) if n is not None]
+        messages = first_messages(_facts(state, evolution, task, action, flags))
     else:
         before = state.exchanges.calls[action.before]
-        assert before.turn.next is not None
-        island, parent, turn, attempt = before.island, before.parent, before.turn.next, before.attempt
-        messages = _corrected(state, before, turn)
+        attempt, subject = before.attempt, [before.key]
+        messages = _corrected(state, before)
     model = settings.model(action.model)
     prompt = bound_tokens(messages)
     tokens, usd = prompt + settings.max_tokens, model.usd(prompt, settings.max_tokens)
@@ -65,17 +64,15 @@ def consult(
     return {
         "number": action.number,
         "model": action.model,
+        "purpose": action.purpose.value,
+        "parent": action.parent,
+        "other": action.other,
+        "idea": action.idea,
         "before": action.before,
-        "turn": turn.value,
         "attempt": attempt,
-        "parent": parent,
-        "island": island,
+        "island": state.variants[action.parent].island,
         "key": cassette_key(
-            template=TEMPLATE,
-            model=action.model,
-            parents=[state.variants[parent].digest],
-            attempt=attempt,
-            turn=turn,
+            template=TEMPLATE, model=action.model, purpose=action.purpose, subject=subject, number=attempt
         ),
         "prompt": None if over is not None else f"blob:{digest(data)}",
         "tokens": tokens,
@@ -84,31 +81,35 @@ def consult(
     }
 
 
-def receive(
-    state: RunState, evolution: Evolution, call: Call, taken: Collection[str]
-) -> tuple[Bred | None, list[str], bool]:
-    """A variant of a reply; or what is wrong with it, and whether there is no use in asking for a better one."""
+def receive(state: RunState, evolution: Evolution, call: Call, taken: Collection[str]) -> Received:
+    """A variant or ideas of a reply; or what is wrong with it, and whether asking for a better one is of no use."""
     reply = call.reply
     assert reply is not None
+    text = state.text(reply["text"])
     parent = _applied(state, evolution, call.parent)
-    read = read_reply(state.text(reply["text"]), regions=len(parent.program.regions))
+    read = read_reply(text, regions=len(parent.program.regions))
+    if call.purpose is Purpose.IDEAS and not read.replacements and not read.rewrites:
+        ideas = read_ideas(text) or tuple(filter(None, [read.idea]))
+        problems = [] if ideas else ["there is no numbered list of ideas in it"]
+        return None, {"problems": problems, "final": not ideas, "ideas": list(ideas)}
     made = variant_of(
         read,
         parent,
+        original=evolution.original,
         model=call.model,
         taken=taken,
         known={v.structure for v in state.variants.values()},
-        note={"call": call.number},
+        note={"call": call.number, "idea": read.idea},
     )
     if isinstance(made, Unusable):
         problems = list(made.problems)
         if reply["finish"] in _CUT:
-            problems.insert(0, "the reply was cut off: write less")
-        return None, problems, made.final
+            problems.insert(0, "the reply was cut off at the limit of its length: write less")
+        return None, {"problems": problems, "final": made.final}
     bred = evolution.adopted(
         made, parent=call.parent, island=call.island, configuration=best_of(state, call.parent)
     )
-    return bred, [], False
+    return bred, {"problems": [], "final": False}
 
 
 def best_of(state: RunState, variant: int) -> Configuration:
@@ -134,133 +135,34 @@ def _over(state: RunState, tokens: int, usd: float) -> str | None:
     return None
 
 
-def _parents(state: RunState, evolution: Evolution, number: int) -> tuple[int, int, list[int]]:
-    """Island, parent, and others to show: the best of all if it is better, then different ones."""
-    rng = stream(state.settings.seed, "consult", number)
-    island, elites = evolution.parents(number, 1 + _RELATIVES, rng)
-    if not elites:
-        return island, ORIGINAL, []
-    best = evolution.archive.best
-    others = [best.born] if best is not None and best.score < elites[0].score else []
-    others += [e.born for e in elites[1:] if e.born not in others]
-    return island, elites[0].born, [n for n in others if n != elites[0].born][:_RELATIVES]
-
-
-def _corrected(state: RunState, before: Call, turn: Turn) -> list[Message]:
+def _corrected(state: RunState, before: Call) -> list[Message]:
     messages: list[Message] = from_json(state.text(before.prompt))
     text = "" if before.reply is None else state.text(before.reply["text"])
-    return next_messages(messages, text, before.problems, rewrite=turn is Turn.REWRITE)
+    tried = before.variant is not None
+    problems = [prompt_facts.outcome_of(state, before)] if tried else before.problems
+    return repair_messages(messages, text, problems, tried=tried)
 
 
-def _facts(state: RunState, evolution: Evolution, task: Task, parent: int, others: list[int]) -> Facts:
-    own = state.variants[parent]
-    applied = _applied(state, evolution, parent)
-    best = state.trials[0 if own.best is None else own.best]
-    features: Mapping[str, float] = (best.build or {}).get("features", {})
-    values = {n: v if not isinstance(v, str) else v[:80] for n, v in best.proposal.configuration.items()}
-    environment = (state.start or {})["environment"]["backend"]
+def _facts(state: RunState, evolution: Evolution, task: Task, action: Consult, flags: Sequence[str]) -> Facts:
+    def version(number: int) -> Version:
+        return prompt_facts.version(state, _applied(state, evolution, number), number)
+
+    ideas = state.exchanges.ideas
     return Facts(
-        program=applied.program,
+        purpose=action.purpose,
         numerics=task.verify.numerics,
-        ratio=math.exp(own.score or 0.0),
-        kind=_kind(own.cell),
-        task=_task_lines(task),
-        tunables=values,
-        machine=_machine(environment),
-        features=features,
-        counters=_counters(best),
-        remarks={n: _without_folders(t) for n, t in state.exchanges.remarks.get(parent, {}).items()},
-        relatives=[_relative(state, evolution, n) for n in others],
-        failures=_failures(state, parent),
+        kernel=prompt_facts.kernel_lines(task),
+        machine=prompt_facts.machine_lines(task, state.start or {}, flags),
+        parent=version(action.parent),
+        idea="" if action.idea is None else ideas[action.idea].text,
+        given=None if action.parent == ORIGINAL else evolution.original,
+        other=None if action.other is None else version(action.other),
+        versions=prompt_facts.other_lines(state, (action.parent, action.other)),
+        earlier=prompt_facts.earlier(state),
+        listed=[idea.text for idea in ideas if not idea.taken],
     )
-
-
-def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
-    """The processor or device with its numbers: what sizes and vectors are chosen by."""
-    found = {k: str(environment[k])[:_MOST_TEXT] for k in _MACHINE if environment.get(k)}
-    vectors = sorted(_VECTORS.findall(str(environment.get("cpu_features", ""))))
-    if vectors:
-        found["vectors"] = ", ".join(vectors)[:_MOST_TEXT]
-    for group in _MORE_MACHINE:
-        values = environment.get(group)
-        if isinstance(values, Mapping):
-            numbers = (f"{n} {v:g}" for n, v in sorted(values.items()) if type(v) in (int, float))
-            found[group] = ", ".join(numbers)[:_MOST_TEXT]
-    return {name: text for name, text in found.items() if text}
-
-
-def _counters(trial: TrialState) -> dict[str, float]:
-    """The mean over a trial's batches of what the processor counted; empty where it counts nothing."""
-    found: dict[str, list[float]] = {}
-    for measured in (m for one in trial.rounds for m in one):
-        for name, value in measured["notes"].get("counters", {}).items():
-            found.setdefault(name, []).append(float(value))
-    return {name: sum(values) / len(values) for name, values in found.items()}
-
-
-def _relative(state: RunState, evolution: Evolution, number: int) -> Relative:
-    own = state.variants[number]
-    files = _applied(state, evolution, number).variant.files
-    return Relative(files=files, ratio=math.exp(own.score or 0.0), kind=_kind(own.cell))
-
-
-def _failures(state: RunState, parent: int) -> list[Failure]:
-    """The last tries from this parent of which nothing worked, with what the first trial says."""
-    found: list[Failure] = []
-    for variant in reversed(state.variants.values()):
-        nothing = variant.score is None and variant.settled and variant.finished
-        if variant.parents[:1] == (parent,) and nothing and len(found) < _FAILURES:
-            found.append(_failure(state, variant))
-    return found
-
-
-def _failure(state: RunState, variant: VariantState) -> Failure:
-    trial = state.trials[variant.finished[0]]
-    status = Status.LOST if trial.status is None else trial.status
-    return Failure(files=variant.files, status=status.value, message=_without_folders(trial.message))
-
-
-def _without_folders(text: str) -> str:
-    """A message without the folders of files: they are nobody's business."""
-    return re.sub(r"(?<![\w.])/(?:[^\s/:'\"]+/)+", "", text)
 
 
 def _applied(state: RunState, evolution: Evolution, number: int) -> Applied:
     edits = () if number == ORIGINAL else state.variants[number].edits
     return apply_edits(evolution.original, edits)
-
-
-def _kind(cell: tuple[int, ...]) -> str:
-    levels = zip(AXES.items(), cell, strict=False)
-    return ", ".join(f"{axis}: {names[min(level, len(names) - 1)]}" for (axis, names), level in levels)
-
-
-def _task_lines(task: Task) -> list[str]:
-    lines = [f"Function: {task.kernel.function}"]
-    for argument in task.arguments:
-        if argument.passing in ("address", "memory"):
-            if argument.passing == "address":
-                lines.append(
-                    f"Argument {argument.name}: leads to structures of the application, which may overlap"
-                )
-            continue
-        shape = " by pointer" if argument.by_pointer else ""
-        if argument.shape is not None and not argument.by_pointer:
-            shape = f" [{', '.join(e.text for e in argument.shape)}]"
-        value = "" if argument.value is None else f" = {argument.value.text}"
-        lines.append(f"Argument {argument.name}: {argument.dtype}{shape}{value}, {argument.role.value}")
-    sizes = "; ".join(", ".join(f"{n} = {v}" for n, v in p.sizes.items()) for p in task.problems)
-    lines.append(f"Timed for: {sizes or 'one size'}; threads: {task.measure.threads}")
-    if task.kernel.compiler is not None:
-        lines.append(f"Compiler: {task.kernel.compiler.version}; write no pragmas of others")
-    if task.kernel.openmp:
-        lines.append(
-            "OpenMP: directives are honoured, by a team that is there already; results have to be right for any number "
-            "of threads"
-        )
-    lines.append(
-        f"Tolerance: relative {task.verify.rtol:g}, absolute {task.verify.atol:g} of the output's RMS"
-    )
-    if task.verify.assume:
-        lines.append("Sizes satisfy: " + ", ".join(e.text for e in task.verify.assume))
-    return lines

@@ -115,7 +115,7 @@ class Cassette:
         """Whether the cassette has the exchange."""
         if body["over"] is None and body["key"] not in self._entries:
             raise UsageError(
-                f"the cassette has no reply for call {body['number']} ({body['model']}, {body['turn']}, variant "
+                f"the cassette has no reply for call {body['number']} ({body['model']}, {body['purpose']}, variant "
                 f"{body['parent']}, attempt {body['attempt']})",
                 "the run has come another way than the recorded one (seed, spec, budget and times decide): ask the "
                 "model itself, or use --llm off",

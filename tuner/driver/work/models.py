@@ -105,6 +105,7 @@ def _models(given: LlmModel) -> tuple[Model, ...]:
                 api_key_env=one.api_key_env or given.api_key_env,
                 prompt_usd=prices.prompt,
                 completion_usd=prices.completion,
+                role=one.role,
             )
         )
     return tuple(made)
