@@ -132,7 +132,7 @@ class HostBackend:
 
     def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
         """Bandwidth and operations at best of one core times ``threads``; kept in the user's cache folder."""
-        return host_peaks(self, target, threads, measure=measure)
+        return host_peaks(self, target, threads, measure=measure, virtual=self.readings.virtual)
 
     def prepare(self, task: Task, *, workers: int) -> HostEvaluation:
         """Starts the compile workers and compiles the harness.

@@ -21,6 +21,7 @@ from tuner.evaluators.host.clang_itself import baseline_differs, loop_remarks
 from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.flags import for_clang
 from tuner.evaluators.host.harness import Signature, harness_text
+from tuner.evaluators.host.hot_loops import innermost_loops
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.openmp import find_openmp, team_variables
 from tuner.evaluators.host.oracle import Oracle
@@ -173,10 +174,16 @@ class HostEvaluation:
         return self._baseline.establish(build, resolved, oracle)
 
     def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
-        """What clang's vectoriser says of loops, and whether the baseline's code is that of ``clang -O3`` itself.
+        """What clang's vectoriser says of loops, whether the baseline's code is that of ``clang -O3`` itself, and the
+        innermost loops in assembly.
 
-        Nothing of code that another compiler makes.
+        Of code that another compiler makes only the last.
         """
+        code = innermost_loops(build.code) if build.code else ""
+        assembly = {"assembly": code} if code else {}
+        return {**self._said_by_clang(resolved, variant), **assembly}
+
+    def _said_by_clang(self, resolved: Resolved, variant: Variant | None) -> Mapping[str, str]:
         if self._task.kernel.compiler is not None:
             return {}
         if variant is not None:

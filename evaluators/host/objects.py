@@ -134,6 +134,14 @@ class Object:
             "stack_frame_bytes": float(max(self._frames(), default=0)),
         }
 
+    def functions(self) -> list[bytes]:
+        """The code of each function that it defines, in the order of its symbols."""
+        return [
+            self.sections[s.section].data[s.value : s.value + s.size]
+            for s in self.symbols
+            if s.kind == _STT_FUNC and 0 < s.section < len(self.sections) and s.size
+        ]
+
     def _frames(self) -> Iterator[int]:
         for symbol in self.symbols:
             if symbol.kind == _STT_FUNC and 0 < symbol.section < len(self.sections):

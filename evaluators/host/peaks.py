@@ -39,7 +39,7 @@ from tuner.evaluators.lane import cache_sizes
 
 __all__ = ["host_peaks"]
 
-_VERSION = 1
+_VERSION = 2
 _CALLS = 9
 _WALKED = 1 << 26
 """Bytes of one timed call, so that the call itself does not count."""
@@ -82,7 +82,9 @@ void compute(const TYPE *restrict a, TYPE *restrict out, long rounds) {
 """
 
 
-def host_peaks(backend: Backend, target: str, threads: int, *, measure: bool) -> Peaks | None:
+def host_peaks(
+    backend: Backend, target: str, threads: int, *, measure: bool, virtual: bool = False
+) -> Peaks | None:
     """Peaks of ``threads`` cores, each taken to be as fast as one alone; ``None`` where they are not known yet.
 
     Args:
@@ -90,13 +92,15 @@ def host_peaks(backend: Backend, target: str, threads: int, *, measure: bool) ->
         target: of the spec.
         threads: of the kernel.
         measure: also where that takes seconds.
+        virtual: whether the backend's clock is a made one, whose peaks are kept apart.
 
     Raises:
         MachineError: the small kernels cannot be built or timed here, or others disturb them.
     """
     environment = backend.environment(target)
     facts = {name: environment[name] for name in ("device", "cpu", "caches", "llvm", "target")}
-    path = cache_folder() / f"peaks-{digest_json([_VERSION, facts])[:16]}.json"
+    kind = "virtual-peaks" if virtual else "peaks"
+    path = cache_folder() / f"{kind}-{digest_json([_VERSION, facts])[:16]}.json"
     found = _read(path)
     if found is None:
         if not measure:

@@ -158,7 +158,7 @@ def _version(version: Version, title: str) -> str:
     if version.counters:
         shown = (f"{n.replace('_', ' ')} {v:.3g}" for n, v in sorted(version.counters.items()))
         lines.append("The processor counted while it ran: " + ", ".join(shown))
-    lines += [f"The compiler on its {name}: {text}" for name, text in sorted(version.remarks.items())]
+    lines += [f"The compiler's report, {name}: {text}" for name, text in sorted(version.remarks.items())]
     parts = [_block(head, lines), _regions(version.program)]
     if version.loop:
         parts.append(f"Its innermost loops as compiled:\n```\n{version.loop}\n```")

@@ -13,7 +13,9 @@ from tuner.spaces.source.walks import subtrees, without_spares
 
 __all__ = ["AXES", "describe"]
 
-_FOUR = re.compile(r"(float|int|double|uint)(2|4|8|16)")
+_VECTOR = re.compile(r"(float|int|double|uint)(2|4|8|16)|__m(64|128|256|512)[ih]?d?|(u?int|float)\d+x\d+_t")
+"""A type that holds several numbers: of OpenCL and CUDA, of Intel's and of Arm's intrinsics."""
+
 _SHARED = re.compile(r"\b(__local|local|__shared__)\b")
 
 AXES: Mapping[str, tuple[str, ...]] = {
@@ -42,7 +44,7 @@ def _describe(function: Function) -> tuple[int, ...]:
     arrays = [n for n in nodes if isinstance(n, Decl) and n.dims]
     pragmas = [p for n in nodes if isinstance(n, For) for p in n.pragmas]
     written = any("vector_size" in text for text in function.preamble)
-    written |= any(isinstance(n, Decl) and _FOUR.fullmatch(n.type.split()[-1]) for n in nodes)
+    written |= any(isinstance(n, Decl) and _VECTOR.fullmatch(n.type.split()[-1]) for n in nodes)
     shared = any(_SHARED.search(a.type) for a in arrays)
     tiled = min(_tiles(function.body), 3)
     block = any(not _is_packed(a) and not _SHARED.search(a.type) for a in arrays)

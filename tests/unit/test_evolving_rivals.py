@@ -139,5 +139,5 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
                 assert body["parent"] in remarks
                 prompt = record.blob(body["prompt"].removeprefix("blob:")).decode()
                 said = remarks[body["parent"]].get("edits")
-                assert said is None or f"The compiler on its edits: {said}" in prompt
+                assert said is None or f"The compiler's report, edits: {said}" in prompt
     assert audit(result.path, backend=backend()).differences == []

@@ -217,7 +217,7 @@ def test_a_prompt_has_what_is_known() -> None:
         "Its tunables, which the tuner defines: STEP in [1, 2], best 2",
         "Its machine code: text bytes 96\n",
         "The processor counted while it ran: instructions per cycle 2.5",
-        "The compiler on its loops: line 7: loop not vectorized",
+        "The compiler's report, loops: line 7: loop not vectorized",
         "b[i] = a[i] + STEP * 1.0f;",
         "add ymm0, ymm1",
         "version 2: 0.9",

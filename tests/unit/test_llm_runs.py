@@ -289,11 +289,14 @@ def test_a_run_waits_for_its_first_version_by_a_model(tmp_path: Path) -> None:
     asked = [e.body for e in found if e.kind == "consult"]
     assert [b["purpose"] for b in asked] == ["ideas", "write", "write", "write"]
     assert [b["idea"] for b in asked] == [None, 0, 1, 2]
-    assert [p.rpartition(":\n")[2] for p in sorted(prompts[1:])] == [
+    assert sorted(p.rpartition(":\n")[2] for p in prompts[1:]) == [
         "Blocks of k.",
         "Rows.",
         "Unroll by hand.",
     ]
+    purposes = result.to_json()["llm"]["purposes"]
+    assert purposes["ideas"] == {"answers": 1, "work": 1}
+    assert purposes["write"]["answers"] == 3
     first = next(n for n, e in enumerate(found) if e.kind == "variant" and e.body["made"])
     assert [e.trial for e in found[:first] if e.kind == "trial"] == [0]
     assert audit(result.path).differences == []

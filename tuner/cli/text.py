@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from tuner.driver.audit import AuditReport
     from tuner.driver.check import CheckReport
     from tuner.driver.doctor import Finding
+    from tuner.driver.outcome.correspondence import Correspondence
     from tuner.driver.outcome.devices import DeviceShare
     from tuner.driver.outcome.failures import Failure
-    from tuner.driver.outcome.result import Correspondence, Lineage, Summary
+    from tuner.driver.outcome.result import Lineage, Summary
     from tuner.driver.outcome.savings import Savings
     from tuner.driver.plan.comparison import Comparison
     from tuner.driver.state.objectives import FrontPoint
@@ -252,7 +253,11 @@ def _savings(found: Savings) -> str:
 def _models(llm: Correspondence) -> str:
     tokens = f"{llm.prompt_tokens} + {llm.completion_tokens} tokens, {llm.usd:.4g} dollars"
     failed = f"; {llm.failed} failed ({llm.message})" if llm.failed else ""
-    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}, {tokens}{failed}"
+    kinds = ", ".join(
+        f"{name} {answers}" + ("" if name == "ideas" else f" ({work} work)")
+        for name, (answers, work) in llm.purposes.items()
+    )
+    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}: {kinds}; {tokens}{failed}"
 
 
 def _unit(seconds: float) -> tuple[str, float]:

@@ -187,7 +187,7 @@ def _check_baseline(
     if build.status is not Status.OK:
         return _fail(report, f"does not build: {build.message}")
     report.lines.append(("baseline", f"builds, {len(build.code):,} bytes of object code"))
-    report.lines += list(evaluation.remarks(build, resolved).items())
+    report.lines += [(n, t) for n, t in evaluation.remarks(build, resolved).items() if "\n" not in t]
     _check_compare(report, spec, evaluation, resolved)
     stage("baseline")
     if isinstance(evaluation, TellsSteps):

@@ -11,6 +11,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
+from tuner.driver.outcome.correspondence import Correspondence, correspondence_of
 from tuner.driver.outcome.devices import DeviceShare, device_shares
 from tuner.driver.outcome.failures import Failure, failures
 from tuner.driver.outcome.refused_edits import mostly_refused, refusals
@@ -89,38 +90,6 @@ class Lineage:
                 for g, i in zip(self.gains, self.intervals or (None,) * len(self.gains), strict=True)
             ],
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correspondence:
-    """What was asked of models and what it has cost; calls without an answer count as dear as they can be.
-
-    Attributes:
-        calls: requests.
-        failed: those without a usable answer from the server; ``message`` says why the last one failed.
-        prompt_tokens, completion_tokens, usd: all together.
-        cassette: whether the replies came from another run's record and nothing was spent now.
-    """
-
-    calls: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    usd: float = 0.0
-    message: str = ""
-    cassette: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON; what is beyond the counts is there only where models were asked."""
-        plain: dict[str, Any] = {
-            "calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "usd": self.usd,
-        }
-        if self.calls:
-            plain |= {"failed": self.failed, "message": self.message, "cassette": self.cassette}
-        return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +306,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         advised=_advised(state),
         savings=savings(state) if state.judgings or state.settings.ranked else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
-        llm=_correspondence(state),
+        llm=correspondence_of(state),
         pareto=pareto(state),
         rivals=tuple((state.start or {}).get("rivals", ())),
         simplest=passed_over(state) if improved else None,
@@ -390,25 +359,6 @@ def _lineage(state: RunState, best: TrialState) -> Lineage:
         by=Counter(state.exchanges.arm_of[v.number] for v in searched if v.number in state.exchanges.arm_of),
         gains=tuple(_gain(reduction, edit) for edit in own.edits),
         intervals=tuple(_gain_interval(state, edit) for edit in own.edits),
-    )
-
-
-def _correspondence(state: RunState) -> Correspondence:
-    exchanges = state.exchanges
-    if exchanges.settings is None:
-        return Correspondence()
-    replies = [c.reply for c in exchanges.calls if c.reply is not None]
-    unusable = [r for r in replies if r["status"] != "ok"]
-    open_calls = [c for c in exchanges.calls if c.reply is None]
-    most = exchanges.settings.max_tokens
-    return Correspondence(
-        calls=len(exchanges.calls),
-        failed=len(unusable),
-        prompt_tokens=sum(r["prompt_tokens"] for r in replies) + sum(c.tokens - most for c in open_calls),
-        completion_tokens=sum(r["completion_tokens"] for r in replies) + most * len(open_calls),
-        usd=exchanges.usd,
-        message=unusable[-1]["message"] if unusable else "",
-        cassette=exchanges.settings.cassette,
     )
 
 

@@ -17,7 +17,7 @@ from tuner.search.llm.offspring import origin
 __all__ = ["breeding_action", "due_action", "opening_action", "spent", "waiting_action"]
 
 _OPENING = 1 / 3
-"""Part of the time for new variants that a run waits for its first version by a model."""
+"""Part of the time for searching that a run waits for its first version by a model."""
 
 _COMPARABLE = math.log(3)
 """Log time by which a version may be behind the best to be combined with it."""
@@ -47,18 +47,18 @@ def due_action(state: RunState, *, in_time: bool) -> Action | None:
     return None
 
 
-def opening_action(state: RunState, exploring_end_s: float) -> Action | None:
+def opening_action(state: RunState, search_end_s: float) -> Action | None:
     """At the beginning: what models are to be asked, or waiting for them; ``None`` once that is over.
 
     A model may replace the whole algorithm, and trials of what is then left behind would be for nothing. So the first
     requests go out with the first trial, and their replies are waited for: until a version of a model has its first
-    result, a third of the time for new variants is over, or, in a run without a limit of time, a call could have ended.
+    result, a third of the time for searching is over, or, in a run without a limit of time, a call could have ended.
     """
     exchanges = state.exchanges
     settings = exchanges.settings
     if settings is None or any(c.variant is not None for c in exchanges.calls):
         return None
-    end_s = state.settings.part_s(exploring_end_s, _OPENING)
+    end_s = state.settings.part_s(search_end_s, _OPENING)
     if math.isinf(end_s):
         end_s = (exchanges.calls[0].clock_s if exchanges.calls else state.clock_s) + settings.timeout_s
     if state.clock_s >= end_s:

@@ -86,7 +86,7 @@ def search_action(state: RunState) -> Action | None:
     due = consulting.due_action(state, in_time=_in_time(state))
     if due is not None:
         return due
-    opening = consulting.opening_action(state, _exploring_end_s(state)) if early else None
+    opening = consulting.opening_action(state, search_end_s(state)) if early else None
     if opening is not None:
         return None if state.queue and isinstance(opening, Await) else opening
     admitted = _admission(state, early=early)

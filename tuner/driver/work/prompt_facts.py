@@ -98,8 +98,9 @@ def machine_lines(task: Task, start: Mapping[str, Any], flags: Sequence[str]) ->
     kernel = task.kernel
     if kernel.compiler is not None:
         lines.append(f"Compiler: {kernel.compiler.version}; write no pragmas of others")
-    elif environment.get("llvm"):
-        lines.append(f"Compiler: clang {environment['llvm']} at -O3, later with other orders of its passes")
+    elif isinstance(environment.get("llvm"), Mapping):
+        version = environment["llvm"]["version"]
+        lines.append(f"Compiler: clang {version} at -O3, later with other orders of its passes")
     if flags:
         lines.append(f"Flags: {' '.join(flags)}")
     if task.backend == "host":
