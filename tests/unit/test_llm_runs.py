@@ -485,6 +485,31 @@ def test_several_models_are_all_tried(tmp_path: Path) -> None:
     assert audit(result.path).differences == []
 
 
+@pytest.mark.integration
+def test_models_are_asked_for_what_their_role_is(tmp_path: Path) -> None:
+    """A cheap one lists ideas and corrects what the strong one wrote."""
+
+    def script(number: int, body: Any) -> Any:
+        asked = body["messages"][-1]["content"]
+        if "list ideas" in asked:
+            return Reply("1. Unroll.\n2. Block.\n")
+        return Reply(GOOD.replace("BY", f"BY{number}") if "could not be used" in asked else NO_MATCH)
+
+    with server.serving(script) as running:
+        llm = "models: [{model: strong, role: write}, {model: cheap, role: ideas}]"
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 16, calls: 5")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    calls = state_of(result.path).exchanges.calls
+    assert {(c.purpose, c.model) for c in calls} >= {
+        ("ideas", "cheap"),
+        ("write", "strong"),
+        ("repair", "cheap"),
+    }
+    assert not {(c.purpose, c.model) for c in calls} & {("ideas", "strong"), ("write", "cheap")}
+    assert result.to_json()["evolution"]["by"]["llm/strong"] >= 1
+    assert audit(result.path).differences == []
+
+
 @pytest.mark.parametrize(
     ("budget", "llm", "said"),
     [
@@ -492,6 +517,8 @@ def test_several_models_are_all_tried(tmp_path: Path) -> None:
         ("evaluations: 9, calls: 1", "models: [], model: null", "names no model"),
         ("evaluations: 9, calls: 1", "models: [a], model: b", "names no model, or one and a list"),
         ("evaluations: 9, calls: 1", "models: [a, a]", "a model is there twice"),
+        ("evaluations: 9, calls: 1", "models: [{model: a, role: ideas}]", "no model writes versions"),
+        ("evaluations: 9, calls: 1", "models: [{model: a, role: idea}]", "role"),
         ("evaluations: 9, calls: 1", "model: a, max_token: 3", "did you mean 'max_tokens'"),
     ],
 )

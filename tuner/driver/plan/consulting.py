@@ -11,7 +11,7 @@ from tuner.driver.plan.actions import Action, Await, Consult, Examine, Propose, 
 from tuner.driver.state.exchanges import Call
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
-from tuner.search.llm.exchange import LEADING, MOST_REPAIRS, Model, Purpose
+from tuner.search.llm.exchange import LEADING, MOST_REPAIRS, Model, Purpose, Role
 from tuner.search.llm.offspring import origin
 
 __all__ = ["breeding_action", "due_action", "opening_action", "spent", "waiting_action"]
@@ -43,7 +43,7 @@ def due_action(state: RunState, *, in_time: bool) -> Action | None:
     if unread is not None:
         return Receive(number=state.proposed, call=unread.number)
     if in_time and exchanges.correct is not None:
-        return _repair(state, exchanges.calls[exchanges.correct], None)
+        return _repair(state, exchanges.calls[exchanges.correct])
     return None
 
 
@@ -125,10 +125,10 @@ def _available(state: RunState) -> list[Model]:
     return [m for m in models if origin(m.name) not in exchanges.over and not exchanges.failing(m.name)]
 
 
-def _model_for(state: RunState, purpose: Purpose, writer: Model) -> Model:
-    """Who is asked in a writer's turn: another model where such requests are its role."""
-    others = [m for m in _available(state) if m.takes(purpose) and not m.takes(Purpose.WRITE)]
-    return others[0] if others else writer
+def _asked_for(state: RunState, purpose: Purpose, otherwise: str) -> str:
+    """The model whose role such requests are; where there is none, another that is named."""
+    own = (m.name for m in _available(state) if m.role == Role.IDEAS and m.takes(purpose))
+    return next(own, otherwise)
 
 
 def _request(state: RunState, writer: Model) -> Action | None:
@@ -153,7 +153,7 @@ def _request(state: RunState, writer: Model) -> Action | None:
     purpose = Purpose(exchanges.purposes.choose(purposes, running))
     if purpose is Purpose.REPAIR:
         assert failed is not None
-        return _repair(state, failed, writer)
+        return _repair(state, failed)
     idea = exchanges.unwritten if purpose is Purpose.WRITE else None
     if purpose is Purpose.WRITE and idea is None and _calls_left(state) > 1:
         purpose = Purpose.IDEAS
@@ -164,7 +164,7 @@ def _request(state: RunState, writer: Model) -> Action | None:
         return Examine(variant=parent.number)
     return Consult(
         number=len(exchanges.calls),
-        model=_model_for(state, purpose, writer).name,
+        model=_asked_for(state, purpose, writer.name),
         purpose=purpose,
         parent=parent.number,
         other=other.number if purpose is Purpose.COMBINE and other is not None else None,
@@ -172,12 +172,11 @@ def _request(state: RunState, writer: Model) -> Action | None:
     )
 
 
-def _repair(state: RunState, before: Call, writer: Model | None) -> Consult:
+def _repair(state: RunState, before: Call) -> Consult:
     """A request to correct a reply, or the version that it gave."""
-    model = before.model if writer is None else _model_for(state, Purpose.REPAIR, writer).name
     return Consult(
         number=len(state.exchanges.calls),
-        model=model,
+        model=_asked_for(state, Purpose.REPAIR, before.model),
         purpose=Purpose.REPAIR,
         parent=before.parent,
         other=before.other,
