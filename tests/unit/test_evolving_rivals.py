@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tuner.driver.runs import begin
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.settings import Llm
 from tuner.recorders.record import RunRecord
-from tuner.search.llm.exchange import Model
+from tuner.search.llm.exchange import Model, Purpose
 from tuner.spec.load import LoadedSpec
 
 FEW = {"choose_processes": 2, "confirm_processes": 4}
@@ -118,6 +119,13 @@ def test_the_best_version_is_examined_before_a_model_is_asked_about_it(tmp_path:
     assert isinstance(action, Consult)
     reached = [v for v in state.variants.values() if v.score is not None and v.purpose == "propose"]
     assert examined == [min(reached, key=lambda v: v.score or 0.0).number] == [action.parent]
+    evolution = state.settings.evolution
+    assert evolution is not None
+    state.settings = replace(state.settings, evolution=replace(evolution, independent=True))
+    state.exchanges.remarks[0] = {}
+    sample = breeding_action(state)
+    assert isinstance(sample, Consult)
+    assert (sample.parent, sample.purpose) == (0, Purpose.WRITE)
 
 
 @pytest.mark.integration

@@ -136,7 +136,10 @@ def _request(state: RunState, writer: Model) -> Action | None:
 
     The version that it is to start from is examined first.
     """
-    exchanges = state.exchanges
+    exchanges, evolution = state.exchanges, state.settings.evolution
+    assert evolution is not None
+    if evolution.independent:
+        return _sample(state, writer)
     best = _best(state)
     other = _other_kind(state, best)
     failed = _failed(state)
@@ -170,6 +173,14 @@ def _request(state: RunState, writer: Model) -> Action | None:
         other=other.number if purpose is Purpose.COMBINE and other is not None else None,
         idea=idea,
     )
+
+
+def _sample(state: RunState, writer: Model) -> Action:
+    """A version of the source as given by itself: what is reached without learning from others."""
+    if ORIGINAL not in state.exchanges.remarks:
+        return Examine(variant=ORIGINAL)
+    number = len(state.exchanges.calls)
+    return Consult(number=number, model=writer.name, purpose=Purpose.WRITE, parent=ORIGINAL)
 
 
 def _repair(state: RunState, before: Call) -> Consult:

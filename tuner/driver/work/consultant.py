@@ -148,6 +148,8 @@ def _facts(state: RunState, evolution: Evolution, task: Task, action: Consult, f
         return prompt_facts.version(state, _applied(state, evolution, number), number)
 
     ideas = state.exchanges.ideas
+    settings = state.settings.evolution
+    alone = settings is not None and settings.independent
     return Facts(
         purpose=action.purpose,
         numerics=task.verify.numerics,
@@ -157,8 +159,8 @@ def _facts(state: RunState, evolution: Evolution, task: Task, action: Consult, f
         idea="" if action.idea is None else ideas[action.idea].text,
         given=None if action.parent == ORIGINAL else evolution.original,
         other=None if action.other is None else version(action.other),
-        versions=prompt_facts.other_lines(state, (action.parent, action.other)),
-        earlier=prompt_facts.earlier(state),
+        versions=[] if alone else prompt_facts.other_lines(state, (action.parent, action.other)),
+        earlier=[] if alone else prompt_facts.earlier(state),
         listed=[idea.text for idea in ideas if not idea.taken],
     )
 
