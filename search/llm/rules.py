@@ -22,7 +22,8 @@ Rules
 - Change only text inside the numbered regions. The kernel's name and parameters stay as they are.
 - A region may hold anything that the language allows: further static functions, structures, constant tables, local \
 arrays (less than 1 MB in all), attributes and builtins of the compiler, `#include <...>` of the compiler's own \
-headers (intrinsics) at its beginning.
+headers (intrinsics) at its beginning. Write pragmas as `#pragma` lines: `_Pragma`, `__has_include`, `.incbin` and \
+other headers are refused.
 - No calls of library functions but those of <math.h>, memcpy, memset, memmove and memcmp, and what the source \
 calls already: no allocation, no threads, no files, no static state that lives from one call to the next. Every output \
 is written in full by each call.

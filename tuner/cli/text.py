@@ -254,10 +254,12 @@ def _models(llm: Correspondence) -> str:
     tokens = f"{llm.prompt_tokens} + {llm.completion_tokens} tokens, {llm.usd:.4g} dollars"
     failed = f"; {llm.failed} failed ({llm.message})" if llm.failed else ""
     kinds = ", ".join(
-        f"{name} {answers}" + ("" if name == "ideas" else f" ({work} work)")
+        f"{answers} {name}" + ("" if name == "ideas" else f": {work} work")
         for name, (answers, work) in llm.purposes.items()
+        if answers
     )
-    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}: {kinds}; {tokens}{failed}"
+    answers = f" ({kinds})" if kinds else ""
+    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}{answers}, {tokens}{failed}"
 
 
 def _unit(seconds: float) -> tuple[str, float]:
