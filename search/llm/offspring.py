@@ -94,7 +94,7 @@ def variant_of(
     problems += _names_problems(reply, base, taken)
     problems += [f"edit {n}: {reason}" for n, e in enumerate(edits, 1) for reason in forbidden(_text_of(e))]
     if problems:
-        return Unusable(tuple(problems))
+        return Unusable(tuple(problems), final=reply.declined)
     program = base.program
     for number, edit in enumerate(edits, 1):
         try:

@@ -20,6 +20,7 @@ _MOST_FIXED = 8_000
 _MOST_OTHER = 16_000
 _MOST_SHOWN = 24_000
 _MOST_LINE = 600
+_MOST_TITLE = 200
 _MOST_FEATURES = 24
 
 
@@ -36,7 +37,7 @@ class Version:
         features: of its best build's code.
         counters: of the processor while it was timed; empty where it counts nothing.
         remarks: of the compiler, by topic.
-        loop: its hottest loop in the compiler's assembly; empty where that is not known.
+        loops: its innermost loops in assembly; empty where they are not known.
     """
 
     program: Program
@@ -47,7 +48,7 @@ class Version:
     features: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
-    loop: str = ""
+    loops: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class Facts:
     Attributes:
         purpose: of the request; not a repair.
         idea: to be written.
-        numerics: of the spec.
+        numerics: as :func:`tuner.search.llm.rules.system` takes it.
         kernel: what it is called with, sizes and tolerance, one line each.
         machine: what it runs on and how it is compiled, one line each.
         parent: the version to start from.
@@ -98,7 +99,7 @@ def first_messages(facts: Facts) -> list[Message]:
     parts = {
         1: _block("The kernel", facts.kernel),
         2: _block("The machine and the build", facts.machine),
-        5: _version(facts.parent, "The version to start from"),
+        5: _version(facts.parent, "The version to start from", loops=facts.purpose is Purpose.REFINE),
         9: _history(facts),
         6: "" if facts.other is None else _version(facts.other, "A second version"),
         7: _given(facts),
@@ -146,12 +147,12 @@ def _block(title: str, lines: Sequence[str]) -> str:
     return "\n".join([title, *(_line(line) for line in lines)]) if lines else ""
 
 
-def _version(version: Version, title: str) -> str:
-    """A version in full: its numbers, its text, and what the compiler made of it."""
+def _version(version: Version, title: str, *, loops: bool = False) -> str:
+    """A version in full: its numbers, its text and, where it is to be refined, what the compiler made of it."""
     head = f"{title}: {version.name}"
     lines = [*version.times]
     if version.idea:
-        lines.append(f"Its idea: {version.idea}")
+        lines.append(f"Its idea: {_title(version.idea)}")
     if version.tunables:
         lines.append("Its tunables, which the tuner defines: " + "; ".join(version.tunables))
     lines += _code(version.features)
@@ -160,8 +161,9 @@ def _version(version: Version, title: str) -> str:
         lines.append("The processor counted while it ran: " + ", ".join(shown))
     lines += [f"The compiler's report, {name}: {text}" for name, text in sorted(version.remarks.items())]
     parts = [_block(head, lines), _regions(version.program)]
-    if version.loop:
-        parts.append(f"Its innermost loops as compiled:\n```\n{version.loop}\n```")
+    if loops and version.loops:
+        head = "Its loops as compiled, the deepest first; which of them takes the time is not known"
+        parts.append(f"{head}:\n```\n{version.loops}\n```")
     return "\n\n".join(parts)
 
 
@@ -212,13 +214,20 @@ def _code(features: Mapping[str, float]) -> list[str]:
 
 def _history(facts: Facts) -> str:
     lines = [
-        f"{number}. {one.purpose}: {one.idea or 'no idea stated'} -> {one.outcome}"
+        f"{number}. {one.purpose}: {_title(one.idea)} -> {one.outcome}"
         for number, one in enumerate(facts.earlier, 1)
     ]
     text = _block("What was asked of you before, and what became of it", lines)
     if facts.purpose is Purpose.IDEAS and facts.listed:
         text += "\n\n" + _block("Ideas that are listed already and not written yet", facts.listed)
     return text.strip()
+
+
+def _title(idea: str) -> str:
+    """The beginning of an idea: enough to know it by."""
+    if not idea:
+        return "(no idea stated)"
+    return idea if len(idea) <= _MOST_TITLE else idea[: _MOST_TITLE - 4] + " ..."
 
 
 def _line(text: str) -> str:

@@ -14,7 +14,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import RESERVED
 from tuner.spaces.parameters import Parameter
 
-__all__ = ["Replacement", "Reply", "read_ideas", "read_reply"]
+__all__ = ["Listed", "Replacement", "Reply", "read_ideas", "read_reply"]
 
 MOST_CHARACTERS = 1 << 18
 """Of a reply; what is longer is no set of edits."""
@@ -25,10 +25,15 @@ MOST_VALUES = 24
 LARGEST_VALUE = 1 << 20
 
 MOST_IDEAS = 8
-MOST_IDEA = 600
+MOST_IDEA = 2000
 """Characters of an idea that are kept."""
 
+MOST_GAIN = 1e6
+MOST_REASON = 300
+
 _ITEM = re.compile(r"\s*(?:#+\s*)?\**\(?\d{1,2}[.):]\**\s+(\S.*)")
+_GAIN = re.compile(r"\W*\[\s*(?:~|about|ca\.?)?\s*(\d+(?:\.\d+)?)\s*(?:x|×|times)\s*\]\s*", re.IGNORECASE)
+_DECLINED = re.compile(r"\W*DECLINED\W*\s*(.*)", re.DOTALL)
 _BEGIN = re.compile(r"\s*<{4,12}\s*SEARCH\b")
 _MIDDLE = re.compile(r"\s*={4,12}\s*$")
 _END = re.compile(r"\s*>{4,12}\s*REPLACE\b")
@@ -58,6 +63,7 @@ class Reply:
         rewrites: whole texts by the region's number, from 0.
         parameters: declared tunables as an edit carries them.
         idea: the words before the first edit or block.
+        declined: whether the model says that what it was asked for gains nothing.
         problems: what could not be understood, one line each; a reply with any cannot be used.
     """
 
@@ -65,11 +71,20 @@ class Reply:
     rewrites: Mapping[int, str]
     parameters: tuple[Mapping[str, Any], ...] = ()
     idea: str = ""
+    declined: bool = False
     problems: tuple[str, ...] = ()
 
 
-def read_ideas(text: str) -> tuple[str, ...]:
-    """The items of a numbered list, each as one line of :data:`MOST_IDEA` characters at most, without code."""
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An idea of a list, on one line, and the gain over the source as given that it states; ``None`` without one."""
+
+    text: str
+    gain: float | None = None
+
+
+def read_ideas(text: str) -> tuple[Listed, ...]:
+    """The items of a numbered list, each of :data:`MOST_IDEA` characters at most, without code."""
     items: list[list[str]] = []
     fenced = False
     for line in _plain_lines(text[:MOST_CHARACTERS]):
@@ -85,7 +100,14 @@ def read_ideas(text: str) -> tuple[str, ...]:
                 items[-1].append("")
     # What follows the last item behind an empty line is no part of it.
     found = [" ".join(" ".join(lines).replace("**", "").split()) for lines in map(_first_paragraphs, items)]
-    return tuple(_cut(item) for item in found if item)[:MOST_IDEAS]
+    return tuple(_listed(item) for item in found if item)[:MOST_IDEAS]
+
+
+def _listed(item: str) -> Listed:
+    gain = _GAIN.match(item)
+    if gain is None or not 0 < float(gain[1]) <= MOST_GAIN or gain.end() == len(item):
+        return Listed(_cut(item))
+    return Listed(_cut(item[gain.end() :]), float(gain[1]))
 
 
 def read_reply(text: str, *, regions: int) -> Reply:
@@ -123,13 +145,18 @@ def read_reply(text: str, *, regions: int) -> Reply:
         problems.append(f"there are {len(found.replacements)} edits; {MOST_EDITS} at most")
     if rewrites and found.replacements:
         problems.append("there are edits and whole regions: give one kind")
+    declined = _DECLINED.match("\n".join(found.before).strip())
     if not rewrites and not found.replacements and not problems:
-        problems.append("there is no SEARCH/REPLACE block in it")
+        said = "there is no region and no SEARCH/REPLACE block in it"
+        problems.append(
+            said if declined is None else f"declined: {' '.join(declined[1].split())[:MOST_REASON]}"
+        )
     return Reply(
         replacements=tuple(found.replacements),
         rewrites=rewrites,
         parameters=tuple(parameters),
         idea=_cut(" ".join(" ".join(found.before).split())),
+        declined=declined is not None and not rewrites and not found.replacements,
         problems=tuple(problems[:MOST_EDITS]),
     )
 

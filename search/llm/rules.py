@@ -32,11 +32,12 @@ divides.
 - {numerics}
 - For a size that could be chosen otherwise (a tile, an unroll factor) write a name in capitals and declare it as a \
 tunable; the tuner defines it with each of the values and keeps the best. Do not #define it yourself. Whole numbers \
-only.
+only. Tunables that the version to start from has are there as long as you name them, and need not be declared again.
 """
 
 _NUMERICS = {
-    "exact": "Numerics: exact. Integer results have to be the same. Every floating-point operation has to be done on "
+    "integers": "Outputs are integers and have to be the same; any way of getting them is allowed.",
+    "exact": "Numerics: exact. Integer outputs have to be the same. Every floating-point operation has to be done on "
     "the same operands in the same order for each output element; no sum may be added up in another order, no "
     "approximations. Vector lanes may hold different output elements.",
     "reassociate": "Numerics: reassociate. Sums and products may be computed in another order (several partial sums, "
@@ -67,19 +68,23 @@ NAME: [8, 16, 32] = 16
 
 _ANSWER_IDEAS = """\
 Answer
-A numbered list of three to six ideas, the most promising first, two or three sentences each, no code:
-1. ...
-2. ...
+A numbered list of three to six ideas, two or three sentences each, no code. Before each stands by how much you expect \
+it to be faster than the source as given; ideas are written in that order, and not at all once a version is known that \
+is clearly faster than that:
+1. [30x] ...
+2. [12x] ...
 """
 
 _ASKED = {
     Purpose.IDEAS: "Now list ideas that differ in kind: another algorithm with less work, another data layout, another "
-    "way to use the vector units. Say of each how it maps to this machine and by which factor it should gain over the "
-    "best version so far, with the reckoning. Do not repeat what the table above shows as tried.",
-    Purpose.WRITE: "Now write the fastest version that you can by this idea:\n{idea}",
-    Purpose.REFINE: "Now make this version faster. Find what bounds it from the numbers and the loop above, and remove "
-    "that; say in your first sentence what it is.",
-    Purpose.COMBINE: "Now write one version that has the best of both versions above.",
+    "way to use the vector units. Each is written by a request of its own that sees no other idea's code, so each has "
+    "to stand by itself. Say how it maps to this machine, and reckon what it should gain. Leave out what was tried.",
+    Purpose.WRITE: "Now write the fastest version that you can by the idea below; improve on it where you see how. If "
+    "it cannot be faster than the version above, answer with one line and no code: DECLINED: and the reason.\n\n{idea}",
+    Purpose.REFINE: "Now make this version faster. Find what bounds it, and remove that; say in your first sentence "
+    "what it is.",
+    Purpose.COMBINE: "Now write one version that has the best of both versions above, as a change of the first one's "
+    "regions. If nothing of the second would help, answer with one line and no code: DECLINED: and the reason.",
 }
 _FREE = "Now write the fastest version that you can, by the idea that promises most."
 
@@ -111,7 +116,7 @@ def system(numerics: str, purpose: Purpose) -> str:
     """The first message of a conversation.
 
     Args:
-        numerics: of the spec.
+        numerics: of the spec, or ``integers`` where no output is a floating-point number.
         purpose: of the request.
     """
     answer = _ANSWER_IDEAS if purpose is Purpose.IDEAS else _ANSWER

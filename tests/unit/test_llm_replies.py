@@ -201,7 +201,7 @@ def known(purpose: Purpose = Purpose.REFINE, **more: Any) -> Facts:
         features={"ir_d1_loads_count": 3.0, "text_bytes": 96.0, "stack_accesses_count": 0.0},
         counters={"instructions_per_cycle": 2.5},
         remarks={"loops": "line 7: loop not vectorized"},
-        loop="add ymm0, ymm1",
+        loops="add ymm0, ymm1",
     )
     facts = {"numerics": "exact", "kernel": ["Function: add"], "machine": ["device: a processor"]}
     return Facts(**{**facts, "parent": version, "purpose": purpose, **more})
@@ -211,6 +211,7 @@ def test_a_prompt_has_what_is_known() -> None:
     earlier = [Earlier(purpose="write", idea="lanes", outcome="wrong result: b[3] is 2, expected 1")]
     system, user = (m["content"] for m in first_messages(known(earlier=earlier, versions=["version 2: 0.9"])))
     assert "no sum may be added up in another order" in system
+    assert "any way of getting them" in first_messages(known(numerics="integers"))[0]["content"]
     told = [
         "device: a processor",
         "The version to start from: version 3\nTime of a call, size 1: 2 us; the source as given 4 us",
@@ -237,7 +238,8 @@ def test_each_kind_of_request_asks_for_its_own() -> None:
     assert "numbered list" in system
     assert "not written yet\nstrips" in user
     written = first_messages(known(Purpose.WRITE, idea="use lanes"))[1]["content"]
-    assert written.endswith("by this idea:\nuse lanes")
+    assert written.endswith("\n\nuse lanes")
+    assert "add ymm0" not in written
     both = first_messages(known(Purpose.COMBINE, other=replace(known().parent, name="version 7")))[1][
         "content"
     ]
@@ -275,7 +277,33 @@ def test_a_reply_that_is_to_be_corrected_goes_on_with_its_conversation() -> None
     ],
 )
 def test_ideas_are_read_from_any_numbered_list(text: str, ideas: list[str]) -> None:
-    assert list(read_ideas(text)) == ideas
+    assert [one.text for one in read_ideas(text)] == ideas
+
+
+@pytest.mark.parametrize(
+    ("text", "gain"),
+    [
+        ("[30x] Lanes.", 30.0),
+        ("**[~2.5 x]** Lanes.", 2.5),
+        ("[4 times] Lanes.", 4.0),
+        ("Lanes. [30x]", None),
+        ("[0x] Lanes.", None),
+        ("[30x]", None),
+    ],
+)
+def test_an_idea_says_what_it_should_gain(text: str, gain: float | None) -> None:
+    (found,) = read_ideas(f"1. {text}")
+    assert found.gain == gain
+    assert found.text == ("Lanes." if gain is not None else text)
+
+
+def test_a_model_may_decline_what_gains_nothing() -> None:
+    """It is not asked to correct that."""
+    found = take("DECLINED: the bound is\nreached.")
+    assert isinstance(found, Unusable)
+    assert found.final
+    assert found.problems == ("declined: the bound is reached.",)
+    assert isinstance(take("DECLINED, but:\n" + block("1.0f;", "2.0f;")), Offspring)
 
 
 def test_a_version_written_anew_leaves_no_tunable_of_the_last_one_behind() -> None:

@@ -275,8 +275,11 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_a_run_waits_for_its_first_version_by_a_model(tmp_path: Path) -> None:
-    """A list of ideas, then several of them at once, and no trial but the baseline's before the first is there."""
-    ideas = "Here they are.\n\n1. Unroll by hand.\n2. **Blocks** of\n   k.\n3. Rows.\n\nGood luck."
+    """A list of ideas, then several of them at once, what promises most first, and what promises a loss not at all.
+
+    No trial but the baseline's comes before a version is there.
+    """
+    ideas = "Here.\n\n1. Unroll.\n2. **[9x] Blocks** of\n   k.\n3. Rows.\n4. [0.5x] No.\n\nGood luck."
 
     def script(number: int, body: Any) -> Any:
         return Reply(ideas if number == 0 else GOOD.replace("BY", f"BY{number}"))
@@ -288,11 +291,11 @@ def test_a_run_waits_for_its_first_version_by_a_model(tmp_path: Path) -> None:
     found = events(result.path)
     asked = [e.body for e in found if e.kind == "consult"]
     assert [b["purpose"] for b in asked] == ["ideas", "write", "write", "write"]
-    assert [b["idea"] for b in asked] == [None, 0, 1, 2]
-    assert sorted(p.rpartition(":\n")[2] for p in prompts[1:]) == [
+    assert [b["idea"] for b in asked] == [None, 1, 0, 2]
+    assert sorted(p.rpartition("\n\n")[2] for p in prompts[1:]) == [
         "Blocks of k.",
         "Rows.",
-        "Unroll by hand.",
+        "Unroll.",
     ]
     purposes = result.to_json()["llm"]["purposes"]
     assert purposes["ideas"] == {"answers": 1, "work": 1}

@@ -142,10 +142,10 @@ def _request(state: RunState, writer: Model) -> Action | None:
         return _sample(state, writer)
     best = _best(state)
     other = _other_kind(state, best)
-    failed = _failed(state)
+    failed, idea = _failed(state), exchanges.unwritten(math.exp(-(best.score or 0.0)))
     possible = {
         Purpose.REPAIR: failed is not None,
-        Purpose.WRITE: exchanges.unwritten is not None or not exchanges.listing,
+        Purpose.WRITE: idea is not None or not exchanges.listing,
         Purpose.REFINE: best.number != ORIGINAL,
         Purpose.COMBINE: other is not None and not _combined(state, best, other),
     }
@@ -157,7 +157,6 @@ def _request(state: RunState, writer: Model) -> Action | None:
     if purpose is Purpose.REPAIR:
         assert failed is not None
         return _repair(state, failed)
-    idea = exchanges.unwritten if purpose is Purpose.WRITE else None
     if purpose is Purpose.WRITE and idea is None and _calls_left(state) > 1:
         purpose = Purpose.IDEAS
     parent = best
@@ -171,7 +170,7 @@ def _request(state: RunState, writer: Model) -> Action | None:
         purpose=purpose,
         parent=parent.number,
         other=other.number if purpose is Purpose.COMBINE and other is not None else None,
-        idea=idea,
+        idea=idea if purpose is Purpose.WRITE else None,
     )
 
 
@@ -229,13 +228,34 @@ def _best(state: RunState) -> VariantState:
 
 
 def _other_kind(state: RunState, best: VariantState) -> VariantState | None:
-    """The best version of another kind that is not far behind; one that a model wrote, if there is one."""
+    """The best version of another kind that is not far behind; one that a model wrote, if there is one.
+
+    None that the best was made from, and none that was made from it: it has nothing of its own.
+    """
+    related = {best.number, *_ancestors(state, best)}
     near = [
         v
         for v in _known(state)
-        if v.cell != best.cell and (v.score or 0.0) <= (best.score or 0.0) + _COMPARABLE and v.number
+        if v.cell != best.cell
+        and (v.score or 0.0) <= (best.score or 0.0) + _COMPARABLE
+        and v.number
+        and v.number not in related
+        and best.number not in _ancestors(state, v)
     ]
     return min(near, key=lambda v: not v.origin.startswith(origin("")), default=None)
+
+
+def _ancestors(state: RunState, variant: VariantState) -> set[int]:
+    """Numbers of all versions that one was made from; what was written anew is of the source as given alone."""
+    found: set[int] = set()
+    left = [variant]
+    while left:
+        one = left.pop()
+        anew = bool(one.edits) and all(e.get("op") == "rewrite" for e in one.edits)
+        parents = set() if anew else set(one.parents) - found
+        found |= parents
+        left += [state.variants[n] for n in parents]
+    return found
 
 
 def _combined(state: RunState, best: VariantState, other: VariantState) -> bool:

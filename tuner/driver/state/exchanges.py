@@ -38,6 +38,9 @@ _ASKED = (
 )
 """What a call takes over from its event."""
 
+_WORTH = 0.7
+"""Part of the best gain so far that an idea has to promise to be written: such estimates are rough."""
+
 _LATENCIES = 4
 """Replies whose delay counts, the latest."""
 
@@ -51,11 +54,13 @@ class Idea:
 
     Attributes:
         text: as it was written.
+        gain: over the source as given, as its author expects it; ``None`` where nothing was said.
         call: whose reply listed it.
         taken: whether a model was asked to write it.
     """
 
     text: str
+    gain: float | None
     call: int
     taken: bool = False
 
@@ -205,10 +210,18 @@ class Exchanges:
             c.model == model and c.parent == parent and c.purpose is not Purpose.REPAIR for c in self.calls
         )
 
-    @property
-    def unwritten(self) -> int | None:
-        """The first idea that no model was asked to write."""
-        return next((number for number, idea in enumerate(self.ideas) if not idea.taken), None)
+    def unwritten(self, reached: float) -> int | None:
+        """The idea to be written next: the one that promises most, and of equals the first.
+
+        Args:
+            reached: gain over the source as given of the best version so far; what clearly promises less is left.
+        """
+        left = [
+            (-(idea.gain or reached), number)
+            for number, idea in enumerate(self.ideas)
+            if not idea.taken and (idea.gain is None or idea.gain >= _WORTH * reached)
+        ]
+        return min(left)[1] if left else None
 
     @property
     def listing(self) -> bool:
@@ -273,7 +286,7 @@ class Exchanges:
             self.arm_of[variant] = origin(self._chain(call.number)[-1].model)
             self.chain_of[variant] = call.number
         elif body.get("ideas"):
-            self.ideas += [Idea(text=text, call=call.number) for text in body["ideas"]]
+            self.ideas += [Idea(text=text, gain=gain, call=call.number) for text, gain in body["ideas"]]
         elif body["final"] or call.repairs >= MOST_REPAIRS or self.out_of_calls:
             self._abandon(call.number)
         else:
@@ -328,8 +341,13 @@ class Exchanges:
             return 0.0
         chain = self._chain(last)
         idea = chain[-1].idea
-        if idea is not None and (idea == 0 or self.ideas[idea - 1].call != self.ideas[idea].call):
-            chain.append(self.calls[self.ideas[idea].call])
+        if idea is not None:
+            source = self.ideas[idea].call
+            written = [
+                c.number for c in self.calls if c.idea is not None and self.ideas[c.idea].call == source
+            ]
+            if written[0] == chain[-1].number:
+                chain.append(self.calls[source])
         shares = [0.0]
         if settings.usd is not None:
             shares.append(sum(c.spent_usd for c in chain) / settings.usd)

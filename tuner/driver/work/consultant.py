@@ -89,9 +89,11 @@ def receive(state: RunState, evolution: Evolution, call: Call, taken: Collection
     parent = _applied(state, evolution, call.parent)
     read = read_reply(text, regions=len(parent.program.regions))
     if call.purpose is Purpose.IDEAS and not read.replacements and not read.rewrites:
-        ideas = read_ideas(text) or tuple(filter(None, [read.idea]))
+        ideas = [[one.text, one.gain] for one in read_ideas(text)] or (
+            [[read.idea, None]] if read.idea else []
+        )
         problems = [] if ideas else ["there is no numbered list of ideas in it"]
-        return None, {"problems": problems, "final": not ideas, "ideas": list(ideas)}
+        return None, {"problems": problems, "final": not ideas, "ideas": ideas}
     made = variant_of(
         read,
         parent,
@@ -152,7 +154,7 @@ def _facts(state: RunState, evolution: Evolution, task: Task, action: Consult, f
     alone = settings is not None and settings.independent
     return Facts(
         purpose=action.purpose,
-        numerics=task.verify.numerics,
+        numerics=task.verify.numerics if prompt_facts.has_float_outputs(task) else "integers",
         kernel=prompt_facts.kernel_lines(task),
         machine=prompt_facts.machine_lines(task, state.start or {}, flags),
         parent=version(action.parent),

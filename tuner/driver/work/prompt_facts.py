@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.dtypes import members_of
-from tuner.core.types import BASELINE, Argument, Initial, Status, Task
+from tuner.core.types import BASELINE, Argument, ArgumentRole, Initial, Status, Task
 from tuner.driver.state.exchanges import Call
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
@@ -23,6 +23,7 @@ from tuner.spaces.source.edits import Applied
 
 __all__ = [
     "earlier",
+    "has_float_outputs",
     "kernel_lines",
     "machine_lines",
     "other_lines",
@@ -36,14 +37,25 @@ _MORE_MACHINE = ("caches", "gpu", "opencl")
 _MOST_EARLIER = 24
 _MOST_VERSIONS = 8
 _MOST_OPERATORS = 6
-_LOOP = "assembly"
+_LOOPS = "assembly"
 """Of the backend's remarks, the one that is text of several lines."""
+
+_VECTORISER = "loops"
+"""The one that names lines of the first source."""
+
+
+def has_float_outputs(task: Task) -> bool:
+    """Whether rounding can change what the kernel has to compute."""
+    outputs = (
+        a for a in task.arguments if a.is_array and a.role in (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
+    )
+    kinds = [kind for a in outputs for kind in members_of(a.dtype).values()]
+    return any("float" in kind for kind in [*kinds, task.kernel.returns or ""])
 
 
 def kernel_lines(task: Task) -> list[str]:
     """What the kernel is called with, the sizes, and when a result counts as right."""
     lines = [f"Language: {task.kernel.language}; function: {task.kernel.function}"]
-    floats = False
     for argument in task.arguments:
         if argument.passing == "address":
             lines.append(
@@ -51,7 +63,6 @@ def kernel_lines(task: Task) -> list[str]:
             )
         if argument.passing in ("address", "memory"):
             continue
-        floats |= argument.is_array and any("float" in kind for kind in members_of(argument.dtype).values())
         lines.append(_argument_line(argument))
     if any(a.is_array for a in task.own_arguments):
         lines.append(
@@ -67,13 +78,13 @@ def kernel_lines(task: Task) -> list[str]:
     if task.verify.assume:
         given = ", ".join(e.text for e in task.verify.assume)
         lines.append(f"Verified with any other sizes that satisfy: {given}")
-    if floats:
+    if has_float_outputs(task):
         lines.append(
             f"Floating-point outputs may differ by {task.verify.rtol:g} of the value or {task.verify.atol:g} of the "
             "output's root mean square, whichever is more; integers have to be the same"
         )
-    else:
-        lines.append("Outputs are integers and have to be the same")
+    if task.verify.nonfinite == "excluded":
+        lines.append("Inputs are finite numbers")
     return lines
 
 
@@ -127,7 +138,9 @@ def version(state: RunState, applied: Applied, number: int) -> Version:
     best = state.trials[BASELINE if own.best is None else own.best]
     features: Mapping[str, float] = (best.build or {}).get("features", {})
     remarks = {n: without_folders(t) for n, t in state.exchanges.remarks.get(number, {}).items()}
-    loop = remarks.pop(_LOOP, "")
+    loops = remarks.pop(_LOOPS, "")
+    if _VECTORISER in remarks:
+        remarks[_VECTORISER] = _quoted(remarks[_VECTORISER], applied.variant.files[0].text)
     return Version(
         program=applied.program,
         name="the source as given" if number == ORIGINAL else f"version {number}",
@@ -140,7 +153,7 @@ def version(state: RunState, applied: Applied, number: int) -> Version:
         features=features,
         counters=_counters(best),
         remarks=remarks,
-        loop=loop,
+        loops=loops,
     )
 
 
@@ -192,6 +205,19 @@ def outcome_of(state: RunState, call: Call) -> str:
 def without_folders(text: str) -> str:
     """A message without the folders of files: they are nobody's business."""
     return re.sub(r"(?<![\w.])/(?:[^\s/:'\"]+/)+", "", text)
+
+
+def _quoted(remark: str, text: str) -> str:
+    """What a compiler says of lines, with the lines themselves: a model sees no numbers."""
+    lines = text.splitlines()
+
+    def quoted(found: re.Match[str]) -> str:
+        number = int(found[1]) - 1
+        return (
+            f"`{lines[number].strip()}`:" if 0 <= number < len(lines) and lines[number].strip() else found[0]
+        )
+
+    return re.sub(r"\bline (\d+):", quoted, remark)
 
 
 def _failure(state: RunState, variant: VariantState) -> str:
@@ -258,7 +284,7 @@ def _contraction(flags: Sequence[str], *, gcc: bool) -> str:
 
 def _light(light: Mapping[str, Any] | None) -> list[str]:
     """The least time that this machine needs for the traffic and the operations of a call."""
-    if light is None:
+    if light is None or not light["problems"]:
         return []
     lines = []
     for number, one in enumerate(light["problems"]):
@@ -269,7 +295,8 @@ def _light(light: Mapping[str, Any] | None) -> list[str]:
         if one["operations"]:
             text += f", or {one['operations']:.3g} operations at {one['operations_per_s'] / 1e9:.3g} Gflop/s"
         lines.append(f"{text}: {_seconds(one['bound_s'])} a call at least")
-    return lines
+    rate = max(float(one["operations_per_s"]) for one in light["problems"])
+    return [*lines, f"Peak of fused multiply-adds: {rate / 1e9:.3g} Gflop/s with the threads above"]
 
 
 def _times(state: RunState, trial: TrialState) -> list[str]:
