@@ -11,8 +11,8 @@ import yaml
 from instants import InterruptAt
 from run_events import events
 
-from tuner.cli.text import print_result
 from tuner.api import load
+from tuner.cli.text import print_result
 from tuner.core.types import EXPECTED, Resolved
 from tuner.driver.audit import audit
 from tuner.driver.options import Further, Options
@@ -136,7 +136,9 @@ def test_a_budget_is_used_up_where_that_is_wanted(
 
 
 @pytest.mark.integration
-def test_a_run_that_was_killed_ends_at_the_same_trial(specs: Callable[..., LoadedSpec], tmp_path: Path) -> None:
+def test_a_run_that_was_killed_ends_at_the_same_trial(
+    specs: Callable[..., LoadedSpec], tmp_path: Path
+) -> None:
     spec, path = specs(), tmp_path / "b.run"
     whole, _ = tuned(spec, tmp_path / "a.run")
     slow = Slow()

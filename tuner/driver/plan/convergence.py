@@ -1,7 +1,7 @@
 """When a search has converged: long nothing better, and its own model expects nothing better. Pure, like the plan.
 
-Neither says enough alone. Counting stops searches that are without a model, or that breed variants of the source, before
-their next leap; a model is sure of itself some dozen trials before it is right.
+Neither says enough alone. Counting stops searches that are without a model, or that breed variants of the source,
+before their next leap; a model is sure of itself some dozen trials before it is right.
 """
 
 from __future__ import annotations
