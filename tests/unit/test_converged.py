@@ -20,11 +20,14 @@ from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.plan import convergence
 from tuner.driver.plan.convergence import LATEST, UNLIKELY, long_silent, nothing_expected
 from tuner.driver.runs import begin, resume
+from tuner.report import Follower
+from tuner.report.data import collect
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
 
 SpecWriter = Callable[..., Path]
 MINUTES = 10.0
+NO_STATISTICS = {"importance": None, "passes": None}
 FEW, LEAST_S = 40, 100.0
 """Evaluations and seconds waited for at least, in place of more."""
 
@@ -100,6 +103,9 @@ def test_a_long_run_ends_when_nothing_better_comes(
     shown = capsys.readouterr().out
     assert "ended by   converged after" in shown
     assert "minutes of the budget are left" in shown
+    follower = Follower(path)
+    follower.update()
+    assert collect(follower, statistics=NO_STATISTICS)["result"]["unspent_s"] == data["unspent_s"]
     assert audit(path, backend=slow.backend).clean
 
 
