@@ -95,6 +95,8 @@ def test_a_long_run_ends_when_nothing_better_comes(
     assert summary.improved
     assert dict(summary.configuration) == {"STEP": 20, "WIDTH": 12}
     assert seen(path, "verdict")
+    (simpler,) = seen(path, "simplify")
+    assert simpler["reason"] == "converged"
     data = found.to_json()
     assert data["stopped_by"] == "converged"
     assert data["unspent_s"] == pytest.approx(MINUTES * 60 - summary.wall_s)
