@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.protocols import Observation
-from tuner.core.types import Configuration, Proposal, Value
+from tuner.core.types import EXPECTED, Configuration, Proposal, Value
 from tuner.search.bandit import Bandit
 from tuner.search.base import SearcherBase
 from tuner.search.blas import one_thread
@@ -160,7 +160,7 @@ class SurrogateSearcher(SearcherBase):
                 break
             point, value = ranked[0]
             rivals = tuple((self.domain.configuration(p, pipeline), v) for p, v in ranked[1:])
-            proposals.append(self._proposal(point, pipeline, {"how": how, "value": value}, rivals))
+            proposals.append(self._proposal(point, pipeline, {"how": how, EXPECTED: value}, rivals))
             taken.add(point)
             running[how] += 1
             if len(proposals) < count:

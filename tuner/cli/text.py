@@ -117,7 +117,7 @@ def print_result(result: Result, spec: str = "SPEC") -> None:
     for warning in summary.warnings:
         print(f"  warning    {warning}")
     further = f", with more budget given {_times(summary.extended)}" if summary.extended else ""
-    print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s{further}")
+    print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s{further}{_unspent(summary)}")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
 
@@ -129,6 +129,13 @@ def _candidates(summary: Summary) -> str:
     other = beside(counts, summary.known_s)
     shown = ", ".join(f"{n} {status}" for status, n in tried.items())
     return f"{sum(tried.values())} of different code: {shown}" + (f"; {other}" if other else "")
+
+
+def _unspent(summary: Summary) -> str:
+    """Why a run ended before its time was over."""
+    if not summary.unspent_s:
+        return ""
+    return f": {summary.message}; {summary.unspent_s / 60:.0f} minutes of the budget are left"
 
 
 def _times(count: int) -> str:

@@ -17,6 +17,7 @@ from tuner.core.source_text import source_bytes
 
 __all__ = [
     "BASELINE",
+    "EXPECTED",
     "Argument",
     "ArgumentRole",
     "Build",
@@ -49,6 +50,9 @@ Configuration = Mapping[str, Value]
 
 BASELINE = 0
 """The number of the baseline's trial."""
+
+EXPECTED = "expected"
+"""Key of a proposal's note: the logarithm of the expected gain on the best, in deviations of the times known so far."""
 
 
 class Status(StrEnum):
@@ -458,7 +462,7 @@ class Proposal:
         configuration: one value for every tunable.
         origin: who made it, for example ``"random"`` or ``"auto/passes"``.
         parent: the trial that it was made from.
-        note: how it was made (edits, acquisition value); plain JSON.
+        note: how it was made (edits, what is expected of it); plain JSON. See ``EXPECTED``.
         rivals: the best-scored other configurations with their scores, best first, for a replay elsewhere.
     """
 

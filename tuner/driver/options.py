@@ -125,6 +125,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         cost_model=search.cost_model if spec.objectives == ("time",) else "off",
         recall=options.library is not None,
         objectives=spec.objectives,
+        stop=search.stop,
         ablate=search.ablate,
         **{**more, **dict(options.settings or {})},
     )

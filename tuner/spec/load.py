@@ -95,6 +95,7 @@ class SearchSettings:
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
         cost_model: ``auto`` or ``off``.
+        stop: ``converged`` or ``budget``.
         ablate: ``auto``, ``full`` or ``off``.
         proposers: of variants, by name.
         llm: models to ask for variants; ``None`` where none is.
@@ -108,6 +109,7 @@ class SearchSettings:
     tokens: int | None = None
     calls: int | None = None
     cost_model: str = "auto"
+    stop: str = "converged"
     ablate: str = "auto"
     proposers: tuple[str, ...] = ("remix",)
     llm: LlmModel | None = None
@@ -416,6 +418,7 @@ def _search_settings(model: SpecModel) -> SearchSettings:
         strategy=search.strategy,
         seed=search.seed,
         cost_model=search.cost_model,
+        stop=search.stop,
         ablate=search.ablate,
         proposers=tuple(search.proposers),
         llm=search.llm,

@@ -355,6 +355,10 @@ class SearchModel(_Model):
     """Of every random stream of the run."""
     cost_model: Literal["auto", "off"] = "auto"
     """Whether a model learnt from the trials so far may prune candidates before they are built or run."""
+    stop: Literal["converged", "budget"] = "converged"
+    """What may end a search that counts no evaluations before its time is over: `converged` that nothing better has
+    come for long and its model expects nothing better, `budget` nothing. Only a search of parameters by a model
+    converges."""
     ablate: Literal["auto", "full", "off"] = "auto"
     """Whether each setting and pass of a confirmed winner is taken back by itself, to see what it is worth: `auto` with
     at most one process for three evaluations, `full` for as long as there is time."""

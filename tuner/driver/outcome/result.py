@@ -26,7 +26,7 @@ from tuner.driver.state.evolution import spread
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.objectives import FrontPoint, pareto
 from tuner.driver.state.run import RunState
-from tuner.driver.state.settings import LIBRARY, REMIX
+from tuner.driver.state.settings import CONVERGED, LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
 from tuner.spaces.space import PASSES
 
@@ -38,7 +38,7 @@ CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
 STOPS = (
     *("evaluations", "minutes", "usd", "tokens", "calls"),
-    *("confirm", "exhausted", "speed_of_light", "baseline", "interrupted"),
+    *("confirm", "exhausted", CONVERGED, "speed_of_light", "baseline", "interrupted"),
 )
 """Why a search ends."""
 
@@ -105,6 +105,7 @@ class Summary:
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         unconfirmed: why nothing was confirmed of what looked faster; ``None`` where it was, or the run goes on.
         extended: how often the run was given more budget.
+        unspent_s: time of the budget that is left where the search has converged.
         known_s: worker seconds of compiling candidates that came to known code.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
@@ -160,6 +161,7 @@ class Summary:
     devices: tuple[DeviceShare, ...] = ()
     unconfirmed: Unconfirmed | None = None
     extended: int = 0
+    unspent_s: float = 0.0
     known_s: float = 0.0
     warnings: tuple[str, ...] = ()
 
@@ -229,6 +231,7 @@ class Summary:
             **({"shortened": self.shortened} if self.shortened else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
             **({"extended": self.extended} if self.extended else {}),
+            **({"unspent_s": self.unspent_s} if self.unspent_s else {}),
             **({"failures": [f.to_json() for f in self.failures]} if self.failures else {}),
             **({"refusals": dict(self.refusals)} if self.refusals and mostly_refused(self.refusals) else {}),
             **({"devices": [d.to_json() for d in self.devices]} if self.devices else {}),
@@ -317,6 +320,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         devices=device_shares(state),
         unconfirmed=why_unconfirmed(state),
         extended=state.extended,
+        unspent_s=state.settings.deadline_s - state.clock_s if stopped_by == CONVERGED else 0.0,
         known_s=_known_s(state),
         warnings=_warnings(state),
     )

@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core import claims, racing, statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import ablation, comparison, evolving, simplest, unseen
+from tuner.driver.plan import ablation, comparison, convergence, evolving, simplest, unseen
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
 from tuner.driver.state.claimed import CLAIMS
 from tuner.driver.state.lineage import ORIGINAL
@@ -195,6 +195,7 @@ def _end(state: RunState, message: str) -> Action:
             action = ablation.next_action(state, _calls(state, state.chosen))
         if action is not None:
             return action
+    message = message or convergence.described(state)
     return Decide(kind="end", body={"stopped_by": state.search_stop, "message": message})
 
 

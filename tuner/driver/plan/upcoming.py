@@ -14,7 +14,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.racing import Race, composite
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver.plan import evolving, final, light, pruning, sharing, simplest
+from tuner.driver.plan import convergence, evolving, final, light, pruning, sharing, simplest
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -28,6 +28,7 @@ from tuner.driver.plan.actions import (
     Verify,
 )
 from tuner.driver.state.run import RunState
+from tuner.driver.state.settings import CONVERGED
 from tuner.driver.state.trials import TrialState
 
 __all__ = [
@@ -145,7 +146,7 @@ def stop_reason(state: RunState) -> str | None:
         return "minutes"
     if state.exhausted or state.next_trial >= settings.proposals:
         return "exhausted"
-    return None
+    return CONVERGED if convergence.reached(state) else None
 
 
 def trial_action(state: RunState, trial: TrialState) -> Action:

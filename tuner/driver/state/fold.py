@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tuner.core.claims import NEGLIGIBLE
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver.state import closing, devices, evolution
 from tuner.driver.state.advice import Advice
@@ -235,9 +236,16 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     if number == BASELINE and trial.status is Status.OK:
         state.controls_of(trial.lane).append(tuple(body["medians_s"]))
     if trial.status is Status.OK and not trial.raced and trial.score is not None:
-        best = None if state.best is None else state.trials[state.best].score
-        if best is None or trial.score < best:
-            state.best = number
+        _take_score(state, number, trial.score)
+
+
+def _take_score(state: RunState, number: int, score: float) -> None:
+    """A trial that was measured whole: whether it is the best, and by as much as could be claimed."""
+    best = None if state.best is None else state.trials[state.best].score
+    if best is None or score < best:
+        state.best = number
+    if score < state.mark - math.log(NEGLIGIBLE):
+        state.mark, state.gained = score, state.evaluations
 
 
 def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:

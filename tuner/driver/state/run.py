@@ -55,6 +55,8 @@ class RunState:
         self.exhausted = False
         self.evaluations = 0
         self.best: int | None = None
+        self.mark = 0.0
+        self.gained = 0
         self.search_stop: str | None = None
         self.finals: dict[str, list[FinalSample]] = {"choose": [], "confirm": []}
         self.finalists: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.search.llm.exchange import Model
 
-__all__ = ["EVOLVING_CALLS", "LIBRARY", "Evolution", "Llm", "RunSettings", "Shared"]
+__all__ = ["BUDGET", "CONVERGED", "EVOLVING_CALLS", "LIBRARY", "Evolution", "Llm", "RunSettings", "Shared"]
 
 
 REMIX = "remix"
@@ -17,6 +17,9 @@ REMIX = "remix"
 
 LIBRARY = "library"
 """Who makes variants of what won in earlier runs, as the ``recall`` event has them."""
+
+CONVERGED, BUDGET = "converged", "budget"
+"""What may end a search: that nothing better is to be expected, or the budget alone."""
 
 
 def _known(cls: Any, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,6 +191,8 @@ class RunSettings:
         fleet: whether several devices time candidates at once.
         stocked: whether devices that wait for candidates are given more of them ahead, and more are kept ready the
             longer builds take to come back.
+        stop: ``converged`` ends a search that counts no evaluations also when nothing better has come for long and its
+            model expects nothing better; ``budget`` never does.
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
         simpler: proposals at the end of the search, at most, that are the best candidate with less changed.
@@ -231,6 +236,7 @@ class RunSettings:
     llm: Llm | None = None
     fleet: bool = False
     stocked: bool = False
+    stop: str = BUDGET
     ablate: str = "off"
     shared: Shared | None = None
     searches: bool = True

@@ -41,7 +41,7 @@ const hero = (data) => {
       a.improved && ["Best", `${time(a.best_s[0], a.best_s[0])} (trial ${a.trial})`],
       ["Trials", data.result.trials.total.toLocaleString("en")],
       ["Active time", span(data.clock_s)],
-      data.ended && ["Ended by", a.stopped_by],
+      data.ended && ["Ended by", data.result.unspent_s ? `${a.stopped_by}: ${a.message}; ${span(data.result.unspent_s)} of the budget are left` : a.stopped_by],
       ["Device", data.result.device || data.result.backend],
     ].filter(Boolean)));
 };
