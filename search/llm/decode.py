@@ -64,7 +64,9 @@ class _Body:
             return
         self.chosen = True
         _error_in(choice)
-        said = choice.get(first) if isinstance(choice.get(first), dict) else choice.get(other)
+        said = choice.get(first)
+        if not said and not self.message.begun:
+            said = choice.get(other)
         if isinstance(said, dict):
             self.message.add(said)
         elif isinstance(choice.get("text"), str):

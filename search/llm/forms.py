@@ -34,6 +34,7 @@ _FINISHES = {
 """Other words for why a model stopped (Anthropic, Mistral, Gemini, SGLang, DeepSeek)."""
 
 _MOST_CALLS = 32
+_MOST_FINISH = 40
 _MOST_SHOWN = 200
 _EDITS = re.compile(
     r"^[ \t]*(?:<{4,12}[ \t]*SEARCH\b|(?:```+|~~~+).*\bregion\b)", re.MULTILINE | re.IGNORECASE
@@ -154,8 +155,8 @@ class Message:
 
 def plain_finish(finish: str) -> str:
     """Why a model stopped, in OpenAI's words where there is one."""
-    lowered = finish.lower()
-    return _FINISHES.get(lowered, lowered)[:40]
+    lowered = re.sub(r"[^\w.:-]", "?", finish[:_MOST_FINISH].lower(), flags=re.ASCII)
+    return _FINISHES.get(lowered, lowered)
 
 
 def _nothing_but_thought(finish: str) -> Verdict:

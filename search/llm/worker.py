@@ -207,13 +207,8 @@ def exchange(
             # Words of a refusal may mislead; what was answered then was right.
             learned[server] = frozenset(attempt.left)
             return _answer(number, decoded, key, tries, time.monotonic() - started)
-    return Answer(
-        number=number,
-        status=status,
-        message=_one_line(_hidden(message, key)),
-        tries=tries,
-        wall_s=time.monotonic() - started,
-    )
+    nothing = Decoded(status=status, message=message)
+    return _answer(number, nothing, key, tries, time.monotonic() - started)
 
 
 def _answer(number: int, decoded: Decoded, key: str, tries: int, wall_s: float) -> Answer:
@@ -276,7 +271,9 @@ def _said(error: openai.APIStatusError) -> str:
 
 
 def _one_line(text: str) -> str:
-    plain = " ".join(text.encode("utf-8", "replace").decode().split())
+    words = text.encode("utf-8", "replace").decode().split()
+    # It is printed: nothing in it may be for a terminal.
+    plain = "".join(c if c.isprintable() else "?" for c in " ".join(words))
     return plain if len(plain) <= 300 else plain[:296] + " ..."
 
 

@@ -272,10 +272,10 @@ FORMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         EDIT,
     ),
     "a refusal": (
-        {"content": None, "refusal": "I can't\nhelp."},
+        {"content": None, "refusal": "I can't\nhelp. \x1b[2J"},
         "stop",
         "declined",
-        "the model refused: I can't help.",
+        "the model refused: I can't help. ?[2J",
     ),
     "a filter": (
         {"content": "half"},
@@ -359,6 +359,14 @@ def test_bad_replies_are_a_status(exchanged: Any, reply: dict[str, Any], status:
     assert answer.message
     assert "\n" not in answer.message
     assert not answer.free
+
+
+def test_a_stream_with_its_message_whole(exchanged: Any) -> None:
+    event = {"choices": [{"delta": {}, "message": {"content": "all"}, "finish_reason": "\x1b[2Jend"}]}
+    again = {"choices": [{"delta": {}, "message": {"content": "all"}}]}
+    raw = "".join(f"data: {json.dumps(e)}\n\n" for e in (event, again))
+    answer = exchanged(server.always("", raw=raw.encode()))
+    assert (answer.status, answer.text, answer.finish) == ("ok", "all", "??2jend")
 
 
 def test_a_stream_that_ends_early_says_so(exchanged: Any) -> None:
