@@ -235,26 +235,7 @@ def other_program(
     address = str(folder / "judge")
     if len(address) > 100:
         return "the folder's name is too long for a socket: give a shorter --folder"
-    initial = folder / "initial.cpp"
-    text = judge.text
-    marked = text if START in text else f"// {START}\n{text}\n// {END}\n"
-    initial.write_text(marked)
-    judge.given.add(marked)
-    words: dict[str, Any] = {
-        "socket": address,
-        "initial": str(initial),
-        "config": str(folder / "config.yaml"),
-        "out": str(folder / "out"),
-        "calls": given.calls,
-        "task": task,
-        "model": f"local/{given.model}@{endpoint.url}",
-        "max_tokens": given.max_tokens,
-    }
-    if name == "openevolve":
-        # JSON is YAML.
-        Path(words["config"]).write_text(json.dumps(_openevolve_config(endpoint, given, task)))
-    script = folder / "evaluate.py"
-    script.write_text((_CLIENT + (_OPENEVOLVE if name == "openevolve" else _SHINKA)).format(**words))
+    script = _written(name, folder, address, judge, endpoint, given, task)
     with socket.socket(socket.AF_UNIX) as door, (folder / "log.txt").open("wb") as log:
         door.bind(address)
         door.listen(16)
@@ -278,6 +259,33 @@ def other_program(
         return ""
     lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
     return f"{name} evaluated nothing: {lines[-1][:200] if lines else 'it said nothing'}"
+
+
+def _written(
+    name: str, folder: Path, address: str, judge: Judge, endpoint: Endpoint, given: Given, task: str
+) -> Path:
+    """The program's files; the script that runs it and that it evaluates with."""
+    initial = folder / "initial.cpp"
+    text = judge.text
+    marked = text if START in text else f"// {START}\n{text}\n// {END}\n"
+    initial.write_text(marked)
+    judge.given.add(marked)
+    words: dict[str, Any] = {
+        "socket": address,
+        "initial": str(initial),
+        "config": str(folder / "config.yaml"),
+        "out": str(folder / "out"),
+        "calls": given.calls,
+        "task": task,
+        "model": f"local/{given.model}@{endpoint.url}",
+        "max_tokens": given.max_tokens,
+    }
+    if name == "openevolve":
+        # JSON is YAML.
+        Path(words["config"]).write_text(json.dumps(_openevolve_config(endpoint, given, task)))
+    script = folder / "evaluate.py"
+    script.write_text((_CLIENT + (_OPENEVOLVE if name == "openevolve" else _SHINKA)).format(**words))
+    return script
 
 
 def _openevolve_config(endpoint: Endpoint, given: Given, task: str) -> dict[str, Any]:
