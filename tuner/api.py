@@ -148,7 +148,7 @@ def tune(
         seed: of every random stream.
         strategy: a searcher by name.
         workers: compile workers.
-        llm: a model to ask for variants, ``off``, or ``cassette:`` with a run's path.
+        llm: a model to ask for variants, ``off``, or ``cassette:`` with a run's path or a file of its exchanges.
         warm_start: a run of the same kernel elsewhere to learn from, or several; ``"auto"`` finds those in ``out``.
         library: folder of finished runs; what similar kernels gained by is tried first, and this run is kept there.
         out: folder for the run record.

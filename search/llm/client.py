@@ -81,7 +81,8 @@ class Client:
             if not key and model.base_url is None and self._address is None:
                 raise MachineError(
                     f"the model {model.name} needs a key, and {model.api_key_env} is not set",
-                    f"export {model.api_key_env}=..., or name a server of your own in search.llm.base_url",
+                    f"export {model.api_key_env}=..., or name a server of your own, which needs none, in "
+                    "search.llm.base_url",
                 )
             self._keys[model.api_key_env] = key
         self._environment = {name: given[name] for name in _PASSED if name in given}

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from tuner.search.llm.forms import Message, plain_finish
 
 __all__ = ["Decoded", "Malformed", "decode"]
 
 _PREFIX = "data:"
+_ERROR = "error:"
+_FIELDS = (_PREFIX, _ERROR, "event:", ":", "id:", "retry:")
 _MOST_TOKENS = 1 << 40
 
 
@@ -23,13 +28,80 @@ class Malformed(ValueError):
 
 @dataclass(slots=True, kw_only=True)
 class Decoded:
-    """Text, why the model stopped, and the server's counts where it gives them."""
+    """Text, why the model stopped, and the server's counts where it gives them.
+
+    ``status`` is not ``ok`` where a model said something else than text, which ``message`` names.
+    """
 
     text: str = ""
     finish: str = ""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     whole: bool = True
+    status: str = "ok"
+    message: str = ""
+
+
+@dataclass(slots=True)
+class _Body:
+    """What has been read of a body so far."""
+
+    message: Message = field(default_factory=Message)
+    finish: str = ""
+    chosen: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, value: Any, first: str, other: str) -> None:
+        """Takes in an object; its message stands under the first key, with some servers under the other."""
+        if not isinstance(value, dict):
+            raise Malformed("the reply is no JSON object")
+        _error_in(value)
+        self._usage(value.get("usage"))
+        choices = value.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        # Nobody asked for a second reply.
+        if not isinstance(choice, dict) or choice.get("index") not in (None, 0):
+            return
+        self.chosen = True
+        _error_in(choice)
+        said = choice.get(first)
+        if not said and not self.message.begun:
+            said = choice.get(other)
+        if isinstance(said, dict):
+            self.message.add(said)
+        elif isinstance(choice.get("text"), str):
+            self.message.add_text(choice["text"])
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str):
+            self.finish = plain_finish(finish)
+
+    def decoded(self, *, whole: bool) -> Decoded:
+        """All of it."""
+        finish = self.finish or ("" if whole else "cut")
+        verdict = self.message.verdict(finish, reasoning_tokens=self.counts.get("reasoning_tokens", 0))
+        return Decoded(
+            text=_clean(verdict.text),
+            finish=_clean(self.finish),
+            prompt_tokens=self.counts.get("prompt_tokens"),
+            completion_tokens=self.counts.get("completion_tokens"),
+            whole=whole,
+            status=verdict.status,
+            message=_clean(verdict.message),
+        )
+
+    def _usage(self, usage: Any) -> None:
+        if not isinstance(usage, dict):
+            return
+        details = usage.get("completion_tokens_details")
+        if isinstance(details, dict):
+            self._count(details, "reasoning_tokens")
+        for name in ("prompt_tokens", "completion_tokens"):
+            self._count(usage, name)
+
+    def _count(self, counts: Mapping[str, Any], name: str) -> None:
+        count = counts.get(name)
+        if type(count) is int and 0 <= count < _MOST_TOKENS:
+            self.counts[name] = count
 
 
 def decode(body: bytes) -> Decoded:
@@ -39,47 +111,40 @@ def decode(body: bytes) -> Decoded:
         Malformed: it is neither.
     """
     text = body.decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
-    if text.startswith(("data:", "event:", ":", "id:", "retry:")):
+    if text.startswith(_FIELDS):
         return _events(text)
-    value = _json(text)
-    decoded = Decoded()
-    _error_in(value)
-    if not _choice(value, decoded, "message"):
+    read = _Body()
+    read.add(_json(text), "message", "delta")
+    if not read.chosen:
         raise Malformed("the reply has no choices")
-    _usage(value, decoded)
-    return _clean(decoded)
+    return read.decoded(whole=True)
 
 
 def _events(text: str) -> Decoded:
-    decoded = Decoded(whole=False)
-    pieces: list[str] = []
-    chosen = False
+    read, whole = _Body(), False
     for line in re.split(r"\r\n|\r|\n", text):
+        if line.startswith(_ERROR):
+            # llama.cpp had a field of its own for it.
+            raise Malformed(f"the server says: {line.removeprefix(_ERROR).strip():.200}")
         if not line.startswith(_PREFIX):
             continue
         data = line[len(_PREFIX) :].strip()
         if data == "[DONE]":
-            decoded.whole = True
+            whole = True
             break
         if not data:
             continue
         try:
             value = _json(data)
         except Malformed:
-            if not pieces:
+            if not read.message.begun:
                 raise
             # A stream that is cut off ends within an event.
             break
-        _error_in(value)
-        decoded.text = ""
-        chosen = _choice(value, decoded, "delta") or chosen
-        pieces.append(decoded.text)
-        _usage(value, decoded)
-    if not chosen:
+        read.add(value, "delta", "message")
+    if not read.chosen:
         raise Malformed("the stream has no choices")
-    decoded.text = "".join(pieces)
-    decoded.whole = decoded.whole or bool(decoded.finish)
-    return _clean(decoded)
+    return read.decoded(whole=whole or bool(read.finish))
 
 
 def _json(text: str) -> Any:
@@ -89,48 +154,13 @@ def _json(text: str) -> Any:
         raise Malformed(f"the reply is not JSON: {text[:80]!r}") from None
 
 
-def _error_in(value: Any) -> None:
-    if not isinstance(value, dict):
-        raise Malformed("the reply is no JSON object")
+def _error_in(value: Mapping[str, Any]) -> None:
     error = value.get("error")
     if error:
         said = error.get("message") if isinstance(error, dict) else error
         raise Malformed(f"the server says: {said!s:.200}")
 
 
-def _choice(value: dict[str, Any], decoded: Decoded, key: str) -> bool:
-    choices = value.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    if not isinstance(first, dict):
-        return False
-    message = first.get(key)
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, list):
-        # Some servers send parts.
-        content = "".join(p.get("text", "") for p in content if isinstance(p, dict) and _is_text(p))
-    decoded.text = content if isinstance(content, str) else ""
-    finish = first.get("finish_reason")
-    if isinstance(finish, str):
-        decoded.finish = finish[:40]
-    return True
-
-
-def _is_text(part: dict[str, Any]) -> bool:
-    return isinstance(part.get("text"), str)
-
-
-def _usage(value: dict[str, Any], decoded: Decoded) -> None:
-    usage = value.get("usage")
-    if not isinstance(usage, dict):
-        return
-    for name in ("prompt_tokens", "completion_tokens"):
-        count = usage.get(name)
-        if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < _MOST_TOKENS:
-            setattr(decoded, name, count)
-
-
-def _clean(decoded: Decoded) -> Decoded:
+def _clean(text: str) -> str:
     # A lone surrogate, which JSON can spell, has no place in a file.
-    decoded.text = decoded.text.encode("utf-8", "replace").decode()
-    decoded.finish = decoded.finish.encode("utf-8", "replace").decode()
-    return decoded
+    return text.encode("utf-8", "replace").decode()

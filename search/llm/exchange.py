@@ -132,8 +132,9 @@ class Answer:
     Attributes:
         number: of the call.
         status: ``ok``; ``refused`` (4xx), ``busy`` (429 to the last), ``unavailable`` (5xx to the last),
-            ``unreachable``, ``timed_out``, ``broken`` (cut short on the way), ``malformed``, ``too_large``, ``lost``
-            (the tuner was killed while it waited).
+            ``unreachable``, ``timed_out``, ``broken`` (cut short on the way), ``malformed``, ``too_large``,
+            ``declined`` (by the model or a filter), ``no_text`` (reasoning or a call of a tool alone), ``lost`` (the
+            tuner was killed while it waited).
         text: of the reply.
         prompt_tokens, completion_tokens: as the server counts; ``None`` where it does not say.
         finish: why the model stopped, as the server says: ``stop``, ``length`` and so on.

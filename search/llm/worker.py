@@ -10,11 +10,12 @@ import ctypes
 import email.utils
 import json
 import os
+import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -37,26 +38,47 @@ _HIDDEN = "[key]"
 _OPTIONAL = ("stream_options", "temperature")
 """Parameters that a server may not know: left out where it says so."""
 
+_BAD_REQUEST = (400, 404, 405, 415, 422, 500)
+"""Codes by which servers refuse a parameter; llama.cpp gives 500 for a role that a template does not know."""
+
+_STREAM = re.compile(r"\bstream(?:ing|ed)?\b", re.IGNORECASE)
+_SYSTEM = re.compile(r"\bsystem\b.{0,40}\brole|\brole\b.{0,60}\bsystem\b", re.IGNORECASE)
+
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 class _Ended(Exception):
     """A try that gives an answer other than ``ok``."""
 
-    def __init__(self, status: str, message: str, *, wait_s: float | None = None) -> None:
+    def __init__(
+        self, status: str, message: str, *, wait_s: float | None = None, again: bool = False
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.wait_s = wait_s
+        self.again = again
+        """Whether the request was changed, and is sent once more whatever the number of retries."""
 
 
 @dataclass(slots=True)
 class _Try:
-    """One request on its way."""
+    """One request on its way.
+
+    Attributes:
+        headers: beside those that every request has.
+        left: parameters that the server does not take as they are.
+    """
 
     client: openai.OpenAI
     parameters: dict[str, Any]
     timeout_s: float
+    headers: Mapping[str, Any]
+    left: set[str]
+
+    def __post_init__(self) -> None:
+        for name in sorted(self.left):
+            self._without(name)
 
     def send(self) -> Decoded:
         """Sends it and reads the reply.
@@ -68,7 +90,9 @@ class _Try:
         timeout = openai.Timeout(self.timeout_s, connect=min(_CONNECT_S, self.timeout_s))
         completions = self.client.chat.completions.with_streaming_response
         try:
-            with completions.create(**self.parameters, timeout=timeout) as response:
+            with completions.create(
+                **self.parameters, timeout=timeout, extra_headers=self.headers
+            ) as response:
                 return decode(self._read(response, deadline))
         except openai.APITimeoutError:
             raise _Ended("timed_out", f"no reply within {self.timeout_s:g} s") from None
@@ -95,38 +119,84 @@ class _Try:
         said = f"the server answers {code}: {_said(error)}"
         if code == _BUSY:
             return _Ended("busy", said, wait_s=_retry_after_s(error.response.headers))
+        name = self._unknown(str(error.body or error.message)) if code in _BAD_REQUEST else None
+        if name is not None and name not in self.left:
+            self.left.add(name)
+            self._without(name)
+            return _Ended("refused", said, again=True)
         if code >= _OVERLOADED:
             return _Ended("unavailable", said, wait_s=_retry_after_s(error.response.headers))
-        for name in _OPTIONAL:
-            if name in self.parameters and name in said:
-                del self.parameters[name]
-                return _Ended("refused", said, wait_s=0.0)
-        if "max_tokens" in self.parameters and "max_completion_tokens" in said:
-            self.parameters["max_completion_tokens"] = self.parameters.pop("max_tokens")
-            return _Ended("refused", said, wait_s=0.0)
         return _Ended("refused", said)
 
+    def _unknown(self, said: str) -> str | None:
+        """What of the request the server does not take, by its words; ``None`` where that is nothing known."""
+        parameters = self.parameters
+        for name in _OPTIONAL:
+            if name in parameters and name in said:
+                return name
+        if "max_tokens" in parameters and "max_completion_tokens" in said:
+            return "max_tokens"
+        if "stream" in parameters and _STREAM.search(said):
+            return "stream"
+        if parameters["messages"][0]["role"] == "system" and _SYSTEM.search(said):
+            return "system"
+        return None
 
-def exchange(request: Mapping[str, Any], key: str, sleep: Callable[[float], None] = time.sleep) -> Answer:
+    def _without(self, name: str) -> None:
+        """Leaves out a parameter, or says the same in the other way that servers know."""
+        parameters = self.parameters
+        if name == "max_tokens" and name in parameters:
+            parameters["max_completion_tokens"] = parameters.pop(name)
+        elif name == "stream":
+            parameters.pop("stream", None)
+            parameters.pop("stream_options", None)
+        elif name == "system":
+            parameters["messages"] = _without_system(parameters["messages"])
+        else:
+            parameters.pop(name, None)
+
+
+Learned = dict[tuple[str | None, str], frozenset[str]]
+"""What servers were found not to take, by address and model."""
+
+
+def exchange(
+    request: Mapping[str, Any],
+    key: str,
+    learned: Learned | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Answer:
     """One request with its retries.
 
     Args:
         request: as the client sends it.
-        key: for the server; taken out of the answer.
+        key: for the server; taken out of the answer. Empty for none.
+        learned: from requests before, and for those to come.
         sleep: between tries.
     """
-    started, tries, retries = time.monotonic(), 0, int(request["retries"])
+    started, tries, failed, retries = time.monotonic(), 0, 0, int(request["retries"])
     number, status, message = int(request["number"]), "", ""
-    with openai.OpenAI(api_key=key, base_url=request["base_url"], max_retries=0) as client:
-        attempt = _Try(client, _parameters(request), float(request["timeout_s"]))
-        while tries <= retries:
+    server = (request["base_url"], request["model"])
+    learned = {} if learned is None else learned
+    with openai.OpenAI(api_key=key or "none", base_url=request["base_url"], max_retries=0) as client:
+        attempt = _Try(
+            client,
+            _parameters(request),
+            float(request["timeout_s"]),
+            {} if key else {"Authorization": openai.Omit()},
+            set(learned.get(server, ())),
+        )
+        while failed <= retries:
             tries += 1
             try:
                 decoded = attempt.send()
             except _Ended as ended:
                 status, message = ended.status, ended.message
-                wait_s = _wait_s(ended, tries)
-                if wait_s is None or tries > retries:
+                if ended.again:
+                    continue
+                failed += 1
+                wait_s = _wait_s(ended, failed)
+                if wait_s is None or failed > retries:
                     break
                 sleep(wait_s)
                 continue
@@ -134,23 +204,33 @@ def exchange(request: Mapping[str, Any], key: str, sleep: Callable[[float], None
                 # A connection may fail in as many ways as the library below has errors; what was sent may be charged.
                 status, message = "broken", f"{type(error).__name__}: {error}"
                 break
-            return Answer(
-                number=number,
-                status="ok",
-                text=_hidden(decoded.text, key),
-                prompt_tokens=decoded.prompt_tokens,
-                completion_tokens=decoded.completion_tokens,
-                finish=_hidden(decoded.finish, key) if decoded.whole else "cut",
-                tries=tries,
-                wall_s=time.monotonic() - started,
-            )
+            # Words of a refusal may mislead; what was answered then was right.
+            learned[server] = frozenset(attempt.left)
+            return _answer(number, decoded, key, tries, time.monotonic() - started)
+    nothing = Decoded(status=status, message=message)
+    return _answer(number, nothing, key, tries, time.monotonic() - started)
+
+
+def _answer(number: int, decoded: Decoded, key: str, tries: int, wall_s: float) -> Answer:
     return Answer(
         number=number,
-        status=status,
-        message=_one_line(_hidden(message, key)),
+        status=decoded.status,
+        text=_hidden(decoded.text, key),
+        prompt_tokens=decoded.prompt_tokens,
+        completion_tokens=decoded.completion_tokens,
+        finish=_hidden(decoded.finish, key) if decoded.whole else "cut",
+        message=_one_line(_hidden(decoded.message, key)),
         tries=tries,
-        wall_s=time.monotonic() - started,
+        wall_s=wall_s,
     )
+
+
+def _without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """The same said by the user: some models know no other role."""
+    first, *rest = messages
+    if first["role"] != "system" or not rest:
+        return list(messages)
+    return [{**rest[0], "content": f"{first['content']}\n\n{rest[0]['content']}"}, *rest[1:]]
 
 
 def _parameters(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,8 +247,6 @@ def _wait_s(ended: _Ended, tries: int) -> float | None:
     """Seconds to wait before the next try; ``None`` where there is none."""
     if ended.wait_s is None or ended.wait_s > LONGEST_WAIT_S:
         return None
-    if ended.status == "refused":
-        return 0.0
     return max(ended.wait_s, min(_FIRST_WAIT_S * 2.0 ** (tries - 1), LONGEST_WAIT_S))
 
 
@@ -193,7 +271,9 @@ def _said(error: openai.APIStatusError) -> str:
 
 
 def _one_line(text: str) -> str:
-    plain = " ".join(text.encode("utf-8", "replace").decode().split())
+    words = text.encode("utf-8", "replace").decode().split()
+    # It is printed: nothing in it may be for a terminal.
+    plain = "".join(c if c.isprintable() else "?" for c in " ".join(words))
     return plain if len(plain) <= 300 else plain[:296] + " ..."
 
 
@@ -208,11 +288,12 @@ def main() -> None:
     # Nobody else of this user can read the keys in its memory.
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.nice(10)
-    lock = threading.Lock()
+    lock, learned = threading.Lock(), Learned()
     keys = json.loads(sys.stdin.readline() or "{}")
 
     def answer(request: Mapping[str, Any]) -> None:
-        line = json.dumps(exchange(request, keys.get(request["api_key_env"]) or "none").to_json())
+        key = keys.get(request["api_key_env"], "")
+        line = json.dumps(exchange(request, key, learned).to_json())
         with lock:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()

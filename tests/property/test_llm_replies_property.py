@@ -121,6 +121,12 @@ JSON = st.recursive(
                     "prompt_tokens",
                     "error",
                     "finish_reason",
+                    "tool_calls",
+                    "function",
+                    "arguments",
+                    "refusal",
+                    "reasoning",
+                    "text",
                     "x",
                 ]
             ),

@@ -106,7 +106,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["init", "{source}", "--entry", "scal"], "did you mean 'scale'?"),
     (["show", "none.run"], "none.run"),
     (["export", "none.run", "-o", "x"], "none.run"),
-    (["export", "none.run"], "Missing option"),
+    (["export", "none.run"], "give -o FOLDER, or --cassette FILE"),
     (["import", "{source}"], "scale.c"),
     (["ensure", "{spec}"], "Missing option"),
     (["ensure", "{spec}", "-o", "{folder}/x.o", "--offline"], "is not tuned"),

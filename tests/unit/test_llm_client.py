@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -60,8 +61,9 @@ def exchanged(client: Client) -> Iterator[Any]:
 
 
 def request(model: Model, number: int = 0, **more: Any) -> Request:
-    fields = {"max_tokens": 50, "timeout_s": 30.0, **more}
-    return Request(number=number, model=model, messages=[{"role": "user", "content": "faster"}], **fields)
+    messages = [{"role": "user", "content": "faster"}]
+    fields = {"messages": messages, "max_tokens": 50, "timeout_s": 30.0, **more}
+    return Request(number=number, model=model, **fields)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -152,6 +154,183 @@ def test_parameters_that_a_server_does_not_know_are_left_out(exchanged: Any) -> 
     assert exchanged.requests[-1]["max_completion_tokens"] == 50
 
 
+def test_a_server_that_does_not_stream_is_asked_without_and_so_from_then_on(exchanged: Any) -> None:
+    """More is left out here than a request is tried again; a later request is right at once."""
+
+    def script(number: int, body: Any) -> Any:
+        refused = {"stream_options": "stream_options", "stream": "streaming", "temperature": "'temperature'"}
+        for name, said in refused.items():
+            if name in body:
+                return Reply(f"{said} is not supported with this model", status=422)
+        if "max_tokens" in body:
+            return Reply("Use 'max_completion_tokens' instead.", status=400)
+        if body["messages"][0]["role"] == "system":
+            return Reply("System role not supported", status=500)
+        return Reply("fine")
+
+    messages = [{"role": "system", "content": "rules"}, {"role": "user", "content": "faster"}]
+    answer = exchanged(script, temperature=0.5, retries=0, messages=messages)
+    assert (answer.status, answer.text, answer.tries) == ("ok", "fine", 6)
+    last = exchanged.requests[-1]
+    assert set(last) == {"model", "messages", "max_completion_tokens"}
+    assert last["messages"] == [{"role": "user", "content": "rules\n\nfaster"}]
+
+
+def test_what_a_server_does_not_take_is_known_to_later_requests(client: Client) -> None:
+    def script(number: int, body: Any) -> Any:
+        return Reply(
+            "no max_completion_tokens" if (old := "max_tokens" in body) else "", status=400 if old else 200
+        )
+
+    with server.serving(script) as running:
+        model = Model(name="local", base_url=running.url)
+        for _ in range(2):
+            client.send(request(model))
+            assert client.take(WAIT_S)
+        assert ["max_tokens" in r for r in running.requests] == [True, False, False]
+
+
+def test_a_server_that_refuses_the_same_again_is_left(exchanged: Any) -> None:
+    answer = exchanged(
+        server.always("no stream_options, temperature or streaming of any role system", status=400)
+    )
+    assert (answer.status, answer.tries) == ("refused", 3)
+
+
+def test_no_key_is_sent_where_there_is_none() -> None:
+    with server.serving(server.always("hello")) as running:
+        client = Client((Model(name="local", base_url=running.url, api_key_env="NO_SUCH"),), environment())
+        client.send(request(Model(name="local", base_url=running.url, api_key_env="NO_SUCH")))
+        answer = client.take(WAIT_S)
+        client.close()
+        assert answer is not None
+        assert answer.text == "hello"
+        assert "authorization" not in running.headers[0]
+
+
+EDIT = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE"
+
+
+def tool(arguments: Any, name: str = "edit_file") -> dict[str, Any]:
+    return {"index": 0, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+FORMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "parts": ({"content": [{"type": "text", "text": "a"}, {"text": "b"}, "c"]}, "stop", "ok", "abc"),
+    "thinking parts": (
+        {"content": [{"type": "thinking", "thinking": "hm", "text": "no"}, {"type": "text", "text": "yes"}]},
+        "stop",
+        "ok",
+        "yes",
+    ),
+    "reasoning beside": ({"content": "yes", "reasoning_content": "hm"}, "stop", "ok", "yes"),
+    "the end of reasoning": ({"content": f"say {EDIT}\n</think>\nyes"}, "stop", "ok", "\nyes"),
+    "channels": (
+        {
+            "content": "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>yes<|end|>"
+        },
+        "stop",
+        "ok",
+        "yes",
+    ),
+    "reasoning alone": (
+        {"content": None, "reasoning": "hm"},
+        "length",
+        "no_text",
+        "the model used its tokens for reasoning: raise search.llm.max_tokens",
+    ),
+    "half a thought": (
+        {"content": "<think>hm"},
+        "MAX_TOKENS",
+        "no_text",
+        "the model used its tokens for reasoning: raise search.llm.max_tokens",
+    ),
+    "reasoning that ended": (
+        {"content": "", "thinking": "hm"},
+        "stop",
+        "no_text",
+        "the model ended after its reasoning, without an answer",
+    ),
+    "a call of a tool": (
+        {"content": None, "tool_calls": [tool('{"command": "rm -rf /"}', "shell\nrm")]},
+        "tool_calls",
+        "no_text",
+        "the model answered with a call of a tool: shell rm",
+    ),
+    "edits in a call": (
+        {"content": "So:", "tool_calls": [tool(json.dumps({"path": "/x", "edits": [EDIT]}))]},
+        "tool_calls",
+        "ok",
+        f"So:\n{EDIT}",
+    ),
+    "edits as the argument": ({"tool_calls": [tool(EDIT)]}, "tool_calls", "ok", EDIT),
+    "an object as the argument": ({"tool_calls": [tool({"diff": EDIT})]}, "tool_calls", "ok", EDIT),
+    "a function": (
+        {"content": None, "function_call": {"name": "f", "arguments": json.dumps({"text": EDIT})}},
+        "function_call",
+        "ok",
+        EDIT,
+    ),
+    "a refusal": (
+        {"content": None, "refusal": "I can't\nhelp. \x1b[2J"},
+        "stop",
+        "declined",
+        "the model refused: I can't help. ?[2J",
+    ),
+    "a filter": (
+        {"content": "half"},
+        "content_filter",
+        "declined",
+        "a filter of the server stopped the reply: half",
+    ),
+    "an error at the end": (
+        {"content": "half"},
+        "error",
+        "malformed",
+        "the server ended the reply with an error: half",
+    ),
+}
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("name", FORMS)
+def test_other_forms_of_answers_are_understood_or_named(exchanged: Any, name: str, streamed: bool) -> None:
+    """Also a stream that nobody asked for, and none where one was asked for."""
+    message, finish, status, said = FORMS[name]
+    usage = {"prompt_tokens": 7, "completion_tokens": 5}
+    raw = json.dumps({"choices": [{"message": message, "finish_reason": finish}], "usage": usage})
+    if streamed:
+        events = [{"choices": [{"delta": d, "finish_reason": None}]} for d in deltas(message)]
+        events += [{"choices": [{"delta": {}, "finish_reason": finish}]}, {"choices": [], "usage": usage}]
+        raw = "".join(f"data: {json.dumps(e)}\n\n" for e in events) + "data: [DONE]\n\n"
+    answer = exchanged(server.always("", raw=raw.encode()), stream=not streamed)
+    assert (answer.status, answer.text if status == "ok" else answer.message) == (status, said)
+    assert (answer.prompt_tokens, answer.completion_tokens) == (7, 5)
+    assert status == "ok" or answer.text == ""
+    assert not answer.free
+
+
+def deltas(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The message in pieces of three characters, each text of it."""
+    found: list[dict[str, Any]] = [{"role": "assistant"}]
+    for key, value in message.items():
+        if key == "tool_calls" and isinstance(value[0]["function"]["arguments"], str):
+            call = value[0]["function"]
+            found.append(
+                {key: [{"index": 0, "id": "1", "function": {"name": call["name"], "arguments": ""}}]}
+            )
+            found += [{key: [{"index": 0, "function": {"arguments": p}}]} for p in threes(call["arguments"])]
+        elif isinstance(value, str):
+            found += [{key: piece} for piece in threes(value)]
+        else:
+            found.append({key: value})
+    return found
+
+
+def threes(text: str) -> list[str]:
+    return [text[at : at + 3] for at in range(0, len(text), 3)]
+
+
 @pytest.mark.parametrize(
     ("reply", "status"),
     [
@@ -162,6 +341,11 @@ def test_parameters_that_a_server_does_not_know_are_left_out(exchanged: Any) -> 
         ({"raw": b"{}"}, "malformed"),
         ({"raw": b'{"choices": [{"message": null}'}, "malformed"),
         ({"raw": b'data: {"error": {"message": "overloaded"}}\n\n'}, "malformed"),
+        ({"raw": b'error: {"code": 500, "message": "no slot"}\n\n'}, "malformed"),
+        (
+            {"raw": b'{"choices": [{"error": {"message": "provider"}, "message": {"content": ""}}]}'},
+            "malformed",
+        ),
         ({"raw": b"[" * 100_000}, "malformed"),
         ({"raw": b" " * (5 << 20)}, "too_large"),
     ],
@@ -175,6 +359,14 @@ def test_bad_replies_are_a_status(exchanged: Any, reply: dict[str, Any], status:
     assert answer.message
     assert "\n" not in answer.message
     assert not answer.free
+
+
+def test_a_stream_with_its_message_whole(exchanged: Any) -> None:
+    event = {"choices": [{"delta": {}, "message": {"content": "all"}, "finish_reason": "\x1b[2Jend"}]}
+    again = {"choices": [{"delta": {}, "message": {"content": "all"}}]}
+    raw = "".join(f"data: {json.dumps(e)}\n\n" for e in (event, again))
+    answer = exchanged(server.always("", raw=raw.encode()))
+    assert (answer.status, answer.text, answer.finish) == ("ok", "all", "??2jend")
 
 
 def test_a_stream_that_ends_early_says_so(exchanged: Any) -> None:
@@ -228,8 +420,9 @@ def test_the_process_has_the_key_by_no_way_that_others_can_read() -> None:
 
 
 def test_a_model_of_openai_needs_a_key() -> None:
-    with pytest.raises(MachineError, match="MY_KEY is not set"):
+    with pytest.raises(MachineError, match="MY_KEY is not set") as raised:
         Client((Model(name="m", api_key_env="MY_KEY"),), environment())
+    assert "a server of your own, which needs none, in search.llm.base_url" in str(raised.value.hint)
 
 
 def test_a_prompt_has_no_more_tokens_than_reckoned() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+import re
 import signal
 import threading
 import time
@@ -13,6 +16,7 @@ from typing import Any
 import llm_server as server
 import made_runs
 import pytest
+from commands import run_tuner
 from instants import Instants, killed, killed_runs
 from product_runs import KERNEL, TASK
 
@@ -29,6 +33,7 @@ from tuner.driver.plan.evolving import search_action
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
+from tuner.driver.work import cassettes
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.search.archive import Archive
@@ -397,6 +402,139 @@ def test_a_cassette_gives_the_same_run_with_no_server(live: tuple[LoadedSpec, Pa
     assert one.to_json()["llm"]["cassette"] is True
     assert audit(one.path, backend=backend()).differences == []
     assert archive_of(play("third.run", one.path).path) == archive_of(path)
+
+
+@pytest.mark.integration
+def test_a_file_of_exchanges_is_a_cassette_without_server_key_or_record(
+    live: tuple[LoadedSpec, Path], tmp_path: Path
+) -> None:
+    """The same bytes again, also from the run that it was played in; nothing of the server is in it."""
+    spec, path = live
+    file = tmp_path / "kept.json.gz"
+    done = run_tuner("export", path, "--cassette", file, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    calls = state_of(path).exchanges.calls
+    assert (said["exchanges"], said["cassette"]) == (len(calls), str(file))
+    text = gzip.decompress(file.read_bytes()).decode()
+    assert all(word not in text for word in ("127.0.0.1", "base_url", "OPENAI", str(tmp_path.parent)))
+    value = json.loads(text)
+    assert value["exchanges"][0]["prompt"][0]["role"] == "system"
+    assert {e["answer"]["text"] for e in value["exchanges"] if e["answer"]} >= {GOOD, NO_MATCH}
+
+    more = options(llm=f"cassette:{file}")
+    played = begin(spec, tmp_path / "a.run", more, backend=backend(on_event=None), clock=lambda: 0.0)
+    assert _plain(played.path) == _plain(path)
+    assert archive_of(played.path) == archive_of(path)
+    assert audit(played.path, backend=backend()).differences == []
+    again = tmp_path / "again.json.gz"
+    assert run_tuner("export", played.path, "--cassette", again).stdout == f"{again}\n"
+    # Prompts hold measured times.
+    assert _without_prompts(again) == _without_prompts(file)
+    assert run_tuner("export", path, "--cassette", again).returncode == 0
+    assert again.read_bytes() == file.read_bytes()
+
+
+def _without_prompts(file: Path) -> Any:
+    value = json.loads(gzip.decompress(file.read_bytes()))
+    for exchange in value["exchanges"]:
+        del exchange["prompt"]
+    return value
+
+
+@pytest.mark.integration
+def test_what_a_server_said_of_itself_is_not_in_a_file(tmp_path: Path) -> None:
+    def script(number: int, body: Any) -> Any:
+        if number == 0:
+            return Reply("no such deployment at host.example, key sk-12345", status=404)
+        refusal = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "stop"}]}
+        return Reply(raw=json.dumps(refusal).encode())
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 30, calls: 3", alone=True)
+        begin(spec, tmp_path / "a.run", options(), backend=backend())
+    file = tmp_path / "a.gz"
+    answers = [e["answer"] for e in cassettes.write_cassette(tmp_path / "a.run", file) if e["answer"]]
+    assert {a["message"] for a in answers} == {"refused when it was recorded", "the model refused: I cannot."}
+    assert "host.example" not in gzip.decompress(file.read_bytes()).decode()
+
+
+def test_an_export_writes_one_thing(tmp_path: Path) -> None:
+    for words in (
+        (),
+        ("-o", tmp_path / "o", "--cassette", tmp_path / "c"),
+        ("--cassette", "c", "--unconfirmed"),
+    ):
+        done = run_tuner("export", tmp_path / "a.run", *words)
+        assert done.returncode == 2
+        assert "give -o FOLDER, or --cassette FILE and nothing else" in done.stderr
+
+
+EXCHANGE = {
+    "key": "0" * 64,
+    "model": "m",
+    "turn": "propose",
+    "attempt": 0,
+    "delay": 1,
+    "prompt": [],
+    "answer": None,
+}
+FILE = {
+    "format": "remix-tuner cassette",
+    "version": 1,
+    "settings": {
+        "models": [{"name": "m", "prompt_usd": 0.0, "completion_usd": 0.0}],
+        "max_tokens": 10,
+        "timeout_s": 1.0,
+        "retries": 0,
+        "stream": True,
+        "temperature": None,
+        "when_spent": "stop",
+        "concurrent": 1,
+    },
+    "exchanges": [EXCHANGE],
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (FILE | {"version": 2}, "version: Input should be 1"),
+        (FILE | {"exchanges": []}, "exchanges: "),
+        (FILE | {"exchanges": [EXCHANGE | {"delay": -1}]}, "exchanges.0.delay: "),
+        (FILE | {"exchanges": [EXCHANGE | {"more": 1}]}, "exchanges.0.more: "),
+        ({}, "format: Field required"),
+        (b"[" * 10_000, "is no cassette: "),
+        (b'{"format": "\\ud800"}', "is no cassette: "),
+        (b" " * 5000, "holds more than"),
+    ],
+)
+def test_files_that_are_no_cassettes_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any, said: str
+) -> None:
+    if said == "holds more than":
+        monkeypatch.setattr(cassettes, "MOST_BYTES", 4096)
+    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(raw))
+    with pytest.raises(RecordError, match=re.escape(said)) as raised:
+        cassettes.read_cassette(path)
+    assert str(path) in str(raised.value)
+    assert "\n" not in raised.value.message
+    assert raised.value.hint
+
+
+def test_half_a_file_and_one_with_more_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    whole = gzip.compress(json.dumps(FILE).encode())
+    for raw in (whole[: len(whole) // 2], whole + whole, b"\x1f\x8bnothing"):
+        path.write_bytes(raw)
+        with pytest.raises(RecordError, match=r"ends early or late|cannot be read"):
+            cassettes.read_cassette(path)
+    path.write_bytes(whole)
+    settings, entries = cassettes.read_cassette(path)
+    assert [m.name for m in settings.models] == ["m"]
+    assert entries == [{"key": "0" * 64, "delay": 1, "answer": None}]
 
 
 def _plain(path: Path) -> list[Any]:

@@ -70,7 +70,8 @@ def tune(
         ),
     ] = None,
     llm: Annotated[
-        str | None, typer.Option("--llm", help="A model to ask for variants, off, or cassette:RUN.")
+        str | None,
+        typer.Option("--llm", help="A model to ask for variants, off, or cassette:FILE of another run."),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Compile workers; else one for each core.")

@@ -159,13 +159,28 @@ def _by_number(path: Path) -> list[int | str]:
 
 def export(
     run: Run,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder to write to.", show_default=False)
+    ] = None,
     unconfirmed: Annotated[
         bool, typer.Option("--unconfirmed", help="Also a candidate whose gain is not confirmed.")
     ] = False,
+    cassette: Annotated[
+        Path | None,
+        typer.Option("--cassette", metavar="FILE", help="Write its exchanges with models instead."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run's best candidate for a build: source, object, pipeline, result."""
+    """Write a run's best candidate for a build: source, object, pipeline, result; or its exchanges with models."""
+    if (output is None) == (cassette is None) or (cassette is not None and unconfirmed):
+        raise UsageError(
+            "tuner export writes the best candidate to a folder, or exchanges to a file",
+            "give -o FOLDER, or --cassette FILE and nothing else",
+        )
+    if cassette is not None:
+        _export_cassette(run, cassette, as_json=as_json)
+        return
+    assert output is not None
     from tuner.driver.outcome.export import export_run
 
     exported = export_run(run, output, unconfirmed=unconfirmed)
@@ -176,3 +191,16 @@ def export(
         return
     for file in exported.files:
         print(file.path)
+
+
+def _export_cassette(run: Path, path: Path, *, as_json: bool) -> None:
+    from tuner.driver.work.cassettes import write_cassette
+
+    exchanges = write_cassette(run, path)
+    if as_json:
+        answered = sum(e["answer"] is not None for e in exchanges)
+        print_json(
+            {"run": str(run), "cassette": str(path), "exchanges": len(exchanges), "answered": answered}
+        )
+    else:
+        print(path)

@@ -33,7 +33,7 @@ class Options:
     ``library`` is the folder of finished runs to learn from and add to.
     ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives, ``rivals`` what
     :func:`tuner.driver.rivals.run_rivals` does; they are only written down. ``llm`` is a model's name, ``off``, or
-    ``cassette:`` with the path of a run's record.
+    ``cassette:`` with the path of a run's record or of a file of its exchanges.
     """
 
     evaluations: int | None = None

@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import UsageError
 from tuner.driver.state.exchanges import Call, Exchanges
-from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import Llm
-from tuner.driver.state.strangers import holding_together
-from tuner.recorders.record import Event, RunRecord
+from tuner.recorders.record import Event
 from tuner.search.llm.client import Client
 from tuner.search.llm.exchange import Answer, Request
 
-__all__ = ["Cassette", "Correspondent", "Live", "expected_reply", "read_cassette", "reply_event", "waits_for"]
+__all__ = ["Cassette", "Correspondent", "Live", "expected_reply", "reply_event", "waits_for"]
 
 
 class Correspondent(Protocol):
@@ -103,7 +100,7 @@ class Cassette:
     """Exchanges of another run.
 
     Args:
-        entries: as :func:`read_cassette` gives them.
+        entries: as :func:`tuner.driver.work.cassettes.read_cassette` gives them.
     """
 
     repeatable = True
@@ -145,44 +142,6 @@ class Cassette:
     def _delay(self, call: Call) -> float:
         entry = self._entries.get(call.key)
         return math.inf if entry is None or entry["answer"] is None else float(entry["delay"])
-
-
-def read_cassette(path: Path) -> tuple[Llm, list[dict[str, Any]]]:
-    """The exchanges of a run's record, with the settings that they were made with.
-
-    Raises:
-        RecordError: the file is no run record.
-        UsageError: the run has asked no model.
-    """
-    with RunRecord.read(path) as record:
-        state = RunState(record.blob)
-        for event in record.events():
-            with holding_together(f"event {event.seq} ({event.kind})"):
-                apply(state, event)
-        if state.start is None or state.settings.llm is None or not state.exchanges.calls:
-            raise UsageError(
-                f"{path} holds no exchange with a model", "name the record of a run that has asked one"
-            )
-        entries = [_entry(state, call) for call in state.exchanges.calls]
-    return state.settings.llm, entries
-
-
-def _entry(state: RunState, call: Call) -> dict[str, Any]:
-    reply = call.reply
-    answer = None
-    if reply is not None:
-        answer = Answer(
-            number=call.number,
-            status=reply["status"],
-            text=state.text(reply["text"]),
-            prompt_tokens=reply["prompt_tokens"],
-            completion_tokens=reply["completion_tokens"],
-            finish=reply["finish"],
-            message=reply["message"],
-            tries=reply["tries"],
-            wall_s=reply["wall_s"],
-        ).to_json()
-    return {"key": call.key, "delay": call.reply_steps - call.steps, "answer": answer}
 
 
 def reply_event(

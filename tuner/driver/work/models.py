@@ -13,8 +13,9 @@ from typing import Any
 from tuner.core.canonical import canonical_json, from_json
 from tuner.core.errors import UsageError
 from tuner.driver.state.settings import Llm
+from tuner.driver.work.cassettes import read_cassette
 from tuner.driver.work.consultant import least_tokens
-from tuner.driver.work.correspondence import Cassette, Correspondent, Live, read_cassette
+from tuner.driver.work.correspondence import Cassette, Correspondent, Live
 from tuner.search.llm.client import Client
 from tuner.search.llm.exchange import Model
 from tuner.spec.load import LoadedSpec
@@ -34,7 +35,8 @@ def models_of(spec: LoadedSpec, asked: str | None) -> tuple[Llm | None, str | No
 
     Args:
         spec: one kernel's.
-        asked: what the command line says: a model's name, ``off``, or ``cassette:RUN``; ``None`` leaves it to the spec.
+        asked: what the command line says: a model's name, ``off``, or ``cassette:`` with a run's record or a
+            file of exchanges; ``None`` leaves it to the spec.
 
     Raises:
         UsageError: the source does not evolve, a budget that pays for no call, a run that is no cassette.
@@ -42,7 +44,8 @@ def models_of(spec: LoadedSpec, asked: str | None) -> tuple[Llm | None, str | No
     given = spec.search.llm
     if asked is not None and not asked.removeprefix(_PREFIX).strip():
         raise UsageError(
-            f"--llm {asked!r} names nothing", "give a model, off, or cassette: with a run's record"
+            f"--llm {asked!r} names nothing",
+            "give a model, off, or cassette: with a run's record or a file of exchanges",
         )
     if asked == _OFF or (asked is None and (given is None or not spec.evolves)):
         return None, None
