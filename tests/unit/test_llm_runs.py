@@ -473,7 +473,7 @@ def test_an_export_writes_one_thing(tmp_path: Path) -> None:
 EXCHANGE = {
     "key": "0" * 64,
     "model": "m",
-    "turn": "propose",
+    "purpose": "write",
     "attempt": 0,
     "delay": 1,
     "prompt": [],
