@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 from _search_runs import Case, simulate
 from _search_scores import Trace
 
@@ -43,15 +42,14 @@ WITHOUT: Mapping[str, tuple[tuple[Any, str, Any], ...]] = {
     "averaging": ((scored_set, "_SURE", 0),),
     "shifting": ((surrogate_search, "Bandit", _Turns),),
     "local": ((surrogate_search, "_LOCAL_FROM", 1 << 30),),
-    "places": ((features, "_places", lambda dimension: np.linspace(0.0, 1.0, len(dimension.values))),),
     "alignment": ((features, "alignment", lambda dimension: None),),
     "products": ((features, "products", lambda constraints, names: []),),
     "ranks": ((scored_set, "normal_scores", standardise),),
     "fitting": ((scored_set, "fit", lambda columns, groups, targets, rough, start: start),),
     "chance": ((feasibility.Feasibility, "chances", lambda self: None),),
 }
-"""Parts with what takes their place: uniform points for the spread start, compressed log times for ranks of times,
-ranks for places of values, turns for the bandit, …"""
+"""Parts with what takes their place: uniform points for the spread start, compressed log times for ranks, turns for
+the bandit, …"""
 
 
 def check(part: str) -> None:

@@ -1,10 +1,9 @@
 """Points as columns in which a stationary kernel can tell kernels' settings apart. May not know any score.
 
-Ordered axes become one column from 0 to 1, halfway between the rank and the logarithm, which are the same for powers of
-two: tiles of one and two differ more than those of seven and eight, but what a kernel's author listed is worth telling
-apart as well. Other axes of more than two values become one column for each value. Whole numbers that are not all
-powers of two get a second column, how often two divides them: hardware works in widths that are powers of two, so that
-64 is nearer to 128 than to 80 in what it costs, and no distance over ranks can say so.
+Ordered axes become one column, the rank from 0 to 1, which is the logarithm for powers of two. Other axes of more than
+two values become one column for each value. Whole numbers that are not all powers of two get a second column, how often
+two divides them: hardware works in widths that are powers of two, so that 64 is nearer to 128 than to 80 in what it
+costs, and no distance over ranks can say so.
 
 Products that constraints speak of (threads of a block, elements of a tile) become columns too: what a constraint bounds
 is what the hardware runs out of. They count a fifth, so that the axes themselves explain what they can: where they
@@ -106,23 +105,11 @@ def _tables(dimension: Parameter) -> list[Floats]:
     if not dimension.ordered and size > 2:
         # Two different values are then at distance one, as the two ends of an ordered axis are.
         return [np.eye(size) / np.sqrt(2.0)]
-    tables = [_places(dimension)[:, None]]
+    tables = [(np.arange(size) / (size - 1))[:, None]]
     aligned = alignment(dimension)
     if aligned is not None:
         tables.append(aligned[:, None])
     return tables
-
-
-def _places(dimension: Parameter) -> Floats:
-    """Where the values of an axis are, from 0 to 1."""
-    ranks = np.arange(len(dimension.values)) / (len(dimension.values) - 1)
-    if not 2 < len(ranks) <= _LISTED:
-        return ranks
-    values = np.array(dimension.values, dtype=np.float64)
-    if values[0] < 0:
-        return ranks
-    logs = np.log(values) if values[0] > 0 else np.log1p(values)
-    return np.asarray((ranks + (logs - logs[0]) / (logs[-1] - logs[0])) / 2)
 
 
 def products(constraints: Iterable[str], names: Iterable[str]) -> list[tuple[str, ...]]:

@@ -40,7 +40,6 @@ _HALFWAY = 0.5
 _HOPELESS = 1e-3
 _ALONE = 30
 _SURE = 100
-_EXPECTED = (1.0, 2.0)
 _COMPARED = 2
 
 
@@ -116,15 +115,13 @@ class Fitter:
     def _models(self, number: int, placed: Placed) -> tuple[Hyper, ...]:
         """The fitted numbers, and while observations are few those expected before any as well.
 
-        A few dozen observations leave many fits about as likely, and which is best differs from kernel to kernel: one's
-        times change over the range of an axis, another's hardly.
+        A few dozen observations leave many fits about as likely, and which is best differs from kernel to kernel.
         Beside a source there is one: what is expected there is the source's own.
         """
         fitted, size = self._hyper(number, placed), self._sizes[number]
         if size >= _SURE or self.trusted(placed[:size]).each:
             return (fitted,)
-        width = self.features.width
-        return (fitted, *(Hyper.prior(width, scales=np.full(width, math.log(e))) for e in _EXPECTED))
+        return (fitted, Hyper.prior(self.features.width))
 
     def _hyper(self, number: int, placed: Placed) -> Hyper:
         """Fitted numbers of each size follow from those of the size before, whether or not those were used.
