@@ -44,7 +44,8 @@ KERNEL_TUNER = (
     "pso",
     "simulated_annealing",
 )
-"""Kernel Tuner's strategies: those of its documentation, and the two that it ships beside them."""
+"""Kernel Tuner's strategies: those of its documentation, and the two made by language models that it has since 1.4
+(``adaptive_tabu_greywolf``, ``hybrid_vndx``)."""
 
 _PYATF = tuple(f"pyatf:{name}" for name in TECHNIQUES)
 _OPTUNA = ("optuna-tpe", "optuna-gp")
