@@ -483,7 +483,7 @@ FILE = {
     "format": "remix-tuner cassette",
     "version": 1,
     "settings": {
-        "models": [{"name": "m", "prompt_usd": 0.0, "completion_usd": 0.0}],
+        "models": [{"name": "m", "prompt_usd": 0.0, "completion_usd": 0.0, "role": "all"}],
         "max_tokens": 10,
         "timeout_s": 1.0,
         "retries": 0,
