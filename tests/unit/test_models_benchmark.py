@@ -98,9 +98,12 @@ def test_the_tuner_and_simple_rivals(tmp_path: Path) -> None:
     assert list(rows) == ["tuner", "operators", "best-of-n"]
     assert rows["operators"]["calls"] == 0
     assert max(rows["operators"]["speedup"]) < 1.2
+    assert rows["best-of-n"]["calls"] == 2
     for name in ("tuner", "best-of-n"):
-        assert rows[name]["calls"] == 2
-        assert (rows[name]["prompt_tokens"], rows[name]["completion_tokens"]) == (200, 40)
+        # The tuner asks again where that promises more than transformations do.
+        calls = rows[name]["calls"]
+        assert calls in (1, 2)
+        assert (rows[name]["prompt_tokens"], rows[name]["completion_tokens"]) == (100 * calls, 20 * calls)
         assert rows[name]["verified"] == 1
         assert statistics.median(rows[name]["speedup"]) == pytest.approx(2.0, rel=0.1)
     assert all(h["authorization"] == "Bearer sk-a-key" for h in headers)
