@@ -54,6 +54,7 @@ class Figures:
         self.usd = 0.0
         self.claimed: tuple[float, float, float] | None = None
         self.in_flight: dict[int, str] = {}
+        self.requests: set[int] = set()
         self.lanes: set[int] = set()
         self.lanes_lost = self.lanes_seen = 0
         self.lost_because = ""
@@ -86,6 +87,14 @@ class Figures:
         if self.phase != "taking the winner apart":
             self.phase = "searching"
         self._take_up(body)
+
+    def _on_consult(self, body: Mapping[str, Any]) -> None:
+        self.phase = "searching" if self.phase == "starting" else self.phase
+        if body["over"] is None:
+            self.requests.add(body["number"])
+
+    def _on_reply(self, body: Mapping[str, Any]) -> None:
+        self.requests.discard(body["call"])
 
     def _on_recall(self, _: Mapping[str, Any]) -> None:
         self.phase = "searching"
@@ -202,15 +211,19 @@ class Figures:
         return time.monotonic() - max(self._heard_s, self._begun_s)
 
     def at_work(self) -> str:
-        """The trials that are in flight, with their stages; empty where there are none."""
+        """Trials and requests to models that are in flight; empty where there are none."""
         # A copy: the events come in another thread than a display's clock.
         in_flight = dict(self.in_flight)
         stages = Counter(in_flight.values())
         first = {stage: n for n, stage in reversed(in_flight.items())}
-        return ", ".join(
+        parts = [
             f"trial {first[stage]} {stage}" if count == 1 else f"{count} trials {stage}"
             for stage, count in stages.items()
-        )
+        ]
+        asked = len(self.requests)
+        if asked:
+            parts.append(f"{asked} request{'s' * (asked > 1)} to models")
+        return ", ".join(parts)
 
     def done(self) -> float:
         """Share of the budget that is spent, 0 to 1, by whichever limit is nearer."""
