@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.canonical import digest_json
+from tuner.core.expressions import parse
 from tuner.search.llm.prompt import without_guards
 from tuner.search.llm.reply import Reply
 from tuner.search.remix import Offspring
-from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import Applied, Edit, applied, apply_edit
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.lexical import tokens, unbalanced
@@ -89,7 +89,7 @@ def variant_of(
     anew = bool(reply.rewrites) and _differs_only_in(parent.program, original, reply.rewrites)
     base = applied(original, ()) if anew else parent
     if anew:
-        edits = [_with_tunables(edit, parent.parameters) for edit in edits]
+        edits = _with_tunables(edits, parent)
     problems += [f"the tunable {name} is declared and not used" for name in unused]
     problems += _names_problems(reply, base, taken)
     problems += [f"edit {n}: {reason}" for n, e in enumerate(edits, 1) for reason in forbidden(_text_of(e))]
@@ -104,12 +104,12 @@ def variant_of(
     problems = problems or _imbalances(base.program, program)
     if problems:
         return Unusable(tuple(problems))
-    structure = _structure(program)
-    if structure == _structure(parent.program):
+    made = applied(program, (*base.variant.edits, *edits))
+    structure = _structure(made)
+    if structure == _structure(parent):
         return Unusable(("the edits change nothing",))
     if structure in known:
         return Unusable(("the same program was tried before",), final=True)
-    made = applied(program, (*base.variant.edits, *edits))
     return Offspring(
         variant=made.variant,
         parameters=made.parameters,
@@ -167,16 +167,22 @@ def _differs_only_in(program: Program, original: Program, regions: Collection[in
     )
 
 
-def _with_tunables(edit: Edit, parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """An edit that also declares what it names of the tunables that the version before it had."""
-    own = [dict(p) for p in edit.get("parameters", ())]
-    declared, text = {p["name"] for p in own}, _text_of(edit)
-    own += [
-        {"name": p.name, "values": list(p.values), "default": p.default}
-        for p in parameters
-        if p.name not in declared and re.search(rf"\b{p.name}\b", text)
-    ]
-    return {**edit, "parameters": own} if own else dict(edit)
+def _with_tunables(edits: Sequence[Edit], before: Applied) -> list[Edit]:
+    """Edits that also declare what they name of the tunables that the version before them had, each once."""
+    known = {p["name"] for e in edits for p in e.get("parameters", ())}
+    left = {p.name: p for p in before.parameters if p.name not in known}
+    made: list[dict[str, Any]] = []
+    kept: set[str] = set()
+    for edit in edits:
+        text = _text_of(edit)
+        own = [left.pop(name) for name in list(left) if re.search(rf"\b{name}\b", text)]
+        declared = [{"name": p.name, "values": list(p.values), "default": p.default} for p in own]
+        made.append({**edit, "parameters": [*edit.get("parameters", ()), *declared]} if own else dict(edit))
+        kept |= {p.name for p in own}
+    fits = [c for c in before.constraints if parse(c).names and parse(c).names <= kept]
+    if fits:
+        made[-1]["fits"] = fits
+    return list(made)
 
 
 def _names_problems(reply: Reply, parent: Applied, taken: Collection[str]) -> list[str]:
@@ -200,10 +206,11 @@ def _imbalances(before: Program, after: Program) -> list[str]:
     return found
 
 
-def _structure(program: Program) -> str:
+def _structure(version: Applied) -> str:
     """As :func:`structure_digest`; texts beside functions, which that one does not see, count too."""
-    functions = structure_digest(program)
-    texts = [program.region_text(*place) for place in program.regions]
-    if not any(t.startswith(("#define", "#include")) for text in texts for t in tokens(without_guards(text))):
+    functions, names = structure_digest(version.program), {p.name for p in version.parameters}
+    texts = [version.program.region_text(*place) for place in version.program.regions]
+    shown = [without_guards(text, names) for text in texts]
+    if not any(t.startswith(("#define", "#include")) for text in shown for t in tokens(text)):
         return functions
     return digest_json([functions, [tokens(text) for text in texts]])

@@ -6,7 +6,7 @@ A prompt is a pure function of its facts. May not hold anything of the user's ma
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.search.llm.exchange import Message, Purpose
@@ -33,7 +33,9 @@ class Version:
         name: how others speak of it, such as ``version 12``.
         times: for each problem a line with its time and the baseline's.
         idea: where it comes from, in a sentence; empty for the source as given.
-        tunables: those that it has, with their values and the best one.
+        tunables: those that it has, with their values and the best one; the spec's own are among them.
+        names: of those that are its own, to which the tuner gives a value in the text.
+        constraints: on tunables, as expressions.
         features: of its best build's code.
         counters: of the processor while it was timed; empty where it counts nothing.
         remarks: of the compiler, by topic.
@@ -45,6 +47,8 @@ class Version:
     times: Sequence[str]
     idea: str = ""
     tunables: Sequence[str] = ()
+    names: Collection[str] = ()
+    constraints: Sequence[str] = ()
     features: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
@@ -138,9 +142,13 @@ def repair_messages(
     return [*before, {"role": "assistant", "content": shown or "(empty)"}, {"role": "user", "content": text}]
 
 
-def without_guards(text: str) -> str:
-    """A text without the lines that give tunables a value when the tuner does not."""
-    return re.sub(r"#ifndef (\w+)\n#define \1 -?\d+\n#endif\n", "", text)
+def without_guards(text: str, names: Collection[str]) -> str:
+    """A text without the lines that give tunables of these names a value when the tuner does not."""
+
+    def without(found: re.Match[str]) -> str:
+        return "" if found[1] in names else found[0]
+
+    return re.sub(r"#ifndef (\w+)\n#define \1 -?\d+\n#endif\n", without, text)
 
 
 def _block(title: str, lines: Sequence[str]) -> str:
@@ -155,22 +163,24 @@ def _version(version: Version, title: str, *, loops: bool = False) -> str:
         lines.append(f"Its idea: {_title(version.idea)}")
     if version.tunables:
         lines.append("Its tunables, which the tuner defines: " + "; ".join(version.tunables))
+    if version.constraints:
+        lines.append("Of their values only those are tried that satisfy: " + ", ".join(version.constraints))
     lines += _code(version.features)
     if version.counters:
         shown = (f"{n.replace('_', ' ')} {v:.3g}" for n, v in sorted(version.counters.items()))
         lines.append("The processor counted while it ran: " + ", ".join(shown))
     lines += [f"The compiler's report, {name}: {text}" for name, text in sorted(version.remarks.items())]
-    parts = [_block(head, lines), _regions(version.program)]
+    parts = [_block(head, lines), _regions(version.program, version.names)]
     if loops and version.loops:
         head = "Its loops as compiled, the deepest first; which of them takes the time is not known"
         parts.append(f"{head}:\n```\n{version.loops}\n```")
     return "\n\n".join(parts)
 
 
-def _regions(program: Program) -> str:
+def _regions(program: Program, names: Collection[str] = ()) -> str:
     texts = []
     for number, (file, part) in enumerate(program.regions, 1):
-        text = without_guards(program.region_text(file, part)).strip("\n")
+        text = without_guards(program.region_text(file, part), names).strip("\n")
         texts.append(f"Region {number}, in {program.files[file].name}:\n```\n{text}\n```")
     return "\n\n".join(texts)
 

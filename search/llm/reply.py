@@ -31,7 +31,12 @@ MOST_IDEA = 2000
 MOST_GAIN = 1e6
 MOST_REASON = 300
 
-_ITEM = re.compile(r"\s*(?:#+\s*)?\**\(?\d{1,2}[.):]\**\s+(\S.*)")
+_ITEM = re.compile(
+    r"\s*(?:#+\s*)?\**(?:idea\s+)?\(?\d{1,2}[.):]\**\s+(\S.*)|\s*[-*+•]\s+(\W*\[[^\]]*(?:x|×|times)\s*\].*)",
+    re.IGNORECASE,
+)
+"""With a number, or a bullet before a gain."""
+
 _GAIN = re.compile(r"\W*\[\s*(?:~|about|ca\.?)?\s*(\d+(?:\.\d+)?)\s*(?:x|×|times)\s*\]\s*", re.IGNORECASE)
 _DECLINED = re.compile(r"\W*DECLINED\W*\s*(.*)", re.DOTALL)
 _BEGIN = re.compile(r"\s*<{4,12}\s*SEARCH\b")
@@ -93,7 +98,7 @@ def read_ideas(text: str) -> tuple[Listed, ...]:
         elif not fenced:
             begun = _ITEM.match(line)
             if begun is not None and (not items or not line.startswith((" ", "\t"))):
-                items.append([begun[1]])
+                items.append([begun[1] or begun[2]])
             elif items and line.strip():
                 items[-1].append(line)
             elif items and items[-1][-1]:

@@ -198,6 +198,8 @@ def known(purpose: Purpose = Purpose.REFINE, **more: Any) -> Facts:
         times=["Time of a call, size 1: 2 us; the source as given 4 us"],
         idea="steps",
         tunables=["STEP in [1, 2], best 2"],
+        names={"STEP"},
+        constraints=["STEP * n < 9"],
         features={"ir_d1_loads_count": 3.0, "text_bytes": 96.0, "stack_accesses_count": 0.0},
         counters={"instructions_per_cycle": 2.5},
         remarks={"loops": "line 7: loop not vectorized"},
@@ -215,7 +217,8 @@ def test_a_prompt_has_what_is_known() -> None:
     told = [
         "device: a processor",
         "The version to start from: version 3\nTime of a call, size 1: 2 us; the source as given 4 us",
-        "Its tunables, which the tuner defines: STEP in [1, 2], best 2",
+        "Its tunables, which the tuner defines: STEP in [1, 2], best 2\nOf their values only those are tried that "
+        "satisfy: STEP * n < 9\n",
         "Its machine code: text bytes 96\n",
         "The processor counted while it ran: instructions per cycle 2.5",
         "The compiler's report, loops: line 7: loop not vectorized",
@@ -274,6 +277,8 @@ def test_a_reply_that_is_to_be_corrected_goes_on_with_its_conversation() -> None
         ("### 1. A\ntext\n```c\n2. no\n```\n### 2. B", ["A text", "B"]),
         ("1. A:\n   1. first\n   2. second", ["A: 1. first 2. second"]),
         ("<think>1. no</think>nothing", []),
+        ("- [3x] A\n  - detail\n- **[2x]** B\n- no gain", ["A - detail", "B - no gain"]),
+        ("### Idea 1: A\n### Idea 2: [4x] B", ["A", "B"]),
     ],
 )
 def test_ideas_are_read_from_any_numbered_list(text: str, ideas: list[str]) -> None:
@@ -315,6 +320,66 @@ def test_a_version_written_anew_leaves_no_tunable_of_the_last_one_behind() -> No
     assert [e["op"] for e in found.variant.edits] == ["rewrite"]
     assert [(p.name, list(p.values), p.default) for p in found.parameters] == [("ROW", [3, 4], 4)]
     assert "#define ROW 4" in found.variant.files[0].text
+
+
+TWO_REGIONS = """\
+// EVOLVE-BLOCK-START
+#ifndef OWN
+#define OWN 8
+#endif
+static float f(float x) { return x * OWN; }
+// EVOLVE-BLOCK-END
+// EVOLVE-BLOCK-START
+void add(const float *a, float *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        b[i] = f(a[i]);
+}
+// EVOLVE-BLOCK-END
+"""
+
+
+def test_regions_written_anew_share_the_tunables_of_the_last_version() -> None:
+    """Each is declared once, and constraints on those that stay stay too."""
+    original = read_program(kernel(TWO_REGIONS))
+
+    def anew(base: Applied, number: int, declared: str = "") -> Offspring:
+        texts = (
+            f"static float f(float x) {{ return x * BY * {number}; }}",
+            "void add(const float *a, float *b, int n)\n{\n    for (int i = n; i--;) b[i] = f(a[i]) * ROW / BY;\n}",
+        )
+        read = read_reply(
+            "".join(f"```region {n}\n{t}\n```\n" for n, t in enumerate(texts, 1)) + declared, regions=2
+        )
+        found = variant_of(read, base, original=original, model="m", taken={"n"}, known=(), note={})
+        assert isinstance(found, Offspring), found
+        return found
+
+    first = anew(apply_edits(original, ()), 8, "```tunables\nBY: [1, 2]\nROW: [2, 4]\n```\n").variant.edits
+    given = [{**first[0], "constraints": ["BY <= ROW", "BY < 3 + ROW"]}, *first[1:]]
+    found = anew(apply_edits(original, given), 9)
+    assert [p.name for p in found.parameters] == ["BY", "ROW"]
+    assert found.constraints == ("BY <= ROW", "BY < 3 + ROW")
+    again = apply_edits(original, found.variant.edits)
+    assert (again.variant, again.constraints) == (found.variant, found.constraints)
+    # One that is declared with other values is another.
+    other = anew(apply_edits(original, given), 9, "```tunables\nBY: [4, 8]\n```\n")
+    assert [(p.name, p.default) for p in other.parameters] == [("BY", 4), ("ROW", 2)]
+    assert other.constraints == ()
+
+
+def test_lines_of_the_source_that_give_a_name_a_value_are_shown_and_count() -> None:
+    """Only those that the tuner wrote are left out."""
+    original = read_program(kernel(TWO_REGIONS))
+    base = apply_edits(original, ())
+    shown = first_messages(replace(known(), parent=replace(known().parent, program=base.program)))[1][
+        "content"
+    ]
+    assert "#ifndef OWN\n#define OWN 8\n#endif\nstatic float f" in shown
+    read = read_reply(block("#define OWN 8", "#define OWN 16"), regions=2)
+    assert isinstance(
+        variant_of(read, base, original=original, model="m", taken={"n"}, known=(), note={}), Offspring
+    )
 
 
 def test_headers_of_other_folders_are_told(tmp_path: Path) -> None:

@@ -310,6 +310,61 @@ def test_a_run_waits_for_its_first_version_by_a_model(tmp_path: Path) -> None:
     assert audit(result.path).differences == []
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "reply", ["DECLINED: it is as fast as can be.", NO_MATCH, "1. [0.1x] Nothing.\n2. [0.2x] Little."]
+)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_model_that_has_nothing_to_say_is_not_asked_for_ever(
+    tmp_path: Path, reply: str, alone: bool
+) -> None:
+    """Without a budget of calls; what is known is tuned on between a few requests in vain."""
+    with server.serving(server.always(reply)) as running:
+        spec = write(tmp_path, running.url, alone=alone)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        asked = len(running.requests)
+    found = events(result.path)
+    calls = state_of(result.path).exchanges.calls
+    assert 4 <= asked <= 3 * (4 + 4 * sum(e.kind == "promote" for e in found))
+    assert not any(c.variant for c in calls)
+    assert result.summary.stopped_by in ("evaluations", "exhausted")
+    if reply.startswith("DECLINED"):
+        assert {c.problems for c in calls if c.purpose == "ideas"} == {
+            ("declined: it is as fast as can be.",)
+        }
+    assert audit(result.path).differences == []
+
+
+@pytest.mark.integration
+def test_lists_of_ideas_that_promise_too_little_do_not_take_the_place_of_all_else(tmp_path: Path) -> None:
+    def script(number: int, body: Any) -> Any:
+        if "list ideas" in body["messages"][-1]["content"]:
+            return Reply("1. [1.05x] Unroll.\n")
+        return Reply(GOOD.replace("BY", f"BY{number}").replace("(BY", "(BY) /* unroll_count(BY) */ ("))
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 60, calls: 30", alone=True)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    purposes = [c.purpose for c in state_of(result.path).exchanges.calls]
+    assert purposes.count("ideas") <= len(purposes) / 2
+    assert audit(result.path).differences == []
+
+
+@pytest.mark.integration
+def test_tunables_and_constraints_of_the_spec_are_told(tmp_path: Path) -> None:
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 6, calls: 1")
+        spec_file, source = tmp_path / "product.yaml", tmp_path / "product.c"
+        source.write_text(source.read_text().replace("0.5f", "0.5f * (WIDTH > 0)"))
+        more = "parameters: {WIDTH: [1, 2, 3, 4], UNUSED: [1, 2]}\n  constraints: [WIDTH * UNUSED < 5]"
+        spec_file.write_text(spec_file.read_text().replace("parameters: {WIDTH: [1, 2, 3, 4]}", more))
+        (spec,) = load_spec(spec_file)
+        begin(spec, tmp_path / "a.run", options(), backend=backend())
+        prompt = running.requests[0]["messages"][1]["content"]
+    assert "Its tunables, which the tuner defines: WIDTH in [1, 2, 3, 4], best 1\n" in prompt
+    assert "only those are tried that satisfy: WIDTH * UNUSED < 5\n" in prompt
+
+
 def _until_it_only_waits(path: Path) -> None:
     """Returns when a live run has nothing left to do but to wait for a model."""
     with RunRecord.read(path) as record:
@@ -648,6 +703,27 @@ def test_models_are_asked_for_what_their_role_is(tmp_path: Path) -> None:
     }
     assert not {(c.purpose, c.model) for c in calls} & {("ideas", "strong"), ("write", "cheap")}
     assert result.to_json()["evolution"]["by"]["llm/strong"] >= 1
+    assert audit(result.path).differences == []
+
+
+@pytest.mark.integration
+def test_what_a_model_of_ideas_has_left_is_no_budget_for_versions(tmp_path: Path) -> None:
+    """The search ends when no budget pays for who writes, though another could still list ideas."""
+
+    def script(number: int, body: Any) -> Any:
+        ideas = "list ideas" in body["messages"][-1]["content"]
+        usage = {"prompt_tokens": 3000, "completion_tokens": 8000}
+        return Reply("1. a\n2. b\n" if ideas else GOOD.replace("BY", f"BY{number}"), usage=usage)
+
+    with server.serving(script) as running:
+        llm = (
+            "models: [{model: strong, role: write, prices: {prompt: 1, completion: 9}}, "
+            "{model: cheap, role: ideas, prices: {prompt: 0, completion: 0.001}}]"
+        )
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 20_000, usd: 0.2", alone=True)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    assert result.summary.stopped_by == "usd"
+    assert result.to_json()["llm"]["usd"] <= 0.2
     assert audit(result.path).differences == []
 
 

@@ -51,12 +51,14 @@ def opening_action(state: RunState, search_end_s: float) -> Action | None:
     """At the beginning: what models are to be asked, or waiting for them; ``None`` once that is over.
 
     A model may replace the whole algorithm, and trials of what is then left behind would be for nothing. So the first
-    requests go out with the first trial, and their replies are waited for: until a version of a model has its first
-    result, a third of the time for searching is over, or, in a run without a limit of time, a call could have ended.
+    requests go out with the first trial, and their replies are waited for: until a version of a model is there, as
+    many came to nothing as proposers may have in a row, a third of the time for searching is over, or, in a run without
+    a limit of time, a call could have ended.
     """
     exchanges = state.exchanges
     settings = exchanges.settings
-    if settings is None or any(c.variant is not None for c in exchanges.calls):
+    over = any(c.variant is not None for c in exchanges.calls) or any(v.rung for v in state.variants.values())
+    if settings is None or over:
         return None
     end_s = state.settings.part_s(search_end_s, _OPENING)
     if math.isinf(end_s):
@@ -88,16 +90,23 @@ def spent(state: RunState) -> str | None:
         return None
     if exchanges.out_of_calls:
         return "calls"
-    if all(name in exchanges.over for name in exchanges.models):
-        return exchanges.over[exchanges.models[0]]
-    return None
+    # Nobody asks one that does not answer, and one that lists ideas writes none of them.
+    writers = [m.name for m in settings.models if m.takes(Purpose.WRITE)]
+    asked = [m for m in writers if origin(m) in exchanges.over or not exchanges.failing(m)]
+    budgets = [exchanges.over.get(origin(m)) for m in asked]
+    return budgets[0] if budgets and all(budgets) else None
 
 
 def _requests(state: RunState, most: int) -> dict[str, Action]:
     """What each model that writes versions would be asked next, while fewer than ``most`` calls are under way.
 
-    One is under way until its version has been tried: the next request is to tell what became of it.
+    One is under way until its version has been tried: the next request is to tell what became of it. After as many in a
+    row that came to nothing as proposers may have, none is made before a variant is tuned on.
     """
+    evolution = state.settings.evolution
+    assert evolution is not None
+    if state.exchanges.vain >= evolution.barren:
+        return {}
     versions = (state.variants[c.variant] for c in state.exchanges.calls if c.variant is not None)
     untried = sum(not v.finished and not v.settled for v in versions)
     if len(state.exchanges.waiting) + untried >= most:

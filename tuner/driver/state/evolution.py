@@ -63,7 +63,7 @@ def _apply_promote(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     # What was advised is like any other variant from here on. Outclassed, it would be settled and promoted for ever.
     variant.aside = variant.outclassed = False
     # Chance and other parents may find what was not found before.
-    state.barren = 0
+    state.barren = state.exchanges.vain = 0
     if len(variant.trials) >= variant.target:
         # What comes in with the one trial that every variant gets has come to the end of its rung with it.
         judge(state, variant)

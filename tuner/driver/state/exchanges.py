@@ -15,7 +15,7 @@ from tuner.search.bandit import CostBandit
 from tuner.search.llm.exchange import LEADING, MOST_REPAIRS, Purpose
 from tuner.search.llm.offspring import origin
 
-__all__ = ["Call", "Exchanges", "Idea"]
+__all__ = ["Call", "Exchanges", "Idea", "promising"]
 
 GIVEN_UP = 3
 """Failures in a row (no server, no answer, no right) after which a model is not asked any more."""
@@ -46,6 +46,16 @@ _LATENCIES = 4
 
 _STEPS_OF_A_VARIANT = 4
 """Steps that a new variant takes until its first result: it is asked for, made, tried and promoted."""
+
+
+def promising(gain: float | None, reached: float) -> bool:
+    """Whether an idea is worth writing.
+
+    Args:
+        gain: over the source as given, as its author expects it.
+        reached: that of the best version so far.
+    """
+    return gain is None or gain >= _WORTH * reached
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,6 +158,7 @@ class Exchanges:
         steps: of the search so far.
         remarks: of the compiler, by variant, once they were asked for.
         correct: the call whose reply has to be corrected next.
+        vain: requests in a row that came to nothing, since the last version by a model or the last promotion.
         ideas: that models have listed.
         arms: what proposers and models were worth; ``purposes`` what each kind of request was.
         arm_of: who made a variant.
@@ -163,6 +174,7 @@ class Exchanges:
     steps: int = 0
     remarks: dict[int, Mapping[str, str]] = field(default_factory=dict)
     correct: int | None = None
+    vain: int = 0
     ideas: list[Idea] = field(default_factory=list)
     arms: CostBandit = field(init=False)
     purposes: CostBandit = field(init=False)
@@ -219,7 +231,7 @@ class Exchanges:
         left = [
             (-(idea.gain or reached), number)
             for number, idea in enumerate(self.ideas)
-            if not idea.taken and (idea.gain is None or idea.gain >= _WORTH * reached)
+            if not idea.taken and promising(idea.gain, reached)
         ]
         return min(left)[1] if left else None
 
@@ -283,10 +295,13 @@ class Exchanges:
         call.problems = tuple(body["problems"])
         if variant is not None:
             call.variant = variant
+            self.vain = 0
             self.arm_of[variant] = origin(self._chain(call.number)[-1].model)
             self.chain_of[variant] = call.number
         elif body.get("ideas"):
             self.ideas += [Idea(text=text, gain=gain, call=call.number) for text, gain in body["ideas"]]
+            if body["final"]:
+                self._abandon(call.number)
         elif body["final"] or call.repairs >= MOST_REPAIRS or self.out_of_calls:
             self._abandon(call.number)
         else:
@@ -321,8 +336,10 @@ class Exchanges:
         if last is None:
             return
         call, money = self.calls[last], self._money(last)
+        self.vain += 1
         self.arms.tell(origin(self._chain(last)[-1].model), None, money)
-        self.purposes.tell(call.leading, None, money)
+        # Where calls cost nothing, one kind of them that brings nothing would be the best for ever.
+        self.purposes.tell(call.leading, None, max(money, 1.0))
 
     def _chain(self, last: int) -> list[Call]:
         """A call and those that it corrects, the first one last."""

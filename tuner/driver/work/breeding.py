@@ -12,7 +12,7 @@ from typing import Any
 from tuner.core.canonical import digest
 from tuner.core.errors import SpecError
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Configuration, Resolved, Task, Variant
+from tuner.core.types import Configuration, Resolved, Task, Variant
 from tuner.driver.plan.actions import Consult, Propose, Receive, Reduce
 from tuner.driver.state.evolution import proven
 from tuner.driver.state.lineage import ORIGINAL, Judgement
@@ -59,9 +59,7 @@ class Breeding:
 
     def consult(self, action: Consult, blobs: dict[str, bytes]) -> dict[str, Any]:
         """A request to a model as a ``consult`` event holds it; its prompt goes to ``blobs``."""
-        given = self._state.trials[BASELINE].proposal.configuration
-        flags = self._space.resolve(given).flags
-        return consultant.consult(self._state, self.informed(), self._task, action, blobs, flags)
+        return consultant.consult(self._state, self.informed(), self._task, self._space, action, blobs)
 
     def begun(self, made: Applied | Offspring, *parents: Configuration) -> tuple[Variant, Resolved] | None:
         """What a variant would be built from at its first trial; ``None`` where its tunables do not fit."""

@@ -5,13 +5,14 @@ May not open a connection, look at a clock, or decide when a model is asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.types import Configuration, Task
+from tuner.core.types import BASELINE, Configuration, Task
 from tuner.driver.plan.actions import Consult
-from tuner.driver.state.exchanges import Call
+from tuner.driver.state.exchanges import Call, promising
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
 from tuner.driver.work import prompt_facts
@@ -19,9 +20,10 @@ from tuner.search.evolution import Bred, Evolution
 from tuner.search.llm.exchange import Message, Purpose, bound_tokens, cassette_key
 from tuner.search.llm.offspring import Unusable, variant_of
 from tuner.search.llm.prompt import Facts, Version, first_messages, repair_messages
-from tuner.search.llm.reply import read_ideas, read_reply
+from tuner.search.llm.reply import Reply, read_ideas, read_reply
 from tuner.search.llm.rules import TEMPLATE
 from tuner.spaces.source.edits import Applied, apply_edits
+from tuner.spaces.space import Space
 
 __all__ = ["Received", "consult", "least_tokens", "receive"]
 
@@ -29,27 +31,27 @@ _CUT = ("length", "cut")
 
 Received = tuple[Bred | None, dict[str, Any]]
 """A variant, where a reply gave one, and what else a ``variant`` event says of the reply: ``problems``, whether they
-are ``final``, and ``ideas`` that it listed."""
+are ``final``, and ``ideas`` that it listed, which are final where none of them will be written."""
 
 
 def consult(
     state: RunState,
     evolution: Evolution,
     task: Task,
+    space: Space,
     action: Consult,
     blobs: dict[str, bytes],
-    flags: Sequence[str],
 ) -> dict[str, Any]:
     """A ``consult`` event's body but for what the clock says; the prompt goes to ``blobs``.
 
-    Where no budget pays for the call, ``over`` names the budget and nothing is asked. ``flags`` are the baseline's.
+    Where no budget pays for the call, ``over`` names the budget and nothing is asked.
     """
     settings = state.exchanges.settings
     assert settings is not None
     if action.before is None:
         attempt = state.exchanges.attempt(action.model, action.parent)
         subject = [state.variants[n].digest for n in (action.parent, action.other) if n is not None]
-        messages = first_messages(_facts(state, evolution, task, action, flags))
+        messages = first_messages(_facts(state, evolution, task, space, action))
     else:
         before = state.exchanges.calls[action.before]
         attempt, subject = before.attempt, [before.key]
@@ -89,11 +91,7 @@ def receive(state: RunState, evolution: Evolution, call: Call, taken: Collection
     parent = _applied(state, evolution, call.parent)
     read = read_reply(text, regions=len(parent.program.regions))
     if call.purpose is Purpose.IDEAS and not read.replacements and not read.rewrites:
-        ideas = [[one.text, one.gain] for one in read_ideas(text)] or (
-            [[read.idea, None]] if read.idea else []
-        )
-        problems = [] if ideas else ["there is no numbered list of ideas in it"]
-        return None, {"problems": problems, "final": not ideas, "ideas": ideas}
+        return None, _listed(text, read, math.exp(-prompt_facts.best_score(state)))
     made = variant_of(
         read,
         parent,
@@ -112,6 +110,18 @@ def receive(state: RunState, evolution: Evolution, call: Call, taken: Collection
         made, parent=call.parent, island=call.island, configuration=best_of(state, call.parent)
     )
     return bred, {"problems": [], "final": False}
+
+
+def _listed(text: str, read: Reply, reached: float) -> dict[str, Any]:
+    """The ideas of a reply; ``final`` where none of them will be written."""
+    ideas: list[list[Any]] = [[one.text, one.gain] for one in read_ideas(text)]
+    if not ideas and read.declined:
+        return {"problems": list(read.problems), "final": True, "ideas": []}
+    if not ideas and read.idea:
+        ideas = [[read.idea, None]]
+    problems = [] if ideas else ["there is no numbered list of ideas in it"]
+    final = not any(promising(gain, reached) for _, gain in ideas)
+    return {"problems": problems, "final": final, "ideas": ideas}
 
 
 def best_of(state: RunState, variant: int) -> Configuration:
@@ -145,10 +155,11 @@ def _corrected(state: RunState, before: Call) -> list[Message]:
     return repair_messages(messages, text, problems, tried=tried)
 
 
-def _facts(state: RunState, evolution: Evolution, task: Task, action: Consult, flags: Sequence[str]) -> Facts:
+def _facts(state: RunState, evolution: Evolution, task: Task, space: Space, action: Consult) -> Facts:
     def version(number: int) -> Version:
-        return prompt_facts.version(state, _applied(state, evolution, number), number)
+        return prompt_facts.version(state, _applied(state, evolution, number), number, space)
 
+    flags = space.resolve(state.trials[BASELINE].proposal.configuration).flags
     ideas = state.exchanges.ideas
     settings = state.settings.evolution
     alone = settings is not None and settings.independent

@@ -12,16 +12,19 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.dtypes import members_of
+from tuner.core.expressions import parse
 from tuner.core.types import BASELINE, Argument, ArgumentRole, Initial, Status, Task
 from tuner.driver.state.exchanges import Call
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
-from tuner.search.llm.prompt import Earlier, Version
+from tuner.search.llm.prompt import Earlier, Version, without_guards
 from tuner.search.llm.reply import read_reply
 from tuner.spaces.source.edits import Applied
+from tuner.spaces.space import Space
 
 __all__ = [
+    "best_score",
     "earlier",
     "has_float_outputs",
     "kernel_lines",
@@ -37,6 +40,7 @@ _MORE_MACHINE = ("caches", "gpu", "opencl")
 _MOST_EARLIER = 24
 _MOST_VERSIONS = 8
 _MOST_OPERATORS = 6
+_MOST_CHOICES = 24
 _LOOPS = "assembly"
 """Of the backend's remarks, the one that is text of several lines."""
 
@@ -126,13 +130,14 @@ def machine_lines(task: Task, start: Mapping[str, Any], flags: Sequence[str]) ->
     return lines + _light(start.get("light"))
 
 
-def version(state: RunState, applied: Applied, number: int) -> Version:
+def version(state: RunState, applied: Applied, number: int, space: Space) -> Version:
     """A version with all that is known of it.
 
     Args:
         state: of the run.
         applied: its program and tunables.
         number: of the variant.
+        space: of the source as given.
     """
     own = state.variants[number]
     best = state.trials[BASELINE if own.best is None else own.best]
@@ -141,15 +146,23 @@ def version(state: RunState, applied: Applied, number: int) -> Version:
     loops = remarks.pop(_LOOPS, "")
     if _VECTORISER in remarks:
         remarks[_VECTORISER] = _quoted(remarks[_VECTORISER], applied.variant.files[0].text)
+    names = {p.name for p in applied.parameters}
+    texts = (*applied.variant.files, *applied.program.entry.headers)
+    words = {w for one in texts for w in re.findall(r"\w+", without_guards(one.text, names))}
+    tunables = [p for p in (*applied.parameters, *space.parameters) if p.macro and p.name in words]
+    shown = {p.name for p in tunables}
+    rules = [*applied.constraints, *(c.text for c in space.constraints)]
     return Version(
         program=applied.program,
         name="the source as given" if number == ORIGINAL else f"version {number}",
         times=_times(state, best),
         idea="" if number == ORIGINAL else _maker(state, own),
         tunables=[
-            f"{p.name} in {list(p.values)}, best {best.proposal.configuration.get(p.name, p.default)}"
-            for p in applied.parameters
+            f"{p.name} in {_choices(p.values)}, best {best.proposal.configuration.get(p.name, p.default)}"
+            for p in tunables
         ],
+        names=names,
+        constraints=[text for text in rules if parse(text).names & shown],
         features=features,
         counters=_counters(best),
         remarks=remarks,
@@ -191,8 +204,7 @@ def outcome_of(state: RunState, call: Call) -> str:
     variant = state.variants[call.variant]
     if variant.score is None:
         return _failure(state, variant) if variant.finished else "being tried now"
-    best = min((v.score for v in state.variants.values() if v.score is not None), default=0.0)
-    behind = variant.score - best
+    behind = variant.score - best_score(state)
     place = "the best so far" if behind <= 0 else f"{math.exp(behind):.3g} times the time of the best"
     parent = state.variants[call.parent].score or 0.0
     against = math.exp(parent - variant.score)
@@ -200,6 +212,11 @@ def outcome_of(state: RunState, call: Call) -> str:
         f"works: version {variant.number}, {_ratio(variant.score)} of the time of the source as given, "
         f"{against:.3g} times as fast as the version that it started from, {place}"
     )
+
+
+def best_score(state: RunState) -> float:
+    """Log time of the best version over that of the source as given."""
+    return min((v.score for v in state.variants.values() if v.score is not None), default=0.0)
 
 
 def without_folders(text: str) -> str:
@@ -264,6 +281,12 @@ def _values(initial: Initial) -> str:
         return f"whole numbers from {text(options.get('low', 0))} to below {text(options.get('high', 'its limit'))}"
     given = ", ".join(f"{n} {text(v)}" for n, v in sorted(options.items()))
     return initial.kind + (f" ({given})" if given else "")
+
+
+def _choices(values: Sequence[Any]) -> str:
+    if len(values) <= _MOST_CHOICES:
+        return str(list(values))
+    return f"{len(values)} values from {values[0]} to {values[-1]}"
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:
