@@ -20,7 +20,6 @@ _MOST_FIXED = 8_000
 _MOST_OTHER = 16_000
 _MOST_SHOWN = 24_000
 _MOST_LINE = 600
-_MOST_TITLE = 200
 _MOST_FEATURES = 24
 
 
@@ -160,7 +159,7 @@ def _version(version: Version, title: str, *, loops: bool = False) -> str:
     head = f"{title}: {version.name}"
     lines = [*version.times]
     if version.idea:
-        lines.append(f"Its idea: {_title(version.idea)}")
+        lines.append(f"Its idea: {version.idea}")
     if version.tunables:
         lines.append("Its tunables, which the tuner defines: " + "; ".join(version.tunables))
     if version.constraints:
@@ -224,20 +223,13 @@ def _code(features: Mapping[str, float]) -> list[str]:
 
 def _history(facts: Facts) -> str:
     lines = [
-        f"{number}. {one.purpose}: {_title(one.idea)} -> {one.outcome}"
+        f"{number}. {one.purpose}: {one.idea or '(no idea stated)'} -> {one.outcome}"
         for number, one in enumerate(facts.earlier, 1)
     ]
     text = _block("What was asked of you before, and what became of it", lines)
     if facts.purpose is Purpose.IDEAS and facts.listed:
         text += "\n\n" + _block("Ideas that are listed already and not written yet", facts.listed)
     return text.strip()
-
-
-def _title(idea: str) -> str:
-    """The beginning of an idea: enough to know it by."""
-    if not idea:
-        return "(no idea stated)"
-    return idea if len(idea) <= _MOST_TITLE else idea[: _MOST_TITLE - 4] + " ..."
 
 
 def _line(text: str) -> str:

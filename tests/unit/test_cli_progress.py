@@ -100,7 +100,11 @@ def test_money_is_shown_where_it_is_spent(events: list[tuple[str, dict[str, Any]
     """And not otherwise."""
     figures = folded(events)
     assert "spent" not in drawn(figures, 100)
-    figures.take("reply", {"prompt_tokens": 1200, "completion_tokens": 34, "usd": 0.0123})
+    for number in range(2):
+        figures.take("consult", {"number": number, "over": None})
+    assert "2 requests to models" in figures.at_work()
+    figures.take("reply", {"call": 0, "prompt_tokens": 1200, "completion_tokens": 34, "usd": 0.0123})
+    assert "1 request to models" in figures.at_work()
     assert "1 calls, 1,234 tokens, $0.0123 spent" in drawn(figures, 100)
 
 

@@ -101,6 +101,7 @@ class Call:
         repaired: whether a correction of it was asked for.
         variant: number of the variant that its reply gave.
         problems: what was wrong with the reply.
+        summary: what the reply says that it does.
     """
 
     number: int
@@ -126,6 +127,7 @@ class Call:
     repaired: bool = False
     variant: int | None = None
     problems: tuple[str, ...] = ()
+    summary: str = ""
 
     @property
     def answered(self) -> bool:
@@ -293,6 +295,7 @@ class Exchanges:
         call = self.calls[body["call"]]
         call.read = True
         call.problems = tuple(body["problems"])
+        call.summary = body.get("summary", "")
         if variant is not None:
             call.variant = variant
             self.vain = 0

@@ -31,7 +31,8 @@ _CUT = ("length", "cut")
 
 Received = tuple[Bred | None, dict[str, Any]]
 """A variant, where a reply gave one, and what else a ``variant`` event says of the reply: ``problems``, whether they
-are ``final``, and ``ideas`` that it listed, which are final where none of them will be written."""
+are ``final``, its ``summary`` in the model's words, and ``ideas`` that it listed, which are final where none of them
+will be written."""
 
 
 def consult(
@@ -92,6 +93,7 @@ def receive(state: RunState, evolution: Evolution, call: Call, taken: Collection
     read = read_reply(text, regions=len(parent.program.regions))
     if call.purpose is Purpose.IDEAS and not read.replacements and not read.rewrites:
         return None, _listed(text, read, math.exp(-prompt_facts.best_score(state)))
+    summary = prompt_facts.title(read.idea)
     made = variant_of(
         read,
         parent,
@@ -105,11 +107,11 @@ def receive(state: RunState, evolution: Evolution, call: Call, taken: Collection
         problems = list(made.problems)
         if reply["finish"] in _CUT:
             problems.insert(0, "the reply was cut off at the limit of its length: write less")
-        return None, {"problems": problems, "final": made.final}
+        return None, {"problems": problems, "final": made.final, "summary": summary}
     bred = evolution.adopted(
         made, parent=call.parent, island=call.island, configuration=best_of(state, call.parent)
     )
-    return bred, {"problems": [], "final": False}
+    return bred, {"problems": [], "final": False, "summary": summary}
 
 
 def _listed(text: str, read: Reply, reached: float) -> dict[str, Any]:

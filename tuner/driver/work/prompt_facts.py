@@ -19,7 +19,6 @@ from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 from tuner.search.llm.prompt import Earlier, Version, without_guards
-from tuner.search.llm.reply import read_reply
 from tuner.spaces.source.edits import Applied
 from tuner.spaces.space import Space
 
@@ -31,6 +30,7 @@ __all__ = [
     "machine_lines",
     "other_lines",
     "outcome_of",
+    "title",
     "version",
     "without_folders",
 ]
@@ -41,6 +41,7 @@ _MOST_EARLIER = 24
 _MOST_VERSIONS = 8
 _MOST_OPERATORS = 6
 _MOST_CHOICES = 24
+_MOST_TITLE = 200
 _LOOPS = "assembly"
 """Of the backend's remarks, the one that is text of several lines."""
 
@@ -186,15 +187,17 @@ def other_lines(state: RunState, shown: Sequence[int | None]) -> list[str]:
 
 def earlier(state: RunState) -> list[Earlier]:
     """The last requests with what became of them, the oldest first; without lists of ideas and unanswered ones."""
-    calls = [c for c in state.exchanges.calls if c.read and c.variant is None and not c.problems]
-    listed = {c.number for c in calls}
+    calls = [c for c in state.exchanges.calls if not _listed(c) and (c.reply is None or c.answered)]
     found = []
-    for call in state.exchanges.calls:
-        if call.number in listed or (call.reply is not None and not call.answered):
-            continue
+    for call in calls[-_MOST_EARLIER:]:
         waiting = "being written by another request now" if call.reply is None else outcome_of(state, call)
         found.append(Earlier(purpose=call.purpose.value, idea=_idea(state, call), outcome=waiting))
-    return found[-_MOST_EARLIER:]
+    return found
+
+
+def _listed(call: Call) -> bool:
+    """Whether a reply was a list of ideas."""
+    return call.read and call.variant is None and not call.problems
 
 
 def outcome_of(state: RunState, call: Call) -> str:
@@ -245,11 +248,14 @@ def _failure(state: RunState, variant: VariantState) -> str:
 
 def _idea(state: RunState, call: Call) -> str:
     """What a reply says that it does, or the idea that it was to write."""
-    if call.answered and call.reply is not None:
-        said = read_reply(state.text(call.reply["text"]), regions=1).idea
-        if said:
-            return said
-    return "" if call.idea is None else state.exchanges.ideas[call.idea].text
+    if call.summary or call.idea is None:
+        return call.summary
+    return title(state.exchanges.ideas[call.idea].text)
+
+
+def title(idea: str) -> str:
+    """The beginning of an idea: enough to know it by."""
+    return idea if len(idea) <= _MOST_TITLE else idea[: _MOST_TITLE - 4] + " ..."
 
 
 def _maker(state: RunState, variant: VariantState) -> str:
