@@ -194,6 +194,26 @@ def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("calls", [6, 30])
+def test_replies_that_come_together_are_all_corrected(tmp_path: Path, calls: int) -> None:
+    def script(number: int, body: Any) -> Any:
+        if number == 0:
+            return Reply("1. One.\n2. Two.\n3. Three.\n4. Four.\n")
+        if number > 4:
+            return Reply(GOOD.replace("BY", f"BY{number}"))
+        server.wait_until(lambda: len(running.requests) > 4)
+        return Reply(NO_MATCH, delay_s=0.3)
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget=f"evaluations: 40, calls: {calls}")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    asked = state_of(result.path).exchanges.calls
+    assert len(asked) <= calls
+    assert {c.before for c in asked if c.before} >= {1, 2, 3, 4} or calls == 6
+    assert audit(result.path).differences == []
+
+
+@pytest.mark.integration
 def test_a_correction_is_taken(tmp_path: Path) -> None:
     with server.serving(lambda n, body: Reply(NO_MATCH if len(body["messages"]) == 2 else GOOD)) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 12, calls: 4", alone=True)
@@ -693,7 +713,7 @@ def test_models_are_asked_for_what_their_role_is(tmp_path: Path) -> None:
 
     with server.serving(script) as running:
         llm = "models: [{model: strong, role: write}, {model: cheap, role: ideas}]"
-        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 16, calls: 5")
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 16, calls: 12")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
     calls = state_of(result.path).exchanges.calls
     assert {(c.purpose, c.model) for c in calls} >= {

@@ -42,8 +42,8 @@ def due_action(state: RunState, *, in_time: bool) -> Action | None:
     unread = exchanges.unread
     if unread is not None:
         return Receive(number=state.proposed, call=unread.number)
-    if in_time and exchanges.correct is not None:
-        return _repair(state, exchanges.calls[exchanges.correct])
+    if in_time and exchanges.correct:
+        return _repair(state, exchanges.calls[exchanges.correct[0]])
     return None
 
 

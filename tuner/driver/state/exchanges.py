@@ -159,7 +159,7 @@ class Exchanges:
         over: models whose next call no budget pays for, with the budget's name.
         steps: of the search so far.
         remarks: of the compiler, by variant, once they were asked for.
-        correct: the call whose reply has to be corrected next.
+        correct: calls whose replies have to be corrected, in that order.
         vain: requests in a row that came to nothing, since the last version by a model or the last promotion.
         ideas: that models have listed.
         arms: what proposers and models were worth; ``purposes`` what each kind of request was.
@@ -175,7 +175,7 @@ class Exchanges:
     over: dict[str, str] = field(default_factory=dict)
     steps: int = 0
     remarks: dict[int, Mapping[str, str]] = field(default_factory=dict)
-    correct: int | None = None
+    correct: list[int] = field(default_factory=list)
     vain: int = 0
     ideas: list[Idea] = field(default_factory=list)
     arms: CostBandit = field(init=False)
@@ -258,7 +258,8 @@ class Exchanges:
 
     def begin(self, body: Mapping[str, Any]) -> None:
         """Takes in a ``consult`` event."""
-        self.correct = None
+        if body["before"] in self.correct:
+            self.correct.remove(body["before"])
         if body["over"] is not None:
             self.over[origin(body["model"])] = body["over"]
             self._abandon(body["before"])
@@ -281,6 +282,8 @@ class Exchanges:
                 **{name: body[name] for name in _ASKED},
             )
         )
+        while self.correct and self.out_of_calls:
+            self._abandon(self.correct.pop())
 
     def end(self, body: Mapping[str, Any]) -> None:
         """Takes in a ``reply`` event."""
@@ -308,7 +311,7 @@ class Exchanges:
         elif body["final"] or call.repairs >= MOST_REPAIRS or self.out_of_calls:
             self._abandon(call.number)
         else:
-            self.correct = call.number
+            self.correct.append(call.number)
 
     @property
     def out_of_calls(self) -> bool:
