@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tuner.core.types import Status
 from tuner.driver.plan.actions import Action, Await, Consult, Examine, Propose, Receive
 from tuner.driver.state.exchanges import Call
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
+from tuner.search.history import FAILURES
 from tuner.search.llm.exchange import LEADING, MOST_REPAIRS, Model, Purpose, Role
 from tuner.search.llm.offspring import origin
 
@@ -24,16 +24,6 @@ _COMPARABLE = math.log(3)
 
 _ANOTHER_KIND = 4
 """Of so many requests to refine, one is about the best version of another kind than the best of all."""
-
-_TELLING = (
-    Status.BUILD_ERROR,
-    Status.WRONG_RESULT,
-    Status.CRASHED,
-    Status.TIMED_OUT,
-    Status.OUT_OF_RESOURCES,
-    Status.REFUSED,
-)
-"""What a version may fail with that its author can correct."""
 
 
 def due_action(state: RunState, *, in_time: bool) -> Action | None:
@@ -210,7 +200,7 @@ def _failed(state: RunState) -> Call | None:
             continue
         variant = state.variants[call.variant]
         over = variant.failed and variant.settled and bool(variant.finished)
-        if over and state.trials[variant.finished[0]].status in _TELLING:
+        if over and state.trials[variant.finished[0]].status in FAILURES:
             return call
     return None
 
