@@ -171,7 +171,7 @@ def _version(version: Version, title: str, *, loops: bool = False) -> str:
     lines += [f"The compiler's report, {name}: {text}" for name, text in sorted(version.remarks.items())]
     parts = [_block(head, lines), _regions(version.program, version.names)]
     if loops and version.loops:
-        head = "Its loops as compiled, the deepest first; which of them takes the time is not known"
+        head = "Its innermost loops as compiled, most vector work first; which of them takes the time is not known"
         parts.append(f"{head}:\n```\n{version.loops}\n```")
     return "\n\n".join(parts)
 

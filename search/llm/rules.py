@@ -21,12 +21,12 @@ _RULES = """\
 Rules
 - Change only text inside the numbered regions. The kernel's name and parameters stay as they are.
 - A region may hold anything that the language allows: further static functions, structures, constant tables, local \
-arrays (less than 1 MB in all), attributes and builtins of the compiler, `#include <...>` of the compiler's own \
-headers (intrinsics) at its beginning. Write pragmas as `#pragma` lines: `_Pragma`, `__has_include`, `.incbin` and \
-other headers are refused.
+arrays (less than 1 MB in all), attributes and builtins of the compiler, and `#include <...>` of system headers \
+(intrinsics, <string.h>) at its beginning. Write pragmas as `#pragma` lines: `_Pragma`, `__has_include`, `.incbin` and \
+`#include "..."` are refused.
 - No calls of library functions but those of <math.h>, memcpy, memset, memmove and memcmp, and what the source \
 calls already: no allocation, no threads, no files, no static state that lives from one call to the next. Every output \
-is written in full by each call.
+is written in full by each call, and nothing past the end of an array is read.
 - It has to be right for every problem size that satisfies the constraints below, also for sizes that no block size \
 divides.
 - {numerics}
@@ -79,13 +79,14 @@ _ASKED = {
     Purpose.IDEAS: "Now list ideas that differ in kind: another algorithm with less work, another data layout, another "
     "way to use the vector units. Each is written by a request of its own that sees no other idea's code, so each has "
     "to stand by itself. Say how it maps to this machine, and reckon what it should gain. Leave out what was tried.",
-    Purpose.WRITE: "Now write the fastest version that you can by the idea below; improve on it where you see how. If "
-    "it cannot be faster than the version above, answer with one line and no code: DECLINED: and the reason.\n\n{idea}",
+    Purpose.WRITE: "Now write the fastest version that you can by the idea below; it may be wrong in details, and may "
+    "be improved on. If it cannot be faster than the version above, {decline}\n\n{idea}",
     Purpose.REFINE: "Now make this version faster. Find what bounds it, and remove that; say in your first sentence "
-    "what it is.",
+    "what you take it to be. If it is as fast as it can be, {decline}",
     Purpose.COMBINE: "Now write one version that has the best of both versions above, as a change of the first one's "
-    "regions. If nothing of the second would help, answer with one line and no code: DECLINED: and the reason.",
+    "regions. If nothing of the second would help, {decline}",
 }
+_DECLINE = "answer with one line and no code: DECLINED: and the reason."
 _FREE = "Now write the fastest version that you can, by the idea that promises most."
 
 REPAIR_REPLY = """\
@@ -103,7 +104,7 @@ again."""
 TEMPLATE = digest(
     "".join(
         [
-            *(_TASK, _RULES, _ANSWER, _ANSWER_IDEAS, _FREE, REPAIR_REPLY, REPAIR_VERSION),
+            *(_TASK, _RULES, _ANSWER, _ANSWER_IDEAS, _DECLINE, _FREE, REPAIR_REPLY, REPAIR_VERSION),
             *_NUMERICS.values(),
             *_ASKED.values(),
         ]
@@ -133,4 +134,4 @@ def asked(purpose: Purpose, idea: str) -> str:
     """
     if purpose is Purpose.WRITE and not idea:
         return _FREE
-    return _ASKED[purpose].replace("{idea}", idea)
+    return _ASKED[purpose].replace("{decline}", _DECLINE).replace("{idea}", idea)

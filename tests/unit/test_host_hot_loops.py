@@ -18,7 +18,7 @@ def compiled(folder: Path, text: str) -> bytes:
     return (folder / "k.o").read_bytes()
 
 
-def test_the_deepest_loop_comes_first_with_what_it_computes_with(tmp_path: Path) -> None:
+def test_the_loop_of_vectors_comes_first_with_what_it_computes_with(tmp_path: Path) -> None:
     """Beside it the loop of the other function, which lies in none."""
     text = """
     void nest(float *restrict y, const float *restrict x, int n) {

@@ -42,6 +42,8 @@ _MOST_VERSIONS = 8
 _MOST_OPERATORS = 6
 _MOST_CHOICES = 24
 _MOST_TITLE = 200
+_COMPARABLE = math.log(3)
+"""Log time by which a version may be behind the best to be named."""
 _LOOPS = "assembly"
 """Of the backend's remarks, the one that is text of several lines."""
 
@@ -88,8 +90,8 @@ def kernel_lines(task: Task) -> list[str]:
             f"Floating-point outputs may differ by {task.verify.rtol:g} of the value or {task.verify.atol:g} of the "
             "output's root mean square, whichever is more; integers have to be the same"
         )
-    if task.verify.nonfinite == "excluded":
-        lines.append("Inputs are finite numbers")
+        if task.verify.nonfinite == "excluded":
+            lines.append("Inputs are finite numbers")
     return lines
 
 
@@ -119,7 +121,7 @@ def machine_lines(task: Task, start: Mapping[str, Any], flags: Sequence[str]) ->
         lines.append(f"Compiler: clang {version} at -O3, later with other orders of its passes")
     if flags:
         lines.append(f"Flags: {' '.join(flags)}")
-    if task.backend == "host":
+    if task.backend == "host" and has_float_outputs(task):
         lines.append(
             _contraction(flags, gcc=kernel.compiler is not None and "gcc" in kernel.compiler.version.lower())
         )
@@ -147,6 +149,7 @@ def version(state: RunState, applied: Applied, number: int, space: Space) -> Ver
     loops = remarks.pop(_LOOPS, "")
     if _VECTORISER in remarks:
         remarks[_VECTORISER] = _quoted(remarks[_VECTORISER], applied.variant.files[0].text)
+    remarks = {name: text for name, text in remarks.items() if text}
     names = {p.name for p in applied.parameters}
     texts = (*applied.variant.files, *applied.program.entry.headers)
     words = {w for one in texts for w in re.findall(r"\w+", without_guards(one.text, names))}
@@ -172,11 +175,15 @@ def version(state: RunState, applied: Applied, number: int, space: Space) -> Ver
 
 
 def other_lines(state: RunState, shown: Sequence[int | None]) -> list[str]:
-    """The best other versions, one line each: time and where they come from."""
+    """The best other versions that are not far behind, one line each: time and where they come from."""
+    most = best_score(state) + _COMPARABLE
     known = [
         v
         for v in state.variants.values()
-        if v.score is not None and v.purpose == "propose" and v.number not in (ORIGINAL, *shown)
+        if v.score is not None
+        and v.score <= most
+        and v.purpose == "propose"
+        and v.number not in (ORIGINAL, *shown)
     ]
     known.sort(key=lambda v: (v.score or 0.0, v.number))
     return [
@@ -228,16 +235,17 @@ def without_folders(text: str) -> str:
 
 
 def _quoted(remark: str, text: str) -> str:
-    """What a compiler says of lines, with the lines themselves: a model sees no numbers."""
+    """What a compiler says of loops, with their first lines in the place of numbers, which a model does not see."""
     lines = text.splitlines()
-
-    def quoted(found: re.Match[str]) -> str:
-        number = int(found[1]) - 1
-        return (
-            f"`{lines[number].strip()}`:" if 0 <= number < len(lines) and lines[number].strip() else found[0]
+    found = []
+    for part in remark.split("; "):
+        named = re.match(r"line (\d+): (.*)", part)
+        line = (
+            lines[int(named[1]) - 1].strip() if named is not None and 0 < int(named[1]) <= len(lines) else ""
         )
-
-    return re.sub(r"\bline (\d+):", quoted, remark)
+        if named is not None and re.match(r"(for|while|do)\b", line):
+            found.append(f"`{line}`: {named[2]}")
+    return "; ".join(found)
 
 
 def _failure(state: RunState, variant: VariantState) -> str:
@@ -273,6 +281,8 @@ def _argument_line(argument: Argument) -> str:
     if argument.shape is not None and not argument.by_pointer:
         shape = f" [{', '.join(e.text for e in argument.shape)}]"
     value = "" if argument.value is None else f" = {argument.value.text}"
+    if argument.value is not None and not argument.value.names and not argument.is_array:
+        value += " in all of these calls, though it stays a parameter"
     filled = argument.is_array and argument.role.value != "output" and not argument.by_pointer
     values = f", values {_values(argument.initial)}" if filled else ""
     return f"Argument {argument.name}: {argument.dtype}{shape}{value}, {argument.role.value}{values}"
