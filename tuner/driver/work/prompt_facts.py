@@ -149,7 +149,6 @@ def version(state: RunState, applied: Applied, number: int, space: Space) -> Ver
     loops = remarks.pop(_LOOPS, "")
     if _VECTORISER in remarks:
         remarks[_VECTORISER] = _quoted(remarks[_VECTORISER], applied.variant.files[0].text)
-    remarks = {name: text for name, text in remarks.items() if text}
     names = {p.name for p in applied.parameters}
     texts = (*applied.variant.files, *applied.program.entry.headers)
     words = {w for one in texts for w in re.findall(r"\w+", without_guards(one.text, names))}
@@ -235,17 +234,14 @@ def without_folders(text: str) -> str:
 
 
 def _quoted(remark: str, text: str) -> str:
-    """What a compiler says of loops, with their first lines in the place of numbers, which a model does not see."""
+    """What a compiler says of lines, with the lines themselves in the place of numbers, which a model does not see."""
     lines = text.splitlines()
-    found = []
-    for part in remark.split("; "):
-        named = re.match(r"line (\d+): (.*)", part)
-        line = (
-            lines[int(named[1]) - 1].strip() if named is not None and 0 < int(named[1]) <= len(lines) else ""
-        )
-        if named is not None and re.match(r"(for|while|do)\b", line):
-            found.append(f"`{line}`: {named[2]}")
-    return "; ".join(found)
+
+    def quoted(found: re.Match[str]) -> str:
+        number = int(found[1]) - 1
+        return f"`{lines[number].strip()}`:" if 0 <= number < len(lines) and lines[number].strip() else found[0]
+
+    return re.sub(r"\bline (\d+):", quoted, remark)
 
 
 def _failure(state: RunState, variant: VariantState) -> str:
