@@ -31,7 +31,7 @@ from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Await, Decide
 from tuner.driver.plan.evolving import search_action
 from tuner.driver.runs import begin, resume
-from tuner.driver.state.fold import apply
+from tuner.driver.state.fold import STEPS, apply
 from tuner.driver.state.run import RunState
 from tuner.driver.work import cassettes
 from tuner.evaluators.executors.threads import ThreadExecutor
@@ -508,6 +508,39 @@ def test_a_file_of_exchanges_is_a_cassette_without_server_key_or_record(
     assert _without_prompts(again) == _without_prompts(file)
     assert run_tuner("export", path, "--cassette", again).returncode == 0
     assert again.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.integration
+def test_a_cassette_of_a_model_that_was_slower_than_the_beginning(tmp_path: Path) -> None:
+    """Its first reply came when trials had gone on without it; nobody waits for it in the cassette's run."""
+    trials = threading.Event()
+
+    class Watch:
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            if kind == "promote":
+                trials.set()
+
+    def script(number: int, body: Any) -> Any:
+        trials.wait(WAIT_S)
+        return Reply(GOOD.replace("BY", f"BY{number}"))
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 40, minutes: 0.15, calls: 1")
+        live = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
+    kinds = [e.kind for e in events(live.path)]
+    assert "waited" in kinds
+    again = begin(
+        spec,
+        tmp_path / "b.run",
+        options(llm=f"cassette:{live.path}"),
+        backend=backend(on_event=None),
+        clock=lambda: 0.0,
+    )
+    found = [e.kind for e in events(again.path)]
+    assert found[: found.index("waited")] == kinds[: kinds.index("waited")]
+    steps = [k for k in kinds[: kinds.index("reply")] if k in STEPS]
+    assert [k for k in found[: found.index("reply")] if k in STEPS] == steps
+    assert audit(again.path, backend=backend()).differences == []
 
 
 def _without_prompts(file: Path) -> Any:
