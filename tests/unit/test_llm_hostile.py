@@ -91,7 +91,7 @@ def test_hostile_variants_gain_nothing_and_leave_nothing(tmp_path: Path) -> None
     assert not target.exists()
     assert "root:x:0" not in prompts
     assert "Your version was tried and does not work: " in prompts
-    assert "The compiler's report, loops: line 6: " in prompts
+    assert "The compiler's report, loops: `" in prompts
     assert {"refused", "wrong_result", "crashed", "timed_out"} <= {k for k, n in value["trials"].items() if n}
     assert audit(tmp_path / "runs" / "scale-1.run").differences == []
 
