@@ -99,7 +99,9 @@ def test_any_replacement_within_the_form(search: str, replace: str) -> None:
         f"<<<<<<< SEARCH\n        b[i] = a[i] + 1.0f;\n=======\n{replace}\n>>>>>>> REPLACE\n",
         f"```region 1\n{replace}\n```\n",
     ):
-        made = variant_of(read_reply(text, regions=1), BASE, original=ORIGINAL, model="m", taken=(), known=(), note={})
+        made = variant_of(
+            read_reply(text, regions=1), BASE, original=ORIGINAL, model="m", taken=(), known=(), note={}
+        )
         if isinstance(made, Unusable):
             assert made.problems
         else:
