@@ -73,7 +73,7 @@ REPLIES = st.one_of(
 @pytest.mark.integration
 def test_any_reply_gives_a_whole_variant_or_a_reason(text: str) -> None:
     read = read_reply(text, regions=1)
-    made = variant_of(read, BASE, model="m", taken={"n"}, known=(), note={})
+    made = variant_of(read, BASE, original=ORIGINAL, model="m", taken={"n"}, known=(), note={})
     if isinstance(made, Unusable):
         assert made.problems
         assert all(p and "\n" not in p for p in made.problems)
@@ -99,7 +99,9 @@ def test_any_replacement_within_the_form(search: str, replace: str) -> None:
         f"<<<<<<< SEARCH\n        b[i] = a[i] + 1.0f;\n=======\n{replace}\n>>>>>>> REPLACE\n",
         f"```region 1\n{replace}\n```\n",
     ):
-        made = variant_of(read_reply(text, regions=1), BASE, model="m", taken=(), known=(), note={})
+        made = variant_of(
+            read_reply(text, regions=1), BASE, original=ORIGINAL, model="m", taken=(), known=(), note={}
+        )
         if isinstance(made, Unusable):
             assert made.problems
         else:

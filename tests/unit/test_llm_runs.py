@@ -31,12 +31,15 @@ from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Await, Decide
 from tuner.driver.plan.evolving import search_action
 from tuner.driver.runs import begin, resume
-from tuner.driver.state.fold import apply
+from tuner.driver.state.exchanges import Exchanges
+from tuner.driver.state.fold import STEPS, apply
 from tuner.driver.state.run import RunState
 from tuner.driver.work import cassettes
+from tuner.driver.work.correspondence import Cassette
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.search.archive import Archive
+from tuner.search.llm.exchange import Answer
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
 
@@ -508,6 +511,60 @@ def test_a_file_of_exchanges_is_a_cassette_without_server_key_or_record(
     assert _without_prompts(again) == _without_prompts(file)
     assert run_tuner("export", path, "--cassette", again).returncode == 0
     assert again.read_bytes() == file.read_bytes()
+
+
+def test_of_replies_at_one_step_a_cassette_gives_what_failed_first() -> None:
+    """The record has it so: one that can be read is made use of, which is a step, before the next comes."""
+    answer = {
+        "number": 0,
+        "text": "",
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+        "finish": "",
+        "message": "",
+    }
+    answers = [answer | {"status": status, "tries": 1, "wall_s": 0.0} for status in ("ok", "broken")]
+    cassette = Cassette([{"key": str(n), "delay": 2 - n, "answer": a} for n, a in enumerate(answers)])
+    exchanges = Exchanges(settings=None, proposers=(), evaluations=None, first=1)
+    asked = {"purpose": "write", "over": None, "before": None, "idea": None, "model": "m", "attempt": 0}
+    asked |= {"parent": 0, "other": None, "island": 0, "prompt": "", "tokens": 1, "usd": 0.0, "clock_s": 0.0}
+    for number in range(2):
+        exchanges.begin(asked | {"number": number, "key": str(number)})
+        exchanges.steps += 1
+    assert cassette.take(exchanges, 0.0) == Answer(**{**answers[1], "number": 1})
+
+
+@pytest.mark.integration
+def test_a_cassette_of_a_model_that_was_slower_than_the_beginning(tmp_path: Path) -> None:
+    """Its first reply came when trials had gone on without it; nobody waits for it in the cassette's run."""
+    trials = threading.Event()
+
+    class Watch:
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            if kind == "promote":
+                trials.set()
+
+    def script(number: int, body: Any) -> Any:
+        trials.wait(WAIT_S)
+        return Reply(GOOD.replace("BY", f"BY{number}"))
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 40, minutes: 0.15, calls: 1")
+        live = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
+    kinds = [e.kind for e in events(live.path)]
+    assert "waited" in kinds
+    again = begin(
+        spec,
+        tmp_path / "b.run",
+        options(llm=f"cassette:{live.path}"),
+        backend=backend(on_event=None),
+        clock=lambda: 0.0,
+    )
+    found = [e.kind for e in events(again.path)]
+    assert found[: found.index("waited")] == kinds[: kinds.index("waited")]
+    steps = [k for k in kinds[: kinds.index("reply")] if k in STEPS]
+    assert [k for k in found[: found.index("reply")] if k in STEPS] == steps
+    assert audit(again.path, backend=backend()).differences == []
 
 
 def _without_prompts(file: Path) -> Any:

@@ -99,9 +99,13 @@ class Receive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Await:
-    """Wait for a model, until so many active seconds; leads to ``reply`` or ``waited``."""
+    """Wait for a model, until so many active seconds; leads to ``reply`` or ``waited``.
+
+    ``opening``: at the beginning, where there is something else to do.
+    """
 
     until_s: float
+    opening: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

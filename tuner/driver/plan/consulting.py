@@ -48,7 +48,7 @@ def opening_action(state: RunState, search_end_s: float) -> Action | None:
     exchanges = state.exchanges
     settings = exchanges.settings
     over = any(c.variant is not None for c in exchanges.calls) or any(v.rung for v in state.variants.values())
-    if settings is None or over:
+    if settings is None or exchanges.waited or over:
         return None
     end_s = state.settings.part_s(search_end_s, _OPENING)
     if math.isinf(end_s):
@@ -56,7 +56,8 @@ def opening_action(state: RunState, search_end_s: float) -> Action | None:
     if state.clock_s >= end_s:
         return None
     requests = _requests(state, settings.concurrent)
-    return _chosen(state, requests, ()) or waiting_action(state, end_s)
+    waiting = Await(until_s=end_s, opening=True) if exchanges.waiting else None
+    return _chosen(state, requests, ()) or waiting
 
 
 def breeding_action(state: RunState) -> Action | None:

@@ -160,6 +160,7 @@ class Exchanges:
         steps: of the search so far.
         remarks: of the compiler, by variant, once they were asked for.
         correct: calls whose replies have to be corrected, in that order.
+        waited: whether the time to wait for replies was over once.
         vain: requests in a row that came to nothing, since the last version by a model or the last promotion.
         ideas: that models have listed.
         arms: what proposers and models were worth; ``purposes`` what each kind of request was.
@@ -176,6 +177,7 @@ class Exchanges:
     steps: int = 0
     remarks: dict[int, Mapping[str, str]] = field(default_factory=dict)
     correct: list[int] = field(default_factory=list)
+    waited: bool = False
     vain: int = 0
     ideas: list[Idea] = field(default_factory=list)
     arms: CostBandit = field(init=False)

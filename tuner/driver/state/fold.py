@@ -125,7 +125,8 @@ def _apply_reply(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
 
 
 def _apply_waited(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    """Only the clock went on."""
+    """The clock went on, and nothing came."""
+    state.exchanges.waited = True
 
 
 def _apply_judge(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:

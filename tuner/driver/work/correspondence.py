@@ -123,10 +123,11 @@ class Cassette:
 
     def take(self, exchanges: Exchanges, timeout_s: float) -> Answer | None:
         """The first reply whose step has come; where there is nothing else to do, the one that is due next."""
-        due = [(c.steps + self._delay(c), c.number) for c in exchanges.waiting]
+        # What failed takes no step; after a reply that can be read the next one comes a step later.
+        due = [(c.steps + self._delay(c), self._can_be_read(c), c.number) for c in exchanges.waiting]
         if not due:
             return None
-        step, number = min(due)
+        step, _, number = min(due)
         if math.isinf(step) and timeout_s > 0:
             raise UsageError(
                 f"the cassette ends before a reply to call {number} came",
@@ -138,6 +139,10 @@ class Cassette:
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _can_be_read(self, call: Call) -> bool:
+        entry = self._entries.get(call.key)
+        return entry is not None and entry["answer"] is not None and entry["answer"]["status"] == "ok"
 
     def _delay(self, call: Call) -> float:
         entry = self._entries.get(call.key)

@@ -82,12 +82,17 @@ class Desk:
         return ([], {}) if answer is None else self._reply(answer)
 
     def wait(self, action: Await) -> Made:
-        """A reply, or at the end of the time for searching that nothing came; nothing where the run is to stop."""
+        """A reply, or at the end of the time for one that nothing came; nothing where the run is to stop.
+
+        A cassette whose next reply came when the beginning was over makes nobody wait for it.
+        """
+        carrier = self._carrier()
+        later = action.opening and carrier.repeatable
         while not self._interrupted():
-            answer = self._carrier().take(self._state.exchanges, _LOOK_S)
+            answer = carrier.take(self._state.exchanges, 0.0 if later else _LOOK_S)
             if answer is not None:
                 return self._reply(answer)
-            if self._now_s() >= action.until_s:
+            if later or self._now_s() >= action.until_s:
                 return [Event(kind="waited", body={"clock_s": self._now_s()})], {}
         return [], {}
 

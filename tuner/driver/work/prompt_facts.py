@@ -76,9 +76,8 @@ def kernel_lines(task: Task) -> list[str]:
             "Arrays of different arguments do not overlap. They begin at multiples of their element's size, no more."
         )
     sizes = "; ".join(_sizes(p.sizes) for p in task.problems)
-    lines.append(
-        f"Timed with: {sizes or 'one size'}; threads: {task.measure.threads}; {task.measure.cache} caches"
-    )
+    threads = f"threads: {task.measure.threads}; " if task.backend == "host" else ""
+    lines.append(f"Timed with: {sizes or 'one size'}; {threads}{task.measure.cache} caches")
     further = "; ".join(_sizes(p.sizes) for p in task.verify.problems)
     if further:
         lines.append(f"Verified with these sizes too: {further}")
