@@ -1,4 +1,4 @@
-"""The most that a core does: bytes a second by how much is walked over, and floating-point operations a second.
+"""The most that a core does: bytes a second by how much is walked over, floating-point operations and cycles a second.
 
 Measured by small C kernels that go the way of any candidate: compiled in a worker, run in the sandbox, timed under the
 lane. Kept by processor and compiler in the user's cache folder. May not time anything in this process.
@@ -39,7 +39,7 @@ from tuner.evaluators.lane import cache_sizes
 
 __all__ = ["host_peaks"]
 
-_VERSION = 2
+_VERSION = 3
 _CALLS = 9
 _WALKED = 1 << 26
 """Bytes of one timed call, so that the call itself does not count."""
@@ -82,6 +82,24 @@ void compute(const TYPE *restrict a, TYPE *restrict out, long rounds) {
 """
 
 
+_CHAIN = """
+void chain(const float *restrict a, float *restrict out, long rounds) {
+    long x = rounds, y = rounds | 1;
+    for (long r = 0; r < rounds; r++) {
+#pragma clang loop unroll(full)
+        for (int k = 0; k < LINKS; k++) {
+            x += y;
+            __asm__ volatile("" : "+r"(x), "+r"(y));
+        }
+    }
+    for (int k = 0; k < 64; k++) out[k] = a[k] + (float)(x & 1);
+}
+"""
+"""Additions that wait for each other, of two registers: each takes one cycle."""
+
+_LINKS = 64
+
+
 def host_peaks(
     backend: Backend, target: str, threads: int, *, measure: bool, virtual: bool = False
 ) -> Peaks | None:
@@ -110,13 +128,18 @@ def host_peaks(
     return Peaks(
         bandwidths=tuple((int(size), threads * float(rate)) for size, rate in found["bandwidths"]),
         operations={name: threads * float(rate) for name, rate in found["operations"].items()},
+        clock_hz=float(found["clock_hz"]),
     )
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text())
-        return {"bandwidths": list(found["bandwidths"]), "operations": dict(found["operations"])}
+        return {
+            "bandwidths": list(found["bandwidths"]),
+            "operations": dict(found["operations"]),
+            "clock_hz": float(found["clock_hz"]),
+        }
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -147,7 +170,14 @@ def _measure(backend: Backend, target: str) -> dict[str, Any]:
         (time_s,) = _times(backend, target, "compute", text, arguments, [{"rounds": _ROUNDS}])
         lanes = 64 // (4 if dtype == "float32" else 8)
         operations[dtype] = 2.0 * _CHAINS * lanes * _ROUNDS / time_s
-    return {"bandwidths": [list(pair) for pair in zip(sizes, rates, strict=True)], "operations": operations}
+    arguments = [_argument("a", "float32", str(_LANES)), *_rest("float32", "rounds")]
+    text = _CHAIN.replace("LINKS", str(_LINKS))
+    (chain_s,) = _times(backend, target, "chain", text, arguments, [{"rounds": _ROUNDS}])
+    return {
+        "bandwidths": [list(pair) for pair in zip(sizes, rates, strict=True)],
+        "operations": operations,
+        "clock_hz": _LINKS * _ROUNDS / chain_s,
+    }
 
 
 def _argument(name: str, dtype: str, length: str) -> Argument:

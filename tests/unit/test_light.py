@@ -182,6 +182,8 @@ def test_the_host_measures_itself_once(small_host: Callable[..., Any]) -> None:
     rates = [rate for _, rate in found.bandwidths]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] > 1e8
+    assert found.clock_hz is not None
+    assert 2e8 < found.clock_hz < 1e10
     # Which is more cannot be asserted beside other work: nothing here says that one of them met some.
     assert min(found.operations["float32"], found.operations["float64"]) > 1e8
     again = host_peaks(backend, "native", 2, measure=False)

@@ -20,6 +20,7 @@ from commands import run_tuner
 from instants import Instants, killed, killed_runs
 from product_runs import KERNEL, TASK
 
+from tuner.core.abilities import Peaks
 from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
 from tuner.core.executors import Executor
 from tuner.core.types import Resolved, Status, Task, Variant
@@ -314,8 +315,11 @@ def test_a_run_waits_for_its_first_version_by_a_model(tmp_path: Path) -> None:
 
     with server.serving(script) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 12, calls: 4")
-        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        fast = Peaks(bandwidths=((1 << 10, 1e15),), operations={"float32": 1e15}, clock_hz=2e9)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend(at_best=fast))
         prompts = [r["messages"][1]["content"] for r in running.requests]
+    assert all("Clock of a processor at work: 2 GHz" in p for p in prompts)
+    assert all(re.search(r"Time of a call, size 1: [\d.]+ ms \([\d.e+]+ cycles\)", p) for p in prompts)
     found = events(result.path)
     asked = [e.body for e in found if e.kind == "consult"]
     assert [b["purpose"] for b in asked] == ["ideas", "write", "write", "write"]

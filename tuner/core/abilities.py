@@ -106,10 +106,12 @@ class Peaks:
     Attributes:
         bandwidths: bytes a second by the bytes that were walked over again and again, smallest first.
         operations: floating-point operations a second, by dtype.
+        clock_hz: cycles a second of one processor at work; ``None`` where that is not known.
     """
 
     bandwidths: tuple[tuple[int, float], ...]
     operations: Mapping[str, float]
+    clock_hz: float | None = None
 
 
 @runtime_checkable

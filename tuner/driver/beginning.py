@@ -87,7 +87,8 @@ def first_event(
         "backend": backend.name,
         "clock_s": 0.0,
     }
-    bound = light_of(task, backend)
+    # A model reckons with what the machine does; that is worth the seconds of measuring it once.
+    bound = light_of(task, backend, measure=settings.llm is not None and not settings.llm.cassette)
     if bound is not None:
         body["light"] = bound
     if options.warm_start:

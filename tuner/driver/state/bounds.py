@@ -40,7 +40,10 @@ def light_of(task: Task, backend: Backend, *, measure: bool = False) -> dict[str
         return None
     try:
         peaks = backend.peaks(task.target, task.measure.threads, measure=measure or declared)
-        return None if peaks is None else {"declared": declared, "problems": bounds(task, peaks)}
+        if peaks is None:
+            return None
+        clock = {} if peaks.clock_hz is None else {"clock_hz": peaks.clock_hz}
+        return {"declared": declared, "problems": bounds(task, peaks), **clock}
     except (MachineError, SpecError):
         return None
 

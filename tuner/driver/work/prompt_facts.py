@@ -238,7 +238,9 @@ def _quoted(remark: str, text: str) -> str:
 
     def quoted(found: re.Match[str]) -> str:
         number = int(found[1]) - 1
-        return f"`{lines[number].strip()}`:" if 0 <= number < len(lines) and lines[number].strip() else found[0]
+        return (
+            f"`{lines[number].strip()}`:" if 0 <= number < len(lines) and lines[number].strip() else found[0]
+        )
 
     return re.sub(r"\bline (\d+):", quoted, remark)
 
@@ -330,7 +332,10 @@ def _light(light: Mapping[str, Any] | None) -> list[str]:
             text += f", or {one['operations']:.3g} operations at {one['operations_per_s'] / 1e9:.3g} Gflop/s"
         lines.append(f"{text}: {_seconds(one['bound_s'])} a call at least")
     rate = max(float(one["operations_per_s"]) for one in light["problems"])
-    return [*lines, f"Peak of fused multiply-adds: {rate / 1e9:.3g} Gflop/s with the threads above"]
+    lines.append(f"Peak of fused multiply-adds: {rate / 1e9:.3g} Gflop/s with the threads above")
+    if light.get("clock_hz"):
+        lines.append(f"Clock of a processor at work: {light['clock_hz'] / 1e9:.3g} GHz")
+    return lines
 
 
 def _times(state: RunState, trial: TrialState) -> list[str]:
@@ -342,7 +347,7 @@ def _times(state: RunState, trial: TrialState) -> list[str]:
         if not base or not own:
             continue
         given_s, own_s = statistics.median(base), statistics.median(own)
-        text = f"Time of a call, size {problem + 1}: {_seconds(own_s)}"
+        text = f"Time of a call, size {problem + 1}: {_seconds(own_s)}{_cycles(state, own_s)}"
         if trial.number != BASELINE:
             text += f"; the source as given {_seconds(given_s)}"
         lines.append(text)
@@ -358,6 +363,12 @@ def _counters(trial: TrialState) -> dict[str, float]:
         for name, value in measured["notes"].get("counters", {}).items():
             found.setdefault(name, []).append(float(value))
     return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+def _cycles(state: RunState, value_s: float) -> str:
+    """How many cycles of a processor a time is; empty where its clock is not known."""
+    clock_hz = ((state.start or {}).get("light") or {}).get("clock_hz")
+    return f" ({value_s * clock_hz:.3g} cycles)" if clock_hz else ""
 
 
 def _seconds(value: float) -> str:
