@@ -38,7 +38,7 @@ _ITEM = re.compile(
 """With a number, or a bullet before a gain."""
 
 _GAIN = re.compile(r"\W*\[\s*(?:~|about|ca\.?)?\s*(\d+(?:\.\d+)?)\s*(?:x|×|times)\s*\]\s*", re.IGNORECASE)
-_DECLINED = re.compile(r"\W*DECLINED\W*\s*(.*)", re.DOTALL)
+_DECLINED = re.compile(r"^\W*DECLINED\b\W*(.*)", re.DOTALL | re.MULTILINE)
 _BEGIN = re.compile(r"\s*<{4,12}\s*SEARCH\b")
 _MIDDLE = re.compile(r"\s*={4,12}\s*$")
 _END = re.compile(r"\s*>{4,12}\s*REPLACE\b")
@@ -150,7 +150,7 @@ def read_reply(text: str, *, regions: int) -> Reply:
         problems.append(f"there are {len(found.replacements)} edits; {MOST_EDITS} at most")
     if rewrites and found.replacements:
         problems.append("there are edits and whole regions: give one kind")
-    declined = _DECLINED.match("\n".join(found.before).strip())
+    declined = _DECLINED.search("\n".join(found.before))
     if not rewrites and not found.replacements and not problems:
         said = "there is no region and no SEARCH/REPLACE block in it"
         problems.append(

@@ -308,6 +308,7 @@ def test_a_model_may_decline_what_gains_nothing() -> None:
     assert isinstance(found, Unusable)
     assert found.final
     assert found.problems == ("declined: the bound is reached.",)
+    assert take("As I see it:\n\n**DECLINED:** no.").problems == ("declined: no.",)
     assert isinstance(take("DECLINED, but:\n" + block("1.0f;", "2.0f;")), Offspring)
 
 

@@ -248,6 +248,20 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
 
 
 @pytest.mark.integration
+def test_the_last_version_that_a_budget_pays_for_is_tuned(tmp_path: Path) -> None:
+    """The search ends with its calls, though not before what they gave has been tried with other sizes."""
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 500, calls: 1", alone=True)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    assert result.summary.stopped_by == "calls"
+    state = state_of(result.path)
+    (version,) = [v for v in state.variants.values() if v.origin == "llm/local" and v.purpose == "propose"]
+    assert len(version.trials) >= 8
+    assert state.evaluations < 100
+    assert audit(result.path).differences == []
+
+
+@pytest.mark.integration
 def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(

@@ -31,6 +31,9 @@ CLEARLY = 0.05
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
 
+TUNED = 4
+"""The rung up to which they are where a search ends because its budget for models is used up."""
+
 __all__ = ["OWN", "abreast_action", "minimise_action", "search_action", "search_end_s", "search_over"]
 
 FINAL_PROCESSES = 3.5
@@ -105,9 +108,12 @@ def search_action(state: RunState) -> Action | None:
         waiting = consulting.waiting_action(state, _exploring_end_s(state))
         if waiting is not None:
             return None if state.queue else waiting
-    promoted = _promotion(state, early=early and state.barren < evolution.barren)
-    if promoted is None and consulting.spent(state):
-        return None
+    spent = consulting.spent(state) is not None
+    promoted = _promotion(state, early=early and state.barren < evolution.barren and not spent)
+    if promoted is None and spent:
+        promoted = _most_promising(state)
+        if promoted is None or promoted.rung >= TUNED:
+            return None
     if promoted is None and early:
         bred = consulting.breeding_action(state)
         if bred is not None:

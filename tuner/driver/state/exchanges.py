@@ -21,6 +21,9 @@ GIVEN_UP = 3
 """Failures in a row (no server, no answer, no right) after which a model is not asked any more."""
 
 _UNBOUNDED_VARIANTS = 50
+_MONEY = 0.1
+"""What all of a budget for models is worth in budgets for trials: calls cost no time, and are there to be used."""
+
 _ASKED = (
     "number",
     "model",
@@ -241,10 +244,9 @@ class Exchanges:
 
     @property
     def listing(self) -> bool:
-        """Whether a list of ideas is under way."""
-        return any(
-            c.purpose is Purpose.IDEAS and not c.read and (c.reply is None or c.answered) for c in self.calls
-        )
+        """Whether a list of ideas, or the first version of one of them, is under way."""
+        asked = (Purpose.IDEAS, Purpose.WRITE)
+        return any(c.purpose in asked and not c.read and (c.reply is None or c.answered) for c in self.calls)
 
     @property
     def in_flight(self) -> int:
@@ -357,7 +359,7 @@ class Exchanges:
         return chain
 
     def _money(self, last: int | None) -> float:
-        """What a proposal's calls cost in variants: all of a budget for models is worth all of one for trials.
+        """What a proposal's calls cost in variants: all of a budget for models is worth a part of one for trials.
 
         A list of ideas is paid for by the first of them that is written.
         """
@@ -381,4 +383,4 @@ class Exchanges:
         if settings.calls is not None:
             shares.append(len(chain) / settings.calls)
         variants = _UNBOUNDED_VARIANTS if self.evaluations is None else self.evaluations / self.first
-        return max(shares) * variants
+        return _MONEY * max(shares) * variants

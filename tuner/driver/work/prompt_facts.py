@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.dtypes import members_of
 from tuner.core.expressions import parse
-from tuner.core.types import BASELINE, Argument, ArgumentRole, Initial, Status, Task
+from tuner.core.types import BASELINE, Argument, ArgumentRole, Initial, Launch, Status, Task
 from tuner.driver.state.exchanges import Call
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
@@ -78,6 +78,9 @@ def kernel_lines(task: Task) -> list[str]:
     sizes = "; ".join(_sizes(p.sizes) for p in task.problems)
     threads = f"threads: {task.measure.threads}; " if task.backend == "host" else ""
     lines.append(f"Timed with: {sizes or 'one size'}; {threads}{task.measure.cache} caches")
+    if task.launch is not None:
+        grid, block = (", ".join(e.text for e in part) for part in (task.launch.grid, task.launch.block))
+        lines.append(f"Launched with blocks [{grid}] of threads [{block}]")
     further = "; ".join(_sizes(p.sizes) for p in task.verify.problems)
     if further:
         lines.append(f"Verified with these sizes too: {further}")
@@ -151,7 +154,9 @@ def version(state: RunState, applied: Applied, number: int, space: Space) -> Ver
     names = {p.name for p in applied.parameters}
     texts = (*applied.variant.files, *applied.program.entry.headers)
     words = {w for one in texts for w in re.findall(r"\w+", without_guards(one.text, names))}
-    tunables = [p for p in (*applied.parameters, *space.parameters) if p.macro and p.name in words]
+    launched = _launch_names(applied.program.launch)
+    known = (*applied.parameters, *space.parameters)
+    tunables = [p for p in known if (p.macro and p.name in words) or p.name in launched]
     shown = {p.name for p in tunables}
     rules = [*applied.constraints, *(c.text for c in space.constraints)]
     return Version(
@@ -294,6 +299,11 @@ def _values(initial: Initial) -> str:
         return f"whole numbers from {text(options.get('low', 0))} to below {text(options.get('high', 'its limit'))}"
     given = ", ".join(f"{n} {text(v)}" for n, v in sorted(options.items()))
     return initial.kind + (f" ({given})" if given else "")
+
+
+def _launch_names(launch: Launch | None) -> set[str]:
+    """What a launch's geometry is computed from."""
+    return set() if launch is None else {n for e in (*launch.grid, *launch.block) for n in e.names}
 
 
 def _choices(values: Sequence[Any]) -> str:
