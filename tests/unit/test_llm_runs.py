@@ -314,6 +314,14 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     )
     assert kinds[asked:reply].count("trial") >= 10
     assert found[reply].body["status"] == "ok"
+    # Nobody is asked to refine what is being refined.
+    refined: dict[int, int] = {}
+    for event in found:
+        if event.kind == "consult" and event.body["purpose"] == "refine":
+            assert event.body["parent"] not in refined.values()
+            refined[event.body["number"]] = event.body["parent"]
+        if event.kind == "reply":
+            refined.pop(event.body["call"], None)
 
 
 @pytest.mark.integration

@@ -143,10 +143,11 @@ def _request(state: RunState, writer: Model) -> Action | None:
     best = _best(state)
     other = _other_kind(state, best)
     failed, idea = _failed(state), exchanges.unwritten(math.exp(-(best.score or 0.0)))
+    refinable = _refinable(state, best, other)
     possible = {
         Purpose.REPAIR: failed is not None,
         Purpose.WRITE: idea is not None or not exchanges.listing,
-        Purpose.REFINE: best.number != ORIGINAL,
+        Purpose.REFINE: bool(refinable),
         Purpose.COMBINE: other is not None and not _combined(state, best, other),
     }
     purposes = [purpose for purpose in LEADING if possible[purpose]]
@@ -159,9 +160,7 @@ def _request(state: RunState, writer: Model) -> Action | None:
         return _repair(state, failed)
     if purpose is Purpose.WRITE and idea is None and _calls_left(state) > 1:
         purpose = Purpose.IDEAS
-    parent = best
-    if purpose is Purpose.REFINE and other is not None and len(exchanges.calls) % _ANOTHER_KIND == 0:
-        parent = other
+    parent = refinable[0] if purpose is Purpose.REFINE else best
     if parent.number not in exchanges.remarks:
         return Examine(variant=parent.number)
     return Consult(
@@ -172,6 +171,18 @@ def _request(state: RunState, writer: Model) -> Action | None:
         other=other.number if purpose is Purpose.COMBINE and other is not None else None,
         idea=idea if purpose is Purpose.WRITE else None,
     )
+
+
+def _refinable(state: RunState, best: VariantState, other: VariantState | None) -> list[VariantState]:
+    """Versions that a model may be asked to refine, the one whose turn it is first; none that one is at already.
+
+    Of four requests one is about the best version of another kind.
+    """
+    taken = {c.parent for c in state.exchanges.waiting if c.purpose is Purpose.REFINE}
+    versions = [best] if other is None else [best, other]
+    if len(state.exchanges.calls) % _ANOTHER_KIND == 0:
+        versions.reverse()
+    return [v for v in versions if v.number != ORIGINAL and v.number not in taken]
 
 
 def _sample(state: RunState, writer: Model) -> Action:
