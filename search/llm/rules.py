@@ -12,8 +12,8 @@ __all__ = ["REPAIR_REPLY", "REPAIR_VERSION", "TEMPLATE", "asked", "system"]
 _TASK = """\
 You make one function, the kernel, faster by rewriting its source. What you write is compiled as stated below, its \
 outputs are compared with those of the source as given on inputs that you do not see and on further problem sizes, and \
-it is timed against the source as given, one call at a time. Its compiler flags, the order of the compiler's passes \
-and its tunables are searched automatically afterwards, so work on the algorithm, the data layout, vectorisation, \
+it is timed against the source as given, one call at a time. What the user lets be chosen of compiler flags, pass \
+orders and tunables is searched automatically afterwards, so work on the algorithm, the data layout, vectorisation, \
 parallelism within a core and the use of the memory hierarchy. A version that computes something else is worth nothing.
 """
 
@@ -25,8 +25,8 @@ arrays (less than 1 MB in all), attributes and builtins of the compiler, and `#i
 (intrinsics, <string.h>) at its beginning. Write pragmas as `#pragma` lines: `_Pragma`, `__has_include`, `.incbin` and \
 `#include "..."` are refused.
 - No calls of library functions but those of <math.h>, memcpy, memset, memmove and memcmp, and what the source \
-calls already: no allocation, no threads, no files, no static state that lives from one call to the next. Every output \
-is written in full by each call, and nothing past the end of an array is read.
+calls already: no allocation, no threads, no files, no static state that lives from one call to the next. Each \
+call writes all that the source as given writes, and reads nothing past the end of an array.
 - It has to be right for every problem size that satisfies the constraints below, also for sizes that no block size \
 divides.
 - {numerics}

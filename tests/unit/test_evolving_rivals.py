@@ -119,6 +119,21 @@ def test_the_best_version_is_examined_before_a_model_is_asked_about_it(tmp_path:
     assert isinstance(action, Consult)
     reached = [v for v in state.variants.values() if v.score is not None and v.purpose == "propose"]
     assert examined == [min(reached, key=lambda v: v.score or 0.0).number] == [action.parent]
+    # While a model that takes long is at that version, it is not asked to refine the same once more.
+    exchanges = state.exchanges
+    asked = {"model": "local", "attempt": 0, "other": None, "island": 0, "key": "", "prompt": "", "tokens": 1}
+    asked |= {"usd": 0.0, "before": None, "idea": None, "clock_s": 0.0, "over": None, "parent": action.parent}
+    exchanges.begin({**asked, "number": 0, "purpose": "write"})
+    exchanges.steps += 40
+    exchanges.end({"call": 0, "status": "ok"})
+    exchanges.use({"call": 0, "problems": ["no"], "final": True}, None)
+    purposes = []
+    while isinstance(more := breeding_action(state), Consult):
+        purposes.append((more.purpose, more.parent))
+        exchanges.begin({**asked, "number": more.number, "purpose": more.purpose, "parent": more.parent})
+    assert len(purposes) == len(set(purposes)) > 1
+    assert (Purpose.REFINE, action.parent) in purposes
+    state.exchanges = Exchanges(settings=settings, proposers=(), evaluations=40, first=4)
     evolution = state.settings.evolution
     assert evolution is not None
     state.settings = replace(state.settings, evolution=replace(evolution, independent=True))

@@ -72,9 +72,10 @@ def kernel_lines(task: Task) -> list[str]:
             continue
         lines.append(_argument_line(argument))
     if any(a.is_array for a in task.own_arguments):
-        lines.append(
-            "Arrays of different arguments do not overlap. They begin at multiples of their element's size, no more."
-        )
+        # Recorded arrays lie where they lay in the application, one within the other too.
+        apart = all(a.address is None and a.passing not in ("address", "memory") for a in task.arguments)
+        apart_text = "Arrays of different arguments do not overlap" if apart else "Arrays may overlap"
+        lines.append(f"{apart_text}; they begin at multiples of their element's size, no more")
     sizes = "; ".join(_sizes(p.sizes) for p in task.problems)
     threads = f"threads: {task.measure.threads}; " if task.backend == "host" else ""
     lines.append(f"Timed with: {sizes or 'one size'}; {threads}{task.measure.cache} caches")
@@ -89,8 +90,8 @@ def kernel_lines(task: Task) -> list[str]:
         lines.append(f"Verified with any other sizes that satisfy: {given}")
     if has_float_outputs(task):
         lines.append(
-            f"Floating-point outputs may differ by {task.verify.rtol:g} of the value or {task.verify.atol:g} of the "
-            "output's root mean square, whichever is more; integers have to be the same"
+            f"Floating-point outputs may differ by {task.verify.rtol:g} of the value plus {task.verify.atol:g} of the "
+            "output's root mean square; integers have to be the same"
         )
         if task.verify.nonfinite == "excluded":
             lines.append("Inputs are finite numbers")
@@ -120,7 +121,7 @@ def machine_lines(task: Task, start: Mapping[str, Any], flags: Sequence[str]) ->
         lines.append(f"Compiler: {kernel.compiler.version}; write no pragmas of others")
     elif isinstance(environment.get("llvm"), Mapping):
         version = environment["llvm"]["version"]
-        lines.append(f"Compiler: clang {version} at -O3, later with other orders of its passes")
+        lines.append(f"Compiler: clang {version}")
     if flags:
         lines.append(f"Flags: {' '.join(flags)}")
     if task.backend == "host" and has_float_outputs(task):
