@@ -110,7 +110,7 @@ def test_the_best_version_is_examined_before_a_model_is_asked_about_it(tmp_path:
     result = begin(written(tmp_path), tmp_path / "a.run", options, backend=backend())
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)
-    settings = Llm(models=(Model(name="local"),))
+    settings = Llm(models=(Model(name="local"),), concurrent=8)
     state.exchanges = Exchanges(settings=settings, proposers=(), evaluations=40, first=4)
     examined = []
     while isinstance(action := breeding_action(state), Examine):
@@ -128,9 +128,14 @@ def test_the_best_version_is_examined_before_a_model_is_asked_about_it(tmp_path:
     exchanges.end({"call": 0, "status": "ok"})
     exchanges.use({"call": 0, "problems": ["no"], "final": True}, None)
     purposes = []
-    while isinstance(more := breeding_action(state), Consult):
+    while (more := breeding_action(state)) is not None:
+        if isinstance(more, Examine):
+            state.exchanges.remarks[more.variant] = {}
+            continue
+        assert isinstance(more, Consult)
         purposes.append((more.purpose, more.parent))
-        exchanges.begin({**asked, "number": more.number, "purpose": more.purpose, "parent": more.parent})
+        body = {name: getattr(more, name) for name in ("number", "purpose", "parent", "other")}
+        exchanges.begin({**asked, **body})
     assert len(purposes) == len(set(purposes)) > 1
     assert (Purpose.REFINE, action.parent) in purposes
     state.exchanges = Exchanges(settings=settings, proposers=(), evaluations=40, first=4)
